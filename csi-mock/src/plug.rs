@@ -5,6 +5,7 @@
 //! at is tried again in the same way, on a new connection.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,21 +184,21 @@ async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), Disk
     let device = config.disk.plug(plug).await?;
     let (volume, device) = (plug.volume.as_str().into(), device.name.into());
     ctx.emit(DiskPlugged { volume, node: config.node(), device });
-    Ok(())
+    config.disk.done("plug", &plug.volume, Path::new(&plug.device)).await
 }
 
 async fn grow(ctx: &Ctx, config: &PlugConfig, volume: &str, size_bytes: u64) -> Result<(), DiskError> {
     if config.disk.resize(volume, size_bytes).await? {
         ctx.emit(DiskResized { volume: volume.into(), node: config.node(), size_bytes });
     }
-    Ok(())
+    config.disk.done("resize", volume, Path::new("")).await
 }
 
 async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Result<(), DiskError> {
     if config.disk.unplug(volume, force).await? {
         ctx.emit(DiskUnplugged { volume: volume.into(), node: config.node() });
     }
-    Ok(())
+    config.disk.done("unplug", volume, Path::new("")).await
 }
 
 /// Pulls the devices of volumes that the cloud does not list any more; false when the disk fails at it.

@@ -138,7 +138,8 @@ impl FaultyDisk {
     }
 }
 
-/// Operations that a fault can only let through, delay or fail.
+/// Operations that a fault can only let through, delay or fail. Those that are `told` meet what acts after them in
+/// [`Disk::done`].
 macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
@@ -149,6 +150,19 @@ macro_rules! plain {
                 let done = self.disk.$name($($arg),*).await?;
                 self.after(stringify!($name), $volume, $path).await?;
                 Ok(done)
+            })
+        })*
+    };
+}
+
+macro_rules! told {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
+        $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
+            Box::pin(async move {
+                if self.before(stringify!($name), $volume, $path).await? == Way::Wrong {
+                    return Err(self.not_ours($volume));
+                }
+                self.disk.$name($($arg),*).await
             })
         })*
     };
@@ -175,16 +189,19 @@ impl Disk for FaultyDisk {
         self.disk.crash()
     }
 
-    plain! {
+    told! {
         plug(plug: &'a Plug) -> Device, &plug.volume, Path::new(&plug.device);
         unplug(volume: &'a str, force: bool) -> bool, volume, Path::new("");
         resize(volume: &'a str, size_bytes: u64) -> bool, volume, Path::new("");
-        find(volume: &'a str) -> Option<Device>, volume, Path::new("");
         stage(stage: &'a Stage) -> Staged, &stage.volume, &stage.path;
         publish(publish: &'a Publish) -> Published, &publish.volume, &publish.path;
         unpublish(volume: &'a str, path: &'a Path) -> bool, volume, path;
-        unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
         expand(volume: &'a str, path: &'a Path) -> u64, volume, path;
+    }
+
+    plain! {
+        find(volume: &'a str) -> Option<Device>, volume, Path::new("");
+        unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
         give(path: &'a Path, group: u32) -> (), "", path;
         usage(path: &'a Path) -> Usage, "", path;
         make_dir(path: &'a Path) -> (), "", path;
@@ -198,14 +215,16 @@ impl Disk for FaultyDisk {
     fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
         Box::pin(async move {
             self.before("unstage", volume, path).await?;
-            let unmounted = if is_lossy(&self.ctx, &*self.disk) {
-                lossy::unstage(&*self.disk, volume, path).await?
+            if is_lossy(&self.ctx, &*self.disk) {
+                lossy::unstage(&*self.disk, volume, path).await
             } else {
-                self.disk.unstage(volume, path).await?
-            };
-            self.after("unstage", volume, path).await?;
-            Ok(unmounted)
+                self.disk.unstage(volume, path).await
+            }
         })
+    }
+
+    fn done<'a>(&'a self, op: &'static str, volume: &'a str, path: &'a Path) -> DiskFuture<'a, ()> {
+        Box::pin(self.after(op, volume, path))
     }
 
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {

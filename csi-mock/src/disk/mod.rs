@@ -282,6 +282,17 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// What is plugged, ordered by volume.
     fn devices(&self) -> DiskFuture<'_, Vec<Device>>;
 
+    /// The operation `op` is done and on record: here act the faults of the moment after it. Who asks for `plug`,
+    /// `unplug`, `resize`, `stage`, `unstage`, `publish`, `unpublish` or `expand` says so, after the event that tells of it:
+    /// what was done is on record also where the answer is an error. All other operations have this in themselves.
+    ///
+    /// # Errors
+    /// The error of a fault.
+    fn done<'a>(&'a self, op: &'static str, volume: &'a str, path: &'a Path) -> DiskFuture<'a, ()> {
+        let _ = (op, volume, path);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// What is mounted, ordered by path.
     fn mounts(&self) -> DiskFuture<'_, Vec<Mount>>;
 

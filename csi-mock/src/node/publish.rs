@@ -40,7 +40,8 @@ impl NodeService {
         let readonly = request.readonly || capability.reader_only() || published_readonly(&request.publish_context);
         let arguments = PublishArguments { staging_path: request.staging_target_path.clone(), capability, readonly };
         self.check_publish(volume, target, &arguments, stages).await?;
-        let (already, made_readonly) = if stages || arguments.capability.block {
+        let binds = stages || arguments.capability.block;
+        let (already, made_readonly) = if binds {
             self.bind(call, volume, target, &arguments).await?
         } else {
             // Without a staging step the filesystem is mounted at the target itself.
@@ -61,6 +62,7 @@ impl NodeService {
             let done = DiskPublished { volume, node: self.node(), path, readonly: made_readonly };
             self.calls.ctx().emit(done);
         }
+        self.done(call, if binds { "publish" } else { "stage" }, volume, target).await?;
         call.after_effect().await?;
         self.table().published(volume, target, arguments);
         Ok(NodePublishVolumeResponse {})
@@ -148,6 +150,10 @@ impl NodeService {
         } else {
             self.look_for(volume, target).await;
         }
+        if unmounted {
+            self.done(call, "unstage", volume, target).await?;
+        }
+        self.done(call, "unpublish", volume, target).await?;
         if mutant!(self.calls.ctx(), "unpublish-leaves-directory") {
             self.leave_behind(target).await?;
         }

@@ -69,6 +69,7 @@ impl NodeService {
                 self.stage_block(call, volume, path, readonly).await?;
             } else {
                 self.stage_filesystem(call, volume, path, &capability, readonly).await?;
+                self.done(call, "stage", volume, path).await?;
             }
         }
         call.after_effect().await?;
@@ -168,6 +169,7 @@ impl NodeService {
         } else {
             self.look_for(volume, path).await;
         }
+        self.done(call, "unstage", volume, path).await?;
         if mutant!(self.calls.ctx(), "unstage-leaves-directory") {
             self.leave_behind(path).await?;
         }
@@ -225,6 +227,11 @@ impl NodeService {
         let path = Path::new(path);
         self.disk().make_dir(path).await.map_err(|e| status(&e))?;
         self.disk().append(&path.join(LEFT), b"").await.map_err(|e| status(&e))
+    }
+
+    /// What the disk has done is on record.
+    pub(super) async fn done(&self, call: &Call, op: &'static str, volume: &str, path: &str) -> Result<(), Status> {
+        self.disk().done(op, volume, Path::new(path)).await.map_err(|e| self.refused(call, &e))
     }
 
     /// The status of a disk error, and what it says about the caller on record.

@@ -105,6 +105,7 @@ impl NodeService {
         }
         let done = DiskExpanded { volume: volume.into(), node: self.node(), path: path.into(), size_bytes: size };
         self.calls.ctx().emit(done);
+        self.done(call, "expand", volume, path).await?;
         call.after_effect().await?;
         Ok(NodeExpandVolumeResponse { capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX) })
     }

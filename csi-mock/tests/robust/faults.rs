@@ -99,6 +99,51 @@ fn the_disk_plane_fails_waits_lies_and_tears() {
     });
 }
 
+/// What was done is done, whatever the answer says: whoever follows volumes by events must know of it.
+#[test]
+fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
+    story(async |b| {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        for op in ["stage", "publish", "unpublish", "unstage"] {
+            let fault = Fault {
+                name: op.into(),
+                matches: Match { plane: Plane::Disk, op: Some(op.into()), attributes: Default::default() },
+                when: first(),
+                effect: Effect::IoError("EIO".into()),
+                at: Moment::AfterEffect,
+                lease: Lease::default(),
+            };
+            b.world.faults().add(b.world.clock().mono(), fault).unwrap();
+        }
+        let code_of = |result: Result<(), tonic::Status>| result.err().map(|status| status.code());
+        let mut node = b.node();
+        let (stage, publish) = (b.stage_request(&volume), b.target_request(&volume, TARGET));
+        let unpublish =
+            NodeUnpublishVolumeRequest { volume_id: volume.clone(), target_path: publish.target_path.clone() };
+        let unstage = NodeUnstageVolumeRequest {
+            volume_id: volume.clone(),
+            staging_target_path: stage.staging_target_path.clone(),
+        };
+        for expected in [Some(Code::Internal), None] {
+            assert_eq!(code_of(node.node_stage_volume(stage.clone()).await.map(drop)), expected);
+        }
+        for expected in [Some(Code::Internal), None] {
+            assert_eq!(code_of(node.node_publish_volume(publish.clone()).await.map(drop)), expected);
+        }
+        for expected in [Some(Code::Internal), None] {
+            assert_eq!(code_of(node.node_unpublish_volume(unpublish.clone()).await.map(drop)), expected);
+        }
+        for expected in [Some(Code::Internal), None] {
+            assert_eq!(code_of(node.node_unstage_volume(unstage.clone()).await.map(drop)), expected);
+        }
+        let told: Vec<_> = b.world.trace().events().iter().map(|event| event.kind()).collect();
+        for name in ["disk.staged", "disk.published", "disk.unpublished", "disk.unstaged"] {
+            assert_eq!(told.iter().filter(|told| **told == name).count(), 1, "{name}: {told:?}");
+        }
+    });
+}
+
 #[test]
 fn the_device_of_another_volume_is_not_taken_for_ours() {
     story(async |b| {
