@@ -162,17 +162,6 @@ substrate::events! {
         pub path: Text,
     }
 
-    /// A volume was to be unmounted, and nothing of it is mounted there: it was unmounted before by somebody who could not
-    /// tell, or was never there.
-    pub struct DiskFoundUnmounted = "disk.found_unmounted" {
-        /// The volume.
-        pub volume: Text,
-        /// The node.
-        pub node: Text,
-        /// The staging or target path.
-        pub path: Text,
-    }
-
     /// A volume was published at a pod's path.
     pub struct DiskPublished = "disk.published" {
         /// The volume.

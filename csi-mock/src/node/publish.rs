@@ -147,8 +147,6 @@ impl NodeService {
         if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {
             let (volume, path) = (volume.into(), target.into());
             self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
-        } else {
-            self.look_for(volume, target).await;
         }
         if unmounted {
             self.done(call, "unstage", volume, target).await?;

@@ -14,8 +14,8 @@ use super::service::{NodeService, status};
 use super::table::{StageArguments, Verdict};
 use crate::calls::Call;
 use crate::check::{self, Capability};
-use crate::disk::{DiskError, Mount, MountKind, Stage, Staged};
-use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskFoundUnmounted, DiskStaged, DiskUnstaged, Rule};
+use crate::disk::{DiskError, MountKind, Stage, Staged};
+use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
 
 /// The key of the publish context under which the device name travels from the controller (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
@@ -69,7 +69,10 @@ impl NodeService {
                 self.stage_block(call, volume, path, readonly).await?;
             } else {
                 self.stage_filesystem(call, volume, path, &capability, readonly).await?;
-                self.done(call, "stage", volume, path).await?;
+                if let Err(failed) = self.done(call, "stage", volume, path).await {
+                    self.take_down(volume, path).await;
+                    return Err(failed);
+                }
             }
         }
         call.after_effect().await?;
@@ -129,7 +132,7 @@ impl NodeService {
             readonly,
             group: capability.group,
         };
-        let mut staged = self.stage_whole(&stage).await;
+        let mut staged = self.disk().stage(&stage).await;
         if mutant!(self.calls.ctx(), "formats-after-error") && matches!(staged, Err(DiskError::Io { .. })) {
             staged = self.format_anew(&stage).await;
         }
@@ -166,8 +169,6 @@ impl NodeService {
         if unmounted.map_err(|e| self.refused(call, &e))? || self.table().has_block(volume) {
             let (volume, path) = (volume.into(), path.into());
             self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
-        } else {
-            self.look_for(volume, path).await;
         }
         self.done(call, "unstage", volume, path).await?;
         if mutant!(self.calls.ctx(), "unstage-leaves-directory") {
@@ -179,28 +180,15 @@ impl NodeService {
         Ok(NodeUnstageVolumeResponse {})
     }
 
-    /// Puts on record that nothing is mounted at `path` where there was nothing to do: whoever unmounted it may have failed,
-    /// or ended, before it could tell.
-    pub(super) async fn look_for(&self, volume: &str, path: &str) {
-        let there = |mount: &Mount| mount.path == Path::new(path);
-        // A disk that cannot tell now is asked again by the next repeat, if there is one.
-        if self.mounts(volume).await.is_ok_and(|mounts| !mounts.iter().any(there)) {
+    /// Takes down what came about in spite of an error: the caller takes the volume for not staged, and will not ask for its
+    /// unmount.
+    async fn take_down(&self, volume: &str, path: &str) {
+        // If that fails, too, the next attempt finds the mount.
+        if let Ok(true) = self.disk().unstage(volume, Path::new(path)).await {
             let (volume, path) = (volume.into(), path.into());
-            self.calls.ctx().emit(DiskFoundUnmounted { volume, node: self.node(), path });
+            self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
         }
-    }
-
-    /// Stages what `stage` says. A mount that came about although the disk failed is taken down, as the caller takes the
-    /// volume for not staged and will not ask for it.
-    async fn stage_whole(&self, stage: &Stage) -> Result<Staged, DiskError> {
-        let staged = self.disk().stage(stage).await;
-        if staged.is_err()
-            && self.mounts(&stage.volume).await.is_ok_and(|all| all.iter().any(|m| m.path == stage.path))
-        {
-            // If that fails, too, the next attempt finds it.
-            let _ = self.disk().unstage(&stage.volume, &stage.path).await;
-        }
-        staged
+        let _ = self.disk().done("unstage", volume, Path::new(path)).await;
     }
 
     /// What a planted defect does: the volume whose device has the name that this one had here before.

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use controllers::attach_detach::ForcedReason;
 use controllers::events::Detach;
-use csi_mock::events::{
-    CsiCall, CsiDone, DiskCrashed, DiskFoundUnmounted, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged,
-};
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{
@@ -253,8 +251,6 @@ impl Facts {
             self.on_published(volume, node, path, *readonly);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unpublished(volume, node, path);
-        } else if let Some(DiskFoundUnmounted { volume, node, path }) = event.get() {
-            self.on_found_unmounted(volume, node, path);
         } else if let Some(DiskUnstaged { volume, node, .. }) = event.get() {
             self.of(volume, node).staged = None;
             self.forget_if_empty(volume, node);
@@ -327,18 +323,6 @@ impl Facts {
             hold.published.clear();
         } else {
             hold.published.remove(path);
-        }
-        self.forget_if_empty(volume, node);
-    }
-
-    /// A driver that failed, or ended, when it had unmounted a filesystem, and before it could tell, finds nothing at the
-    /// next try.
-    fn on_found_unmounted(&mut self, volume: &str, node: &str, path: &Text) {
-        let key = (volume.to_owned(), self.name(node).to_owned());
-        let Some(hold) = self.holds.get_mut(&key) else { return };
-        hold.published.remove(path.as_str());
-        if hold.path == *path {
-            hold.staged = None;
         }
         self.forget_if_empty(volume, node);
     }
