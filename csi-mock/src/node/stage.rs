@@ -183,12 +183,11 @@ impl NodeService {
     /// Takes down what came about in spite of an error: the caller takes the volume for not staged, and will not ask for its
     /// unmount.
     async fn take_down(&self, volume: &str, path: &str) {
-        // If that fails, too, the next attempt finds the mount.
+        // If that fails, too, the next attempt finds the mount. Nobody is answered, so no fault acts after it.
         if let Ok(true) = self.disk().unstage(volume, Path::new(path)).await {
             let (volume, path) = (volume.into(), path.into());
             self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
         }
-        let _ = self.disk().done("unstage", volume, Path::new(path)).await;
     }
 
     /// What a planted defect does: the volume whose device has the name that this one had here before.
