@@ -315,13 +315,7 @@ fn main() {
         None,
     );
     report("the same beside runs from the start of each", "times", None, of_sweeps(|sweep| sweep.1), None);
-    report(
-        "a step back at 10,000 events, in replay --step",
-        "ms",
-        Some(Bound::AtMost(50.0)),
-        steps_back(&large),
-        None,
-    );
+    report("a step back at 10,000 events, in replay --step", "ms", Some(Bound::AtMost(50.0)), steps_back(&large), None);
     report(
         "first-volume live, loop + ext4, time-scale 100",
         "ms",

@@ -290,7 +290,8 @@ mod tests {
         let (volume, instance): (VolumeId, InstanceId) =
             ("vol-0123456789abcdef0".parse().unwrap(), "i-0123456789abcdef0".parse().unwrap());
         let (zone, state) = ("us-east-1a".into(), VolumePhase::InUse);
-        let used = VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false, snapshot: None };
+        let used =
+            VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false, snapshot: None };
         assert_eq!(
             line(used.clone()),
             r#""kind":"ec2.volume","size_gib":4,"state":"in-use","volume":"vol-0123456789abcdef0","zone":"us-east-1a""#

@@ -123,7 +123,8 @@ impl NodeService {
         capability: &Capability,
         readonly: bool,
     ) -> Result<(), Status> {
-        let device = if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
+        let device =
+            if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
         let stage = Stage {
             volume: device.unwrap_or_else(|| volume.to_owned()),
             path: PathBuf::from(path),

@@ -139,8 +139,7 @@ fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
         }
         let told: Vec<_> = b.world.trace().events().iter().map(|event| event.kind()).collect();
         // The mount that came about in spite of the first error was taken down.
-        for (name, times) in
-            [("disk.staged", 2), ("disk.published", 1), ("disk.unpublished", 1), ("disk.unstaged", 2)]
+        for (name, times) in [("disk.staged", 2), ("disk.published", 1), ("disk.unpublished", 1), ("disk.unstaged", 2)]
         {
             assert_eq!(told.iter().filter(|told| **told == name).count(), times, "{name}: {told:?}");
         }

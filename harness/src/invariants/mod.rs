@@ -7,7 +7,7 @@
 //! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; a replica that lost its lease leads no more after 30 seconds | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
-//! | I6 | bytes synced before a clean unmount are readable afterwards | at every event |
+//! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
 //!
@@ -31,6 +31,7 @@ mod i3_order;
 mod i4_agreement;
 mod i5_nothing_leaks;
 mod i6_durable_bytes;
+mod i6_released;
 mod i7_streams;
 mod unsaved;
 
@@ -108,6 +109,7 @@ struct State {
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
     leaders: i3_leaders::Leaders,
     durable_bytes: i6_durable_bytes::DurableBytes,
+    released: i6_released::Released,
     streams: i7_streams::Streams,
     violations: Vec<Violation>,
     total: usize,
@@ -126,7 +128,17 @@ impl Invariants {
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
         let State {
-            facts, forgotten, unsaved, checked, one_writer, detach_after_unstage, leaders, durable_bytes, streams, ..
+            facts,
+            forgotten,
+            unsaved,
+            checked,
+            one_writer,
+            detach_after_unstage,
+            leaders,
+            durable_bytes,
+            released,
+            streams,
+            ..
         } = state;
         if streams.sees(event) {
             let found = streams.check(event, checked);
@@ -140,12 +152,13 @@ impl Invariants {
         let i3 = i3_order::check(facts, checked, event);
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
+        let claims = released.check(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes begin anew.
             return state.forget();
         }
-        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I3, leads), (Id::I6, i6)] {
+        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I3, leads), (Id::I6, i6), (Id::I6, claims)] {
             state.at(event, id, found);
         }
         if let Some(message) = broken(event) {
@@ -249,7 +262,8 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        (self.one_writer, self.detach_after_unstage, self.leaders, self.durable_bytes) = Default::default();
+        (self.one_writer, self.detach_after_unstage, self.leaders, self.durable_bytes, self.released) =
+            Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {
