@@ -306,11 +306,15 @@ fn leader_cut_off() -> String {
 
 /// A claim goes and one of its name comes while its volume is still attached.
 fn made_anew() -> String {
-    let anew = WEB_GOES.to_owned()
-        + "\n  - delete: {object: pvc/data}\n  - wait: {object: pvc/data, is: gone}"
+    let anew = "
+  - delete: {object: pod/web-2}
+  - delete: {object: pvc/data}
+  - wait: {object: pvc/data, is: gone}"
+        .to_owned()
         + &claim("data")
-        + &up_again();
-    format!("latency: aws\n{}", story("", &(up() + &anew)))
+        + &pod("web-3", "node-a", "data")
+        + "\n  - wait: {object: pod/web-3, is: Running, on: node-a, within: 20m}";
+    format!("latency: aws\n{}", story("", &(moves() + &anew)))
 }
 
 /// A volume is made from a snapshot of one that is written to while the snapshot is under way.

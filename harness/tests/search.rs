@@ -492,7 +492,7 @@ mod planted {
 
     /// What branches of the small story come to with `mutant`: in the second one the first detach fails, in the others the
     /// cloud is a little late.
-    fn branches_with(mutant: &str) -> Vec<Verdict> {
+    fn branches_with(mutant: &str, limit: &str) -> Vec<Verdict> {
         let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
         let task = harness::search::branch::trunk(&document);
         let trunk = Task { text: task.text(), seed: 1, mutants: vec![mutant.to_owned()], ..Task::default() };
@@ -506,14 +506,14 @@ mod planted {
             serde_json::from_str(&text).unwrap()
         };
         let branches = faults.map(fault).into_iter().enumerate().collect();
-        let mut told = branches_of(&trunk, branches, "20000");
+        let mut told = branches_of(&trunk, branches, limit);
         told.sort_by_key(|(run, _)| *run);
         told.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
     /// The other branches go on, before it and after it.
-    fn is_told_beside_others(mutant: &str, class: Class, says: &str) {
-        let told = branches_with(mutant);
+    fn is_told_beside_others(mutant: &str, limit: &str, class: Class, says: &str) {
+        let told = branches_with(mutant, limit);
         let classes: Vec<Class> = told.iter().map(|verdict| verdict.class).collect();
         assert_eq!(classes, [Class::Survived, class, Class::Survived], "{told:?}");
         assert!(told[1].message.contains(says), "{:?}", told[1]);
@@ -521,17 +521,17 @@ mod planted {
 
     #[test]
     fn a_branch_whose_component_panics_is_a_finding() {
-        is_told_beside_others("panics-on-failed-detach", Class::Violated, "panicked");
+        is_told_beside_others("panics-on-failed-detach", "120000", Class::Violated, "panicked");
     }
 
     #[test]
     fn a_branch_that_hangs_is_a_finding() {
-        is_told_beside_others("retries-without-wait", Class::Hung, "did not end within 20s");
+        is_told_beside_others("retries-without-wait", "20000", Class::Hung, "did not end within 20s");
     }
 
     #[test]
     fn a_branch_that_takes_all_memory_is_a_finding() {
-        is_told_beside_others("failed-calls-pile-up", Class::Broke, "ended without a result: signal: 6");
+        is_told_beside_others("failed-calls-pile-up", "120000", Class::Broke, "ended without a result: signal: 6");
     }
 
     /// The first drawn run of seed 1 shows each of them, and nothing without them.
