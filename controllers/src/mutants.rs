@@ -75,6 +75,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes#66287",
     },
     Mutant {
+        name: "binding-without-uid",
+        about: "the binder knows a volume's claim by its name, so one that is made anew gets the volume of the old one",
+        recreates: "kubernetes#20196",
+    },
+    Mutant {
         name: "resize-target-kept",
         about: "external-resizer keeps the size that it asked for first, whatever the claim asks for later",
         recreates: "kubernetes-csi/external-resizer#132",
@@ -93,6 +98,11 @@ pub const MUTANTS: &[Mutant] = &[
         name: "lease-never-expires",
         about: "a replica waits for ever for the lease of one that is gone",
         recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "lease-lost-in-a-call",
+        about: "a leader whose renewal is not answered in time waits for the answer and leads on, whoever has the lease by now",
+        recreates: "kubernetes#65090",
     },
 ];
 

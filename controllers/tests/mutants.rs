@@ -263,3 +263,47 @@ fn an_object_that_was_deleted_while_nobody_watched_stays_in_the_cache() {
     });
     assert_eq!(left, (0, 1));
 }
+
+#[test]
+fn a_claim_that_is_made_anew_gets_the_volume_of_the_old_one() {
+    let same = both("binding-without-uid", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        rig.claim("data").await;
+        rig.pod("one", "node-a", "data").await;
+        rig.until_attached("node-a", S(10)).await;
+        // While nobody looks the claim goes, and one of its name comes.
+        rig.crash_controllers();
+        rig.force_delete("one").await;
+        let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
+        let of = |claim: &PersistentVolumeClaim| claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
+        let old = claims.get("data").await.expect("the claim");
+        common::edit(&claims, "data", |claim| claim.metadata.finalizers = None).await;
+        claims.delete("data", &DeleteParams::default()).await.expect("deleted");
+        let new: Value = json!({ "metadata": { "name": "data", "namespace": "default" }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "ebs",
+            "resources": { "requests": { "storage": "1Gi" } },
+        } });
+        let new: PersistentVolumeClaim = substrate::json::from_value(new).expect("a claim");
+        claims.create(&new).await.expect("created");
+        rig.restart_controllers();
+        rig.sleep(S(60)).await;
+        let new = claims.get("data").await.expect("the claim");
+        assert_ne!(new.metadata.uid, old.metadata.uid);
+        of(&new).expect("bound") == of(&old).expect("bound")
+    });
+    assert_eq!(same, (false, true));
+}
+
+#[test]
+fn a_leader_that_is_not_answered_leads_on() {
+    let lost = both("lease-lost-in-a-call", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], controllers::LOOPS).await;
+        let manager = rig.replica("kube-controller-manager", "manager-0");
+        rig.sleep(S(20)).await;
+        rig.crash_server("fake-apiserver");
+        rig.sleep(S(60)).await;
+        drop(manager);
+        rig.events("leader.lost").len()
+    });
+    assert_eq!(lost, (1, 0));
+}

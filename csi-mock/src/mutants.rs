@@ -40,6 +40,26 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes-csi/csi-driver-nfs#762",
     },
     Mutant {
+        name: "device-by-name",
+        about: "NodeStageVolume looks for a volume under the device name that it had on the node before",
+        recreates: "kubernetes#34437",
+    },
+    Mutant {
+        name: "panics-on-failed-detach",
+        about: "ControllerUnpublishVolume panics when the cloud's detach fails",
+        recreates: "kubernetes#27774",
+    },
+    Mutant {
+        name: "retries-without-wait",
+        about: "ControllerUnpublishVolume tries again without a pause, and so without an end, when the cloud's detach fails",
+        recreates: "hetznercloud/csi-driver#58",
+    },
+    Mutant {
+        name: "failed-calls-pile-up",
+        about: "ControllerUnpublishVolume takes memory and never gives it back when the cloud's detach fails",
+        recreates: "kubernetes-sigs/aws-ebs-csi-driver#1482",
+    },
+    Mutant {
         name: "formats-after-error",
         about: "NodeStageVolume takes a device that it could not look at for empty, and makes a new filesystem",
         recreates: "kubernetes#95183",

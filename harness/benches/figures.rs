@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench measures wall time")]
 
 use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -184,6 +185,80 @@ fn moto() -> Option<f64> {
     Some(millis(started))
 }
 
+/// The number before `unit` in a text such as `10 points in 2s, 5.0 points per second`.
+fn before(text: &str, unit: &str) -> Option<f64> {
+    text.split_once(unit)?.0.split_whitespace().next_back()?.parse().ok()
+}
+
+/// Points per second of a sweep of the migration by branches, one job; and how many times as many that is as from the
+/// start of each.
+fn swept() -> Option<(f64, f64)> {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/migration.yaml");
+    let mut sweep = Command::new(mooring());
+    let output = sweep.arg("sweep").arg(scenario).args(["--points", "400", "--jobs", "1"]).output().ok()?;
+    let said = String::from_utf8(output.stderr).ok()?;
+    Some((before(&said, " points per second")?, before(&said, " times as many")?))
+}
+
+/// Three zones, six nodes, twenty volumes that move once, ten minutes.
+const STANDARD: &str = "name: standard
+latency: aws
+nodes:
+  - {name: node-a, zone: us-east-1a}
+  - {name: node-b, zone: us-east-1a}
+  - {name: node-c, zone: us-east-1b}
+  - {name: node-d, zone: us-east-1b}
+  - {name: node-e, zone: us-east-1c}
+  - {name: node-f, zone: us-east-1c}
+steps:
+  - repeat: {count: 20, as: i, do: [{claim: {name: 'data-${i}'}}, {pod: {name: 'web-${i}', claim: 'data-${i}'}}]}
+  - repeat: {count: 20, as: i, do: [{wait: {object: 'pod/web-${i}', is: Running, within: 3m}}]}
+  - sleep: 2m
+  - repeat: {count: 20, as: i, do: [{delete: {object: 'pod/web-${i}'}}, {pod: {name: 'next-${i}', claim: 'data-${i}'}}]}
+  - repeat: {count: 20, as: i, do: [{wait: {object: 'pod/next-${i}', is: Running, within: 3m}}]}
+  - sleep: 6m
+  - expect: {elapsed: {at-least: 9m, at-most: 11m}}
+teardown: false
+";
+
+/// Runs per second of the standard profile, one job.
+fn standard(home: &Path) -> Option<f64> {
+    let path = home.join("standard.yaml");
+    std::fs::write(&path, STANDARD).ok()?;
+    let data = said(&["run", path.to_str()?, "--seeds", "1..40", "--jobs", "1"])?;
+    data["summary"]["runsPerSecond"].as_f64()
+}
+
+/// Milliseconds for each of some steps back from about the 10,000th event, in the debugger.
+fn steps_back(scenario: &Path) -> Option<Sample> {
+    let mut child = Command::new(mooring())
+        .arg("replay")
+        .arg(scenario)
+        .arg("--step")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let (mut orders, mut said) = (child.stdin.take()?, BufReader::new(child.stdout.take()?).lines());
+    let _child = Killed(child);
+    let mut tell = |line: &str| -> Option<String> {
+        writeln!(orders, "{line}").and_then(|()| orders.flush()).ok()?;
+        said.next()?.ok()
+    };
+    // The debugger shows the first event before it is told anything, so answers are one line behind.
+    let first = tell("go #10000")?;
+    let place = tell("back")?;
+    if !first.contains("#1 ") || !place.contains("#10000 ") {
+        eprintln!("the debugger does not come to the 10,000th event: {place}");
+        return None;
+    }
+    Sample::of(50, || {
+        let started = Instant::now();
+        tell("back").map(|_| millis(started))
+    })
+}
+
 fn main() {
     // `cargo test --benches` runs this too, with another profile: nothing is measured there.
     if std::env::args().any(|a| a == "--test") {
@@ -220,6 +295,27 @@ fn main() {
         Sample::of(3, || runs_per_second("node-crash-short.yaml").map(|both| both / 2.0)),
         None,
     );
+    report(
+        "standard profile: 6 nodes, 20 volumes, 10 minutes, one job",
+        "runs/s",
+        Some(Bound::AtLeast(10.0)),
+        Sample::of(3, || standard(home.path())),
+        None,
+    );
+    let sweeps: Vec<(f64, f64)> = (0..3).filter_map(|_| swept()).collect();
+    let of_sweeps = |pick: fn(&(f64, f64)) -> f64| {
+        let mut all = sweeps.iter().map(pick);
+        Sample::of(sweeps.len(), || all.next())
+    };
+    report(
+        "sweep of the migration by branches, one job",
+        "points/s",
+        Some(Bound::AtLeast(300.0)),
+        of_sweeps(|sweep| sweep.0),
+        None,
+    );
+    report("the same beside runs from the start of each", "times", None, of_sweeps(|sweep| sweep.1), None);
+    report("a step back at 10,000 events, in replay --step", "ms", Some(Bound::AtMost(50.0)), steps_back(&large), None);
     report(
         "first-volume live, loop + ext4, time-scale 100",
         "ms",

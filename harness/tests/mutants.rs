@@ -83,12 +83,14 @@ const CASES: &[Case] = &[
     case(&["attachment-left-behind"], left, Id::I8, "waits for its deletion"),
     case(&["attachment-lingers"], left, Id::I8, "waits for the cloud: its attachment is detaching"),
     case(&["dangling-attachments-ignored"], controller_manager_down, Id::I8, "waits for its deletion"),
+    case(&["lease-lost-in-a-call"], leader_cut_off, Id::I3, "still leads by the lease"),
+    case(&["snapshot-not-point-in-time"], copied, Id::I6, "were synced when"),
+    case(&["binding-without-uid"], made_anew, Id::I6, "was released by a claim that is gone"),
     case(&["status-flaps"], left_standing, Id::I8, "it never came to rest"),
 ];
 
 /// Defects that no invariant of a whole run is about, and why; the tests of their crates show what each does.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("snapshot-not-point-in-time", "no control loop makes a snapshot"),
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     (
         "detach-is-not-waited-for",
@@ -100,6 +102,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("limit-race", "a pod that waits for a place on its node is a step's business"),
     ("informer-keeps-deleted", "it takes a watch that ends with 410 Gone"),
     ("lease-never-expires", "it takes leader election"),
+    ("device-by-name", "it takes a second volume on the node"),
+    ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
+    ("retries-without-wait", "the same"),
+    ("failed-calls-pile-up", "the same"),
     ("populated-too-early", "what is taken down under a container is mounted again, and synced bytes stay"),
     ("unmount-before-stop", "the container fails to write for a moment and is stopped, and synced bytes stay"),
 ];
@@ -286,6 +292,59 @@ fn kubelet_cut_off() -> String {
 /// Watches end and are resumed.
 fn stayed_long() -> String {
     story("", &(up() + "\n  - sleep: 12m" + WEB_GOES + &up_again()))
+}
+
+/// The leader of two replicas hears nothing for longer than its lease.
+fn leader_cut_off() -> String {
+    let cut = "
+  - partition: {name: cut, between: [csi-attacher-2, apiserver]}
+  - sleep: 90s
+  - heal: cut
+  - sleep: 90s";
+    format!("replicas: 2\n{}", story("", &(up() + cut + WEB_GOES)))
+}
+
+/// A claim goes and one of its name comes while its volume is still attached.
+fn made_anew() -> String {
+    let anew = "
+  - delete: {object: pod/web-2}
+  - delete: {object: pvc/data}
+  - wait: {object: pvc/data, is: gone}"
+        .to_owned()
+        + &claim("data")
+        + &pod("web-3", "node-a", "data")
+        + "\n  - wait: {object: pod/web-3, is: Running, on: node-a, within: 20m}";
+    format!("latency: aws\n{}", story("", &(moves() + &anew)))
+}
+
+/// A volume is made from a snapshot of one that is written to while the snapshot is under way.
+fn copied() -> String {
+    let copy = "
+  - ec2: {action: CreateSnapshot, with: {VolumeId: {volume: pvc/data}}, save: snapshot, from: SnapshotId}
+  - sleep: 6s
+  - ec2: {poke: complete, snapshot: {saved: snapshot}}
+  - ec2:
+      action: CreateVolume
+      with: {AvailabilityZone: us-east-1a, SnapshotId: {saved: snapshot}, VolumeType: gp3}
+      save: copy
+      from: VolumeId
+  - apply:
+      apiVersion: v1
+      kind: PersistentVolume
+      metadata: {name: copy, annotations: {pv.kubernetes.io/provisioned-by: ebs.csi.aws.com}}
+      spec:
+        capacity: {storage: 1Gi}
+        accessModes: [ReadWriteOnce]
+        persistentVolumeReclaimPolicy: Delete
+        claimRef: {namespace: default, name: copy}
+        csi: {driver: ebs.csi.aws.com, volumeHandle: {saved: copy}, fsType: ext4}
+  - apply:
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata: {name: copy}
+      spec: {accessModes: [ReadWriteOnce], storageClassName: '', volumeName: copy, resources: {requests: {storage: 1Gi}}}";
+    let reads = pod("reader", "node-a", "copy") + "\n  - wait: {object: pod/reader, records: 1, within: 40m}";
+    format!("latency: aws\n{}", story("", &(up() + copy + &reads)))
 }
 
 /// The controller manager ends in the middle of an attach, and nobody wants the volume when it is back.

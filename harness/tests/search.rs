@@ -454,6 +454,14 @@ fn drawn_runs_are_the_same_in_two_processes() {
     assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
     assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
     assert_eq!(said["data"]["runs"], 4, "{said}");
+    // By another program, which is the same one here; and by one that says nothing.
+    let by = |program: &str| mooring(&["explore", "--runs", "2", "--twice", "--by", program]);
+    let (_, said, _) = by(env!("CARGO_BIN_EXE_mooring"));
+    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
+    let (code, said, _) = by("/bin/true");
+    assert_eq!((code, &said["data"]["outcomes"]["diverged"]), (Some(1), &2.into()), "{said}");
+    let (code, said, _) = by("/nothing/is/here");
+    assert_eq!((code, &said["error"]["code"]), (Some(3), &"environment".into()), "{said}");
 }
 
 /// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
@@ -480,6 +488,67 @@ mod planted {
         let Some((run, task, wrong)) = shown else { panic!("{mutant} shows at none of {} points", points.len()) };
         let right = judge(&Task { mutants: Vec::new(), ..task }, LIMIT);
         assert_ne!(right.signature, wrong.signature, "{mutant} is not to blame: {}", sweep.about(run));
+    }
+
+    /// What branches of the small story come to with `mutant`: in the second one the first detach fails, in the others the
+    /// cloud is a little late.
+    fn branches_with(mutant: &str, limit: &str) -> Vec<Verdict> {
+        let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+        let task = harness::search::branch::trunk(&document);
+        let trunk = Task { text: task.text(), seed: 1, mutants: vec![mutant.to_owned()], ..Task::default() };
+        let late = r#"{"delay": "1s"}"#;
+        let faults =
+            [("CreateVolume", late), ("DetachVolume", r#"{"error": "UnauthorizedOperation"}"#), ("AttachVolume", late)];
+        let fault = |(op, effect): (&str, &str)| {
+            let text = format!(
+                r#"{{"name": "f", "match": {{"plane": "ec2", "op": "{op}"}}, "when": {{"first": 1}}, "effect": {effect}}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let branches = faults.map(fault).into_iter().enumerate().collect();
+        let mut told = branches_of(&trunk, branches, limit);
+        told.sort_by_key(|(run, _)| *run);
+        told.into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    /// The other branches go on, before it and after it.
+    fn is_told_beside_others(mutant: &str, limit: &str, class: Class, says: &str) {
+        let told = branches_with(mutant, limit);
+        let classes: Vec<Class> = told.iter().map(|verdict| verdict.class).collect();
+        assert_eq!(classes, [Class::Survived, class, Class::Survived], "{told:?}");
+        assert!(told[1].message.contains(says), "{:?}", told[1]);
+    }
+
+    #[test]
+    fn a_branch_whose_component_panics_is_a_finding() {
+        is_told_beside_others("panics-on-failed-detach", "120000", Class::Violated, "panicked");
+    }
+
+    #[test]
+    fn a_branch_that_hangs_is_a_finding() {
+        is_told_beside_others("retries-without-wait", "20000", Class::Hung, "did not end within 20s");
+    }
+
+    #[test]
+    fn a_branch_that_takes_all_memory_is_a_finding() {
+        is_told_beside_others("failed-calls-pile-up", "120000", Class::Broke, "ended without a result: signal: 6");
+    }
+
+    /// The first drawn run of seed 1 shows each of them, and nothing without them.
+    #[test]
+    fn five_planted_defects_are_found_at_a_fixed_seed() {
+        let number_1 = |mutants: Vec<String>| {
+            let plan = harness::search::explore::Plan { seed: 1, mutants, ..Default::default() };
+            judge(&plan.task(0), LIMIT)
+        };
+        let right = number_1(Vec::new());
+        assert_eq!(right.class, Class::Survived, "{}", right.message);
+        let five =
+            ["attachment-lingers", "sync-does-nothing", "unstage-forgets-unmount", "watch-duplicate", "watch-gap"];
+        for mutant in five {
+            let wrong = number_1(vec![mutant.to_owned()]);
+            assert!(wrong.class.is_finding(), "{mutant}: {wrong:?}");
+        }
     }
 
     #[test]

@@ -168,6 +168,9 @@ substrate::events! {
         /// Whether several instances may hold it at once; absent when they may not.
         #[serde(default, skip_serializing_if = "is_not")]
         pub multi_attach: bool,
+        /// The snapshot that it was made from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub snapshot: Option<SnapshotId>,
     }
 
     /// An attachment entered a state. Root volumes have no such events: their device is the instance's own.
@@ -287,7 +290,8 @@ mod tests {
         let (volume, instance): (VolumeId, InstanceId) =
             ("vol-0123456789abcdef0".parse().unwrap(), "i-0123456789abcdef0".parse().unwrap());
         let (zone, state) = ("us-east-1a".into(), VolumePhase::InUse);
-        let used = VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false };
+        let used =
+            VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false, snapshot: None };
         assert_eq!(
             line(used.clone()),
             r#""kind":"ec2.volume","size_gib":4,"state":"in-use","volume":"vol-0123456789abcdef0","zone":"us-east-1a""#

@@ -35,13 +35,15 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     sources.classes.synced().await;
     sources.pods.synced().await;
 
+    let mut world = World::default();
+    world.ignores_uids = mutant!(ctx, "binding-without-uid");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {
         recorder: EventRecorder::new(&client, "persistentvolume-controller"),
         claims: WorkQueue::new(&ctx, queue_base, queue_base),
         volumes: WorkQueue::new(&ctx, queue_base, queue_base),
-        world: Mutex::default(),
+        world: Mutex::new(world),
         turns: Turns::default(),
         client,
         ctx: ctx.clone(),

@@ -32,15 +32,16 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
         return phase(volume, "Available");
     }
     let Some(key) = ClaimKey::of_volume(volume) else { return Step::done() };
+    let is_same = |claim: &PersistentVolumeClaim| world.ignores_uids || uid(&claim.metadata) == claim_uid;
     let given_up = matches!(volume_phase(volume), "Released" | "Failed");
     let claim = match (world.claim(&key), live) {
         // A claim with the right uid in the cache settles it.
-        (Some(claim), _) if uid(&claim.metadata) == claim_uid => Some(claim),
+        (Some(claim), _) if is_same(claim) => Some(claim),
         // Otherwise the cache may be behind, and releasing a volume by mistake loses data: ask the API server. Only
         // for a volume that was given up already an absent claim is believed at once.
         (None, Live::NotAsked) if given_up => None,
         (_, Live::NotAsked) => return Step { call: Some(Call::ReadClaim(key)), again: true, ..Step::default() },
-        (_, Live::Found(claim)) if uid(&claim.metadata) == claim_uid => Some(claim),
+        (_, Live::Found(claim)) if is_same(claim) => Some(claim),
         (_, Live::Found(_) | Live::Missing) => None,
     };
     match claim {

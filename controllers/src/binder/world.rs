@@ -25,6 +25,8 @@ pub struct World {
     unclaimed: BTreeSet<String>,
     /// Names of pods that wait for a node, by the claims that they use.
     waiting_pods: BTreeMap<ClaimKey, BTreeSet<String>>,
+    /// A planted defect: claims of one name are one claim.
+    pub(super) ignores_uids: bool,
 }
 
 impl World {
@@ -138,6 +140,11 @@ impl World {
     /// The volume that fits a claim best (`findBestMatchForClaim`).
     pub fn best_match(&self, claim: &PersistentVolumeClaim, delay_binding: bool) -> Option<Arc<PersistentVolume>> {
         let reserved = self.by_claim.get(&ClaimKey::of(claim)).into_iter().flatten();
+        if self.ignores_uids
+            && let Some(volume) = reserved.clone().find_map(|name| self.volumes.get(name))
+        {
+            return Some(volume.clone());
+        }
         // Volumes that nobody reserved are of no interest when the scheduler will choose.
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)

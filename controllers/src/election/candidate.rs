@@ -98,7 +98,7 @@ impl Candidate {
 
     /// Tries on a grid of the retry period; false when none succeeded in time.
     async fn renew(&mut self) -> bool {
-        let limit = self.renew_deadline;
+        let limit = if self.waits_for_answers() { Duration::MAX } else { self.renew_deadline };
         let tries = async {
             let mut began = self.ctx.now().mono;
             while !self.attempt().await {
@@ -139,6 +139,11 @@ impl Candidate {
         };
         self.elector.written(self.ctx.now().mono, record);
         Ok(true)
+    }
+
+    /// A planted defect: a renewal that is not answered holds up the end of a leader.
+    fn waits_for_answers(&self) -> bool {
+        mutant!(self.ctx, "lease-lost-in-a-call")
     }
 
     /// A planted defect: the lease of who is gone is never taken over.

@@ -105,9 +105,26 @@ pub(super) async fn run(agent: Arc<Agent>) {
         if substrate::mutant!(agent.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
     };
     housekeeping(&agent);
+    agent.ctx.spawn(remove_orphaned_dirs(agent.clone()));
     agent.ctx.spawn(first_pass(agent.clone(), first));
     while let Some(change) = changes.recv().await {
         take(&agent, change);
+    }
+}
+
+/// Removes what an earlier kubelet left of the directories of pods that are gone, as far as it is empty
+/// (`cleanupOrphanedPodDirs`). What has volumes goes when they are taken down.
+async fn remove_orphaned_dirs(agent: Arc<Agent>) {
+    let uids = loop {
+        match agent.config.disk.list_dir(&agent.paths.pods()).await {
+            Ok(uids) => break uids.unwrap_or_default(),
+            Err(_) => agent.ctx.sleep(HOUSEKEEPING).await,
+        }
+    };
+    for uid in uids {
+        if !agent.pods().knows(&uid) && !mounted_below(&agent, &uid).await {
+            remove_pod_dirs(&agent, &uid).await;
+        }
     }
 }
 

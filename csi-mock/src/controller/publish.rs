@@ -4,7 +4,7 @@ use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
     ControllerUnpublishVolumeResponse,
 };
-use substrate::mutant;
+use substrate::{Ctx, mutant};
 use tonic::Status;
 
 use super::attach::{ATTACHMENT, Look, STUCK_ATTACHING, look};
@@ -22,6 +22,8 @@ use crate::settings::LockKey;
 const DEVICE_PATH: &str = "devicePath";
 /// The key of the publish context that tells the node to mount read-only: EBS cannot attach so.
 const READONLY: &str = "readonly";
+/// What a planted defect takes at a time, in bytes.
+const PILE: usize = 64 << 20;
 
 impl ControllerService {
     fn lock_key(&self) -> LockKey {
@@ -265,7 +267,10 @@ impl ControllerService {
                 // Taken for detached, as the EBS driver does; the wait below is the proof that it does not seek, so
                 // that IncorrectState during `detaching` is no false success (ec2-api.md §4.1, E7).
                 "IncorrectState" | "InvalidAttachment.NotFound" | "InvalidInstanceID.NotFound" => {}
-                _ => return Err(internal(&what, &error)),
+                _ => {
+                    breaks(self.calls.ctx(), &error).await;
+                    return Err(internal(&what, &error));
+                }
             }
         }
         let ctx = self.calls.ctx();
@@ -291,5 +296,18 @@ impl ControllerService {
                 None => return Err(Status::deadline_exceeded(format!("{what}: the attachment is still `{state}`"))),
             }
         }
+    }
+}
+
+/// What planted defects do when a detach has failed: the program breaks, hangs, or takes all memory.
+async fn breaks(ctx: &Ctx, error: &Ec2Error) {
+    assert!(!mutant!(ctx, "panics-on-failed-detach"), "{error:?}");
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    while mutant!(ctx, "failed-calls-pile-up") {
+        kept.push(Vec::with_capacity(PILE));
+        std::hint::black_box(&kept);
+    }
+    while mutant!(ctx, "retries-without-wait") {
+        tokio::task::yield_now().await;
     }
 }

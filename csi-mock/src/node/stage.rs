@@ -69,7 +69,10 @@ impl NodeService {
                 self.stage_block(call, volume, path, readonly).await?;
             } else {
                 self.stage_filesystem(call, volume, path, &capability, readonly).await?;
-                self.done(call, "stage", volume, path).await?;
+                if let Err(failed) = self.done(call, "stage", volume, path).await {
+                    self.take_down(volume, path).await;
+                    return Err(failed);
+                }
             }
         }
         call.after_effect().await?;
@@ -120,8 +123,10 @@ impl NodeService {
         capability: &Capability,
         readonly: bool,
     ) -> Result<(), Status> {
+        let device =
+            if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
         let stage = Stage {
-            volume: volume.to_owned(),
+            volume: device.unwrap_or_else(|| volume.to_owned()),
             path: PathBuf::from(path),
             fs_type: capability.fs_type.clone(),
             mount_flags: capability.mount_flags.clone(),
@@ -174,6 +179,25 @@ impl NodeService {
         self.table().unstaged(volume);
         self.calls.note_staged(volume, &self.config.node_id, false);
         Ok(NodeUnstageVolumeResponse {})
+    }
+
+    /// Takes down what came about in spite of an error: the caller takes the volume for not staged, and will not ask for its
+    /// unmount.
+    async fn take_down(&self, volume: &str, path: &str) {
+        // If that fails, too, the next attempt finds the mount. Nobody is answered, so no fault acts after it.
+        if let Ok(true) = self.disk().unstage(volume, Path::new(path)).await {
+            let (volume, path) = (volume.into(), path.into());
+            self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
+        }
+    }
+
+    /// What a planted defect does: the volume whose device has the name that this one had here before.
+    async fn named_as_before(&self, volume: &str) -> Result<Option<String>, Status> {
+        let Some(found) = self.find(volume).await? else { return Ok(None) };
+        let name = self.table().first_name(volume, &found.name);
+        let devices = self.disk().devices().await.map_err(|e| status(&e))?;
+        let there = devices.into_iter().find(|device| device.name == name);
+        there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
     }
 
     /// What a planted defect does: a device that could not be looked at counts as empty.

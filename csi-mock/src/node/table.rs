@@ -33,7 +33,7 @@ struct Entry {
 
 /// The arguments by volume.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(BTreeMap<String, Entry>);
+pub(crate) struct Table(BTreeMap<String, Entry>, BTreeMap<String, String>);
 
 /// How a call relates to earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,11 @@ pub(crate) enum Verdict {
 }
 
 impl Table {
+    /// What a planted defect remembers: the device name that the volume had when it was first staged here.
+    pub fn first_name(&mut self, volume: &str, now: &str) -> String {
+        self.1.entry(volume.to_owned()).or_insert_with(|| now.to_owned()).clone()
+    }
+
     /// Whether `volume` may be staged with these arguments (CSI: NodeStageVolume, code 6).
     pub fn stage(&self, volume: &str, arguments: &StageArguments) -> Verdict {
         match self.0.get(volume).and_then(|e| e.staged.as_ref()) {

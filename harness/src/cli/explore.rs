@@ -16,7 +16,7 @@ use crate::search::bundle::Bundle;
 use crate::search::explore::{Finding, Found, Plan};
 use crate::search::judge::{Class, Verdict};
 use crate::search::shard::Shard;
-use crate::search::workers::Since;
+use crate::search::workers::{Settings, Since};
 
 const WHAT: &str = "What is explored";
 
@@ -36,6 +36,9 @@ pub(super) struct Args {
     /// Do each run again, in another process: one that is not the same byte for byte is a finding.
     #[arg(long, conflicts_with_all = ["mutants", "time"], help_heading = WHAT)]
     twice: bool,
+    /// With --twice, the second time by this `mooring`, such as a debug build beside a release.
+    #[arg(long, value_name = "PROGRAM", requires = "twice", help_heading = WHAT)]
+    by: Option<PathBuf>,
     /// Only the k-th of n parts of the runs; the others are somebody else's.
     #[arg(long, value_name = "K/N", default_value_t, help_heading = WHAT)]
     shard: Shard,
@@ -124,11 +127,15 @@ fn again(args: &Args, plan: &Plan, before: &BTreeMap<usize, String>, found: &mut
         let (plan, runs) = (plan.clone(), runs.clone());
         move |at: usize| runs.get(at).map(|run| plan.task(*run))
     };
-    search::carry_out(args.how.settings(), Box::new(work), |at, verdict| {
+    let settings = Settings { program: args.by.clone(), ..args.how.settings() };
+    search::carry_out(settings, Box::new(work), |at, verdict| {
         let run = runs[at];
         if before.get(&run) != Some(&verdict.digest) {
-            let message = "the same run in another process has another trace";
-            found.differs(run, Verdict::without_outcome(Class::Diverged, message));
+            let message = match &args.by {
+                Some(program) => format!("the same run by {} has another trace", program.display()),
+                None => "the same run in another process has another trace".to_owned(),
+            };
+            found.differs(run, Verdict::without_outcome(Class::Diverged, &message));
         }
         true
     })
@@ -225,5 +232,5 @@ fn keep(args: &Args, plan: &Plan, folder: &std::path::Path, finding: &Finding) -
         format!("`mooring run FILE {flags}` fails with it."),
     ];
     let bundle = Bundle::new(plan.document(finding.at), number, &plan.mutants, verdict, notes);
-    search::keep(bundle, folder, &search::file_name(&verdict.signature), args.how.timeout.0)
+    search::keep(bundle, folder, &search::file_name(&verdict.signature, number), args.how.timeout.0)
 }

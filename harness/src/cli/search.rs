@@ -42,7 +42,7 @@ impl How {
 
     /// For the children.
     pub fn settings(&self) -> Settings {
-        Settings { jobs: self.jobs(), limit: self.timeout.0, memory: self.memory << 20, ends: None }
+        Settings { jobs: self.jobs(), limit: self.timeout.0, memory: self.memory << 20, ends: None, program: None }
     }
 }
 
@@ -144,8 +144,12 @@ pub(in crate::cli) fn environment(command: &str, format: Format, message: impl I
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 
-/// A word that is a good name of a file.
-pub(in crate::cli) fn file_name(text: &str) -> String {
+/// A good name for the file of a finding: its signature, cut short, and the run that shows it, as no other finding has.
+pub(in crate::cli) fn file_name(signature: &str, run: u64) -> String {
+    format!("{}-{run}", word(signature))
+}
+
+fn word(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
         match c.is_ascii_alphanumeric() {
@@ -177,5 +181,22 @@ pub(in crate::cli) fn worker(args: &WorkerArgs) -> ExitCode {
             eprintln!("error: {why}");
             Exit::Environment.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_that_begin_alike_have_files_of_their_own() {
+        let said = |state: &str| {
+            format!(
+                "I2 csi-controller ControllerUnpublishVolume: it was called for vol-* on node-* while it is {state}"
+            )
+        };
+        let (one, other) = (file_name(&said("published there"), 347), file_name(&said("staged there"), 309));
+        assert_eq!(one, "i2-csi-controller-controllerunpublishvolume-it-was-called-fo-347");
+        assert_ne!(one, other);
     }
 }

@@ -334,7 +334,7 @@ fn keep(
             _ => format!("`mooring run FILE {flags}` fails with it."),
         },
     ];
-    let name = search::file_name(&verdict.signature);
+    let name = search::file_name(&verdict.signature, run.map_or(0, |run| run as u64 + 1));
     let mut bundle = Bundle::new(document, args.seed, &args.how.mutant, verdict, notes);
     bundle.record.breaks = run.map(|run| sweep.faults(run)).unwrap_or_default();
     search::keep(bundle, folder, &name, args.how.timeout.0)

@@ -138,6 +138,8 @@ pub(super) struct Facts {
     unwanted_since: BTreeMap<(String, String), u64>,
     /// Calls of drivers that are open, by process and ordinal.
     pub open: BTreeMap<(String, u64), String>,
+    /// Target paths of the calls among them that publish.
+    publishing: BTreeMap<(String, u64), Text>,
     made: BTreeSet<String>,
     pub(super) last_unrest: (u64, String),
 }
@@ -186,6 +188,11 @@ impl Facts {
         in_cloud
     }
 
+    /// Whether a PersistentVolume was ever saved for a volume.
+    pub fn was_saved(&self, volume: &str) -> bool {
+        self.known.contains(volume)
+    }
+
     /// The handle of a claim's volume.
     pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
         self.volumes.get(self.pv_of_claim.get(claim)?).map(|pv| pv.handle.as_str())
@@ -217,10 +224,15 @@ impl Facts {
                 self.stir(event.ms, || what.clone());
             }
             self.open.insert((event.process.to_string(), call.ordinal), what);
+            if call.rpc == "NodePublishVolume" {
+                let target = call.target.clone().unwrap_or_default();
+                self.publishing.insert((event.process.to_string(), call.ordinal), target);
+            }
         } else if let Some(done) = event.get::<CsiDone>() {
             self.open.remove(&(event.process.to_string(), done.ordinal));
             self.on_staged_by_word(done);
             self.on_unstaged_by_word(done);
+            self.on_published_by_word(event, done);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
             self.on_cloud_attachment(changed);
@@ -255,6 +267,7 @@ impl Facts {
             self.instances.insert(instance.to_string(), node.to_string());
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             self.open.retain(|(process, _), _| **process != *event.process);
+            self.publishing.retain(|(process, _), _| **process != *event.process);
             if event.is::<ProcessStarted>() {
                 self.on_started(&event.process);
             }
@@ -328,6 +341,26 @@ impl Facts {
             let node = self.name(node).to_owned();
             self.held_since_attached.insert((volume.to_string(), node));
         }
+    }
+
+    /// The same of a target path: where a driver stages nothing, that is all that tells of the filesystem.
+    fn on_published_by_word(&mut self, event: &Event, done: &CsiDone) {
+        let target = self.publishing.remove(&(event.process.to_string(), done.ordinal));
+        let (Some(target), Some(volume), Some(node)) = (target, &done.volume, &done.node) else { return };
+        if done.code != "OK" {
+            return;
+        }
+        let hold = self.of(volume, node);
+        if hold.published.contains_key(target.as_str()) {
+            return;
+        }
+        if hold.staged.is_none() && hold.published.is_empty() {
+            hold.begins();
+            hold.path = target.clone();
+        }
+        hold.published.insert(target.to_string(), true);
+        let node = self.name(node).to_owned();
+        self.held_since_attached.insert((volume.to_string(), node));
     }
 
     /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts

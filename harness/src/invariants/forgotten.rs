@@ -1,14 +1,15 @@
 //! Staging directories of which a kubelet that was started anew does not know.
 //!
 //! It reads the pods' directories, as upstream does. A volume that was unpublished everywhere has none, so whatever is left
-//! to be done about where it was staged is never done.
+//! to be done about where it was staged is never done. The same is true of a directory that was made for a volume before the
+//! driver was asked to stage it, and to which that never came (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone};
-use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
 use substrate::Event;
 use substrate::events::ProcessStarted;
 use substrate::json::Text;
@@ -32,6 +33,12 @@ pub(super) struct Forgotten {
     stagings: BTreeMap<(String, String), Staging>,
     /// Target paths of calls that are open, by process and ordinal.
     open: BTreeMap<(String, u64), Text>,
+    /// Volumes of the cloud, of any time.
+    volumes: BTreeSet<String>,
+    /// Volumes and nodes of which a driver was ever asked to stage.
+    asked: BTreeSet<(String, String)>,
+    /// Kubelets that were started more than once.
+    restarted: BTreeSet<String>,
 }
 
 impl Forgotten {
@@ -41,7 +48,12 @@ impl Forgotten {
             self.on_call(event, call);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.on_done(event, done);
-        } else if event.is::<ProcessStarted>() {
+        } else if let Some(VolumeChanged { volume, .. }) = event.get() {
+            self.volumes.insert(volume.to_string());
+        } else if let Some(ProcessStarted { incarnation }) = event.get() {
+            if *incarnation > 1 {
+                self.restarted.insert(event.process.to_string());
+            }
             let of_node = |node: &str| *event.process == kubelet(node);
             for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| of_node(node)) {
                 staging.forgotten |= staging.published.is_empty();
@@ -61,6 +73,7 @@ impl Forgotten {
         let target = call.target.clone().unwrap_or_default();
         match call.rpc.as_str() {
             "NodeStageVolume" => {
+                self.asked.insert(key.clone());
                 let staging = self.stagings.entry(key).or_default();
                 (staging.unstaged, staging.forgotten) = (false, false);
             }
@@ -92,7 +105,12 @@ impl Forgotten {
     pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
         let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
         let mut there = self.stagings.iter().filter(|((_, n), staging)| n == node && staging.forgotten);
-        there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str())
+        let staged = there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str());
+        staged.or_else(|| {
+            let never_asked = |volume: &&String| !self.asked.contains(&((*volume).clone(), node.to_owned()));
+            let restarted = self.restarted.contains(&kubelet(node));
+            self.volumes.iter().filter(never_asked).find(|volume| restarted && is(volume)).map(String::as_str)
+        })
     }
 }
 
@@ -100,14 +118,16 @@ impl Forgotten {
 mod tests {
     use std::sync::Arc;
 
+    use mock_ec2::events::VolumePhase;
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
 
     use super::*;
     use crate::invariants::{Invariants, Leftovers, declared};
 
-    const VOLUME: &str = "vol-1";
+    const VOLUME: &str = "vol-0123456789abcdef0";
     const STARTS: &str = "kubelet starts";
+    const MADE: &str = "the volume is made";
 
     /// As which deviation the staging directory counts that is left on node-a after these calls.
     fn declared_after(story: &[&str]) -> Option<String> {
@@ -117,7 +137,15 @@ mod tests {
         for (at, step) in story.iter().enumerate() {
             let ordinal = at as u64 + 1;
             if *step == STARTS {
-                trace.info(&kubelet, ProcessStarted { incarnation: 1 });
+                let before = story[..at].iter().filter(|step| **step == STARTS).count();
+                trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
+                continue;
+            }
+            if *step == MADE {
+                let (volume, zone) = (VOLUME.parse().unwrap(), "us-east-1a".into());
+                let state = VolumePhase::Creating;
+                let made = VolumeChanged { volume, state, zone, size_gib: 1, multi_attach: false, snapshot: None };
+                trace.info(&"mock-ec2".into(), made);
                 continue;
             }
             let ((volume, node), target) = (of(), Some("/t".into()));
@@ -147,6 +175,9 @@ mod tests {
             ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume");
         assert_eq!(declared_after(&[stage, publish, unpublish, STARTS]), forgets);
         assert_eq!(declared_after(&[stage, publish, unpublish, unstage, STARTS]), forgets);
+        // Kubelet made the directory, and the driver was never asked.
+        assert_eq!(declared_after(&[MADE, STARTS, STARTS]), forgets);
+        assert_eq!(declared_after(&[MADE, STARTS]), None);
         // It did not start anew, it finds the pod's directory, or it works on the volume again.
         assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);

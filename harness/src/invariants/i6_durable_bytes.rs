@@ -3,12 +3,15 @@
 //!
 //! The modelled workload writes numbered, checksummed records, syncs each, and says at its start how many it found
 //! intact, or that what it found is corrupt. A clean unmount turns what was synced until then into what must be found.
+//!
+//! A volume that is made from a snapshot has the records that were synced when the snapshot was asked for, and at most
+//! one that was being written then. The first start of a writer there is an occasion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadStopped, WorkloadSynced};
 use csi_mock::events::{DiskCrashed, DiskUnpublished};
-use mock_ec2::events::{VolumeChanged, VolumePhase};
+use mock_ec2::events::{SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessCrashed;
 
@@ -23,12 +26,18 @@ struct Bytes {
     promised: u64,
     /// Pods that write now, with their nodes.
     writers: BTreeSet<(String, String)>,
+    /// Some records may be there that nobody has counted.
+    uncounted: bool,
+    /// The snapshot that it was made from, until a writer has looked, and the records that were synced then.
+    copied: Option<(String, u64)>,
 }
 
 /// The records of every volume.
 #[derive(Debug, Default)]
 pub(super) struct DurableBytes {
     volumes: BTreeMap<String, Bytes>,
+    /// How many records were synced when a snapshot was asked for, where that is known.
+    snapshots: BTreeMap<String, u64>,
 }
 
 impl DurableBytes {
@@ -52,6 +61,14 @@ impl DurableBytes {
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             // Ids are never used again, but a deleted volume owes nothing.
             self.volumes.remove(volume.as_str());
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Creating, snapshot: Some(of), .. }) = event.get()
+        {
+            let copied = self.snapshots.get(of.as_str()).map(|synced| (of.to_string(), *synced));
+            self.of(volume.as_str()).copied = copied;
+        } else if let Some(SnapshotChanged { snapshot, volume, state: SnapshotPhase::Pending, .. }) = event.get() {
+            if let Some(bytes) = self.volumes.get(volume.as_str()).filter(|bytes| !bytes.uncounted) {
+                self.snapshots.insert(snapshot.to_string(), bytes.synced);
+            }
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.crashed(node);
         } else if event.is::<ProcessCrashed>() {
@@ -79,10 +96,20 @@ impl DurableBytes {
         // Beside another pod that writes at this moment, the count is moving. What could not be verified is told
         // apart by what follows: `workload.corrupt`, or a failed read that the workload tries again.
         if !alone || !verified {
+            bytes.uncounted = true;
             return None;
         }
         let promised = bytes.promised;
         bytes.synced = *found_now;
+        bytes.uncounted = false;
+        if let Some((snapshot, synced)) = bytes.copied.take() {
+            checked.add(Id::I6, 1);
+            let message = format!(
+                "{pod} found {found_now} records on {volume}, and {synced} were synced when {snapshot} was asked for, \
+                 which it is made from"
+            );
+            return (*found_now < synced || *found_now > synced + 1).then(|| found(message, volume, node));
+        }
         if promised > 0 {
             checked.add(Id::I6, 1);
         }

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; a replica that lost its lease leads no more after 30 seconds | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
-//! | I6 | bytes synced before a clean unmount are readable afterwards | at every event |
+//! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
 //!
@@ -26,11 +26,14 @@ mod facts;
 mod forgotten;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
+mod i3_leaders;
 mod i3_order;
 mod i4_agreement;
 mod i5_nothing_leaks;
 mod i6_durable_bytes;
+mod i6_released;
 mod i7_streams;
+mod unsaved;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
@@ -100,10 +103,13 @@ pub struct Invariants(Mutex<State>);
 struct State {
     facts: Facts,
     forgotten: forgotten::Forgotten,
+    unsaved: unsaved::Unsaved,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
+    leaders: i3_leaders::Leaders,
     durable_bytes: i6_durable_bytes::DurableBytes,
+    released: i6_released::Released,
     streams: i7_streams::Streams,
     violations: Vec<Violation>,
     total: usize,
@@ -121,23 +127,38 @@ impl Invariants {
     /// Takes in the next event and checks what is asked at every event, and that no component broke.
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
-        let State { facts, forgotten, checked, one_writer, detach_after_unstage, durable_bytes, streams, .. } = state;
+        let State {
+            facts,
+            forgotten,
+            unsaved,
+            checked,
+            one_writer,
+            detach_after_unstage,
+            leaders,
+            durable_bytes,
+            released,
+            streams,
+            ..
+        } = state;
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
         facts.observe(event);
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
+        unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
+        let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
+        let claims = released.check(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes begin anew.
             return state.forget();
         }
-        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I6, i6)] {
+        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I3, leads), (Id::I6, i6), (Id::I6, claims)] {
             state.at(event, id, found);
         }
         if let Some(message) = broken(event) {
@@ -187,7 +208,15 @@ impl Invariants {
         let made = state.facts.made();
         state.checked.add(Id::I5, made);
         let (forgotten, others) = leftovers.split(|node, path| state.forgotten.volume(node, path).map(str::to_owned));
+        let is_unsaved = |volume: &String| state.unsaved.restarted_since(volume) && !state.facts.was_saved(volume);
+        let (unsaved, volumes): (Vec<String>, Vec<String>) = others.cloud_volumes.into_iter().partition(is_unsaved);
+        let others = Leftovers { cloud_volumes: volumes, ..others };
         others.sentences().into_iter().for_each(|message| state.at_end(Id::I5, message));
+        for volume in unsaved {
+            let details = [("provisionerRestartedSinceMade", true.into())].into();
+            let message = format!("a cloud volume is left over: {volume}");
+            state.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
+        }
         for (directory, node, volume) in forgotten {
             let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
             let message = format!("a directory is left over: {directory}");
@@ -233,7 +262,8 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        (self.one_writer, self.detach_after_unstage, self.durable_bytes) = Default::default();
+        (self.one_writer, self.detach_after_unstage, self.leaders, self.durable_bytes, self.released) =
+            Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

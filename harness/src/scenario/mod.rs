@@ -18,6 +18,7 @@ pub mod needed;
 pub mod object;
 mod place;
 pub mod predicate;
+pub(crate) mod saved;
 
 pub use diagnostic::ScenarioError;
 pub use model::{

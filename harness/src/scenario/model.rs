@@ -114,7 +114,7 @@ impl Default for TimeScales {
 pub struct Manifest {
     /// What it is; the namespace is filled in.
     pub object: ObjectRef,
-    /// The manifest, unchanged.
+    /// The manifest, unchanged. A map `{saved: NAME}` in it stands for an id that an earlier step saves.
     pub value: Value,
 }
 

@@ -17,7 +17,7 @@ pub static STEP: Map = Map {
         one(
             "apply",
             Of::Either(&[(Of::Manifest, "One object."), (Of::Some(&Of::Manifest), "Several objects.")]),
-            "Makes objects, or changes them, as `kubectl apply` does.",
+            "Makes objects, or changes them, as `kubectl apply` does. A text may be `{saved: NAME}`, an id that an earlier `ec2` step saved.",
         )
         .like(&["- apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {level: info}}"]),
         one("claim", Of::Map(&CLAIM), CLAIM_ABOUT).like(CLAIMS),

@@ -11,6 +11,7 @@ use substrate::Seed;
 use substrate::seed::between;
 
 use super::document::Document;
+use super::draw_more as more;
 use crate::cluster::names::kubelet;
 use crate::cluster::spec::node_name;
 
@@ -75,7 +76,8 @@ pub fn draw(seed: u64, run: u64) -> Document {
         steps: Vec::new(),
         made: 0,
     };
-    drawing.whole(run)
+    let document = drawing.whole(run);
+    more::add(document, Seed::root(seed).child("explore more").child(&run.to_string()).rng())
 }
 
 /// A pod that is there, and what it writes to.

@@ -276,7 +276,8 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
         (class, format!("{}: {said}", at.trim_end()), first.message.clone())
     } else if let Some(failure) = &outcome.failure {
         let text = format!("expected {}; seen {}", failure.expected, failure.seen);
-        (Class::Stuck, format!("step: {}", signature::of(&failure.expected)), text)
+        let seen = failure.seen.lines().next().unwrap_or_default();
+        (Class::Stuck, format!("step: {}; seen {}", signature::of(&failure.expected), signature::of(seen)), text)
     } else if let Some(first) = differences.first().filter(|_| declared.is_empty()) {
         let place = first.split(" is ").next().unwrap_or_default();
         (Class::EndDiffers, format!("end: {}", signature::of(place)), differences.join("\n"))

@@ -25,6 +25,7 @@ pub mod bundle;
 pub mod coverage;
 pub mod document;
 pub mod draw;
+mod draw_more;
 pub mod end_state;
 pub mod explore;
 pub mod fork;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +35,8 @@ pub struct Settings {
     pub memory: u64,
     /// Where all runs must end.
     pub ends: Option<Vec<EndState>>,
+    /// The `mooring` that the children are; this one when absent.
+    pub program: Option<PathBuf>,
 }
 
 /// The run with a number; nothing when there are no more.
@@ -165,7 +168,7 @@ pub(super) struct Hand {
 impl Hand {
     pub(super) fn start(job: usize, shared: &Arc<Shared>) -> std::io::Result<Self> {
         let settings = &shared.settings;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(settings.program.clone().map_or_else(std::env::current_exe, Ok)?);
         command.arg(SUBCOMMAND).args(["--limit-ms", &settings.limit.as_millis().to_string()]);
         command.args(["--memory", &settings.memory.to_string()]);
         // Ctrl-C of a terminal comes to the parent alone, which ends its children.

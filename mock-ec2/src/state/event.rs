@@ -57,6 +57,7 @@ impl Event {
             zone: volume.zone.as_str().into(),
             size_gib: volume.size_gib,
             multi_attach: volume.multi_attach_enabled,
+            snapshot: volume.snapshot.clone(),
         })
     }
 

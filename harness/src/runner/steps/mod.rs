@@ -28,6 +28,7 @@ use crate::cluster::Cluster;
 use crate::invariants::{Checked, Id};
 use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
+use crate::scenario::saved;
 
 /// Where a file demands that invariants were looked at, and on how many occasions.
 type Demand = (Option<usize>, BTreeMap<Id, u64>);
@@ -229,7 +230,9 @@ impl<'a> Run<'a> {
 
     async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {
         for manifest in manifests {
-            self.api(&format!("apply {}", manifest.object), self.objects.apply(manifest).await)?;
+            let mut manifest = manifest.clone();
+            saved::replace(&mut manifest.value, &mut |name| self.saved.get(name).cloned());
+            self.api(&format!("apply {}", manifest.object), self.objects.apply(&manifest).await)?;
         }
         Ok(())
     }

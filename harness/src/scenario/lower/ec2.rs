@@ -23,7 +23,7 @@ const SAVABLE: [&str; 4] = ["VolumeId", "InstanceId", "SnapshotId", "ResourceId"
 const OF_CALLS: [&str; 4] = ["with", "fails", "save", "from"];
 
 /// An id of the right form for a field of [`SAVABLE`].
-fn placeholder(field: &str) -> &'static str {
+pub(super) fn placeholder(field: &str) -> &'static str {
     match field {
         "InstanceId" => "i-0123456789abcdef0",
         "SnapshotId" => "snap-0123456789abcdef0",
@@ -217,12 +217,15 @@ impl Steps<'_> {
         match self.saved.get(&name.value) {
             Some(kind) if field.is_none_or(|field| field == kind) => Ok(Id::Saved(name.value.clone())),
             Some(kind) => Err(Mistake::new(name.place, format!("`{}` is a saved {kind}", name.value), "here")),
-            None => {
-                let message = format!("no earlier step saves `{}`", name.value);
-                let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
-                Err(Mistake::new(name.place, message, "this name").help(help))
-            }
+            None => Err(self.unknown_saved(name)),
         }
+    }
+
+    /// That nobody saved it.
+    pub(super) fn unknown_saved(&self, name: &Placed<String>) -> Mistake {
+        let message = format!("no earlier step saves `{}`", name.value);
+        let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
+        Mistake::new(name.place, message, "this name").help(help)
     }
 }
 

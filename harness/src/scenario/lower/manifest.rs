@@ -3,6 +3,7 @@
 use fake_apiserver::state::manifest::{self, ManifestError};
 use serde_json::{Map, Value};
 
+use super::ec2::placeholder;
 use super::expand::plain;
 use super::steps::Steps;
 use super::{Checked, find};
@@ -10,7 +11,8 @@ use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef, check_name};
-use crate::scenario::place::Place;
+use crate::scenario::place::{Place, Placed};
+use crate::scenario::saved;
 
 impl Steps<'_> {
     /// A manifest as it is written here, if the API server would take it.
@@ -19,7 +21,20 @@ impl Steps<'_> {
             map.values_mut().for_each(plain);
         }
         let manifest = manifest(place, map, &mut self.customs)?;
-        self.judge(place, &manifest)?;
+        let mut sample = manifest.clone();
+        let mut unknown = None;
+        saved::replace(&mut sample.value, &mut |name| {
+            let id = self.saved.get(name).map(|field| placeholder(field).to_owned());
+            if id.is_none() {
+                unknown.get_or_insert_with(|| name.to_owned());
+            }
+            id
+        });
+        if let Some(name) = unknown {
+            let place = find::word(&self.origin.text, place, &name).unwrap_or(place);
+            return Err(self.unknown_saved(&Placed { value: name, place }));
+        }
+        self.judge(place, &sample)?;
         Ok(manifest)
     }
 

@@ -1,0 +1,40 @@
+//! I6, of claims: a volume that was released holds the bytes of a claim that is gone, so no other claim gets it. Whoever
+//! changes the PersistentVolume by hand may give it to another.
+
+use std::collections::BTreeSet;
+
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::Event;
+
+use super::Found;
+
+/// The PersistentVolumes that were released.
+#[derive(Debug, Default)]
+pub(super) struct Released(BTreeSet<String>);
+
+impl Released {
+    pub fn check(&mut self, event: &Event) -> Option<Found> {
+        let commit = event.get::<Commit>()?;
+        let pv = commit.pv.as_ref()?;
+        let name = commit.object.to_string();
+        let by_loop = ["kube-controller-manager", "csi-"].iter().any(|user| commit.user.starts_with(user));
+        if commit.r#type == EventType::Deleted || !by_loop {
+            self.0.remove(&name);
+            return None;
+        }
+        match pv.phase.as_deref() {
+            Some("Released") => {
+                self.0.insert(name);
+                None
+            }
+            Some("Bound") if self.0.remove(&name) => {
+                let claim = pv.claim.as_deref().unwrap_or_default();
+                let message = format!("{name} was released by a claim that is gone, and is bound to {claim}");
+                let volume = pv.handle.as_deref().map(str::to_owned);
+                Some(Found { message, operation: "bind".to_owned(), volume, ..Found::default() })
+            }
+            _ => None,
+        }
+    }
+}
