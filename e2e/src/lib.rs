@@ -14,26 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// A claim and a pod that writes to it, as a user would apply them.
-pub const CLAIM_AND_POD: &str = "
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec:
-  accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  containers:
-  - name: writer
-    image: mooring/writer
-    volumeMounts: [{name: data, mountPath: /data}]
-  volumes:
-  - name: data
-    persistentVolumeClaim: {claimName: data}
-";
+pub const CLAIM_AND_POD: &str = include_str!("../../docs/pod-with-claim.yaml");
 
 /// The repository's root.
 pub fn root() -> PathBuf {
