@@ -252,6 +252,9 @@ pub struct Usage {
     pub available_inodes: u64,
 }
 
+/// The operations that events tell of; see [`Disk::done`].
+pub const TOLD: &[&str] = &["expand", "plug", "publish", "resize", "stage", "unplug", "unpublish", "unstage"];
+
 /// The block devices, mounts and files of one node.
 ///
 /// All paths are absolute and must lie under the node's root (the memory backend has no root: any absolute path
@@ -282,9 +285,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// What is plugged, ordered by volume.
     fn devices(&self) -> DiskFuture<'_, Vec<Device>>;
 
-    /// The operation `op` is done and on record: here act the faults of the moment after it. Who asks for `plug`,
-    /// `unplug`, `resize`, `stage`, `unstage`, `publish`, `unpublish` or `expand` says so, after the event that tells of it:
-    /// what was done is on record also where the answer is an error. All other operations have this in themselves.
+    /// The operation `op` is done and on record: here act the faults of the moment after it. Who asks for one of [`TOLD`]
+    /// says so, after the event that tells of it: what was done is on record also where the answer is an error. All other
+    /// operations have this in themselves.
     ///
     /// # Errors
     /// The error of a fault.

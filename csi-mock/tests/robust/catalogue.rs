@@ -310,7 +310,22 @@ impl Rig {
         Self { world: world.clone(), disks, bare, disk, raw }
     }
 
-    async fn act(&self, operation: &str) -> Result<(), DiskError> {
+    /// Does an operation, and says so where that is for the caller to do.
+    async fn act(&self, operation: &'static str) -> Result<(), DiskError> {
+        self.operate(operation).await?;
+        if !disk::TOLD.contains(&operation) {
+            return Ok(());
+        }
+        let (volume, path) = match operation {
+            "plug" => (LATER, "/dev/xvdac"),
+            "publish" | "unpublish" => (FILES, "/p/mount"),
+            "unplug" | "resize" => (FILES, ""),
+            _ => (FILES, STAGED),
+        };
+        self.disk.done(operation, volume, Path::new(path)).await
+    }
+
+    async fn operate(&self, operation: &str) -> Result<(), DiskError> {
         let (disk, file, staged) = (&self.disk, Path::new("/s/file"), Path::new(STAGED));
         let raw = || self.raw.clone().unwrap();
         match operation {
