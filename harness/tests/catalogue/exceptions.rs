@@ -10,7 +10,6 @@ pub const UNSEEN: &[(&str, &str)] = &[
         "k8s watch stale_read before",
         "the informers of a cluster list, and watch from there: no stream of theirs begins with what is there",
     ),
-    ("k8s patch duplicate before", "a patch that says the same twice makes no revision, and the answer is the same"),
     ("ec2 DescribeSnapshotTierStatus stale_read before", NOT_TOLD),
     ("ec2 GetEbsDefaultKmsKeyId stale_read before", NOT_TOLD),
     ("ec2 GetEbsEncryptionByDefault stale_read before", NOT_TOLD),

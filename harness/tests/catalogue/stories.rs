@@ -25,6 +25,8 @@ pub const FIRST_VOLUME: &str = include_str!("../../../scenarios/first-volume.yam
 /// What no loop asks the cloud for.
 pub const BY_HAND: &str = include_str!("by-hand.yaml");
 pub const BLOCK: &str = include_str!("../../../scenarios/block.yaml");
+/// Two volumes that come, grow and go at a time.
+pub const BOTH_AT_ONCE: &str = include_str!("both-at-once.yaml");
 
 /// The stories that take long.
 pub const LONG: [&str; 3] = ["files-and-power", "bytes-and-power", "two-volumes"];
@@ -73,8 +75,10 @@ teardown: false
     let read = |text: &String| {
         scenario::parse("story.yaml", &format!("{text}{END}")).unwrap_or_else(|e| panic!("{}", e.render(false, 100)))
     };
-    let by_hand = scenario::parse("by-hand.yaml", BY_HAND).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
-    texts.iter().map(read).chain([by_hand]).collect()
+    let whole =
+        |(name, text): (&str, &str)| scenario::parse(name, text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    let whole = [("by-hand.yaml", BY_HAND), ("both-at-once.yaml", BOTH_AT_ONCE)].into_iter().map(whole);
+    texts.iter().map(read).chain(whole).collect()
 }
 
 /// An operation at a moment.
