@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use csi_mock::disk::{DiskError, Mapping, RawDevice};
 use substrate::latest;
@@ -109,19 +110,24 @@ impl Writer {
     }
 
     async fn work(&self, stop: &mut latest::Receiver<bool>) {
-        let found = self.verify().await;
-        let (node, pod, volume) = self.whose();
-        let (records_found, verified) = (*found.as_ref().unwrap_or(&0), found.is_ok());
-        self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
-        match found {
-            Ok(0) => self.print("found no records"),
-            Ok(1) => self.print("found 1 record, verified"),
-            Ok(found) => self.print(format_args!("found {found} records, verified")),
-            Err(failure) => {
-                if !self.report(&failure) {
-                    return stopped(stop).await;
-                }
+        // A read that fails says nothing of what is there; it is done again, as a container that ends with an error is.
+        let found = loop {
+            let failure = match self.verify().await {
+                Ok(found) => break found,
+                Err(failure) => failure,
+            };
+            if matches!(failure, Failure::Corrupt(_)) {
+                self.started(0, false);
             }
+            if !self.report(&failure) || !self.pause(self.pace.wait(0, true), stop).await {
+                return stopped(stop).await;
+            }
+        };
+        self.started(found, true);
+        match found {
+            0 => self.print("found no records"),
+            1 => self.print("found 1 record, verified"),
+            found => self.print(format_args!("found {found} records, verified")),
         }
         if self.readonly {
             self.print("read-only: nothing is written");
@@ -144,12 +150,24 @@ impl Writer {
                     true
                 }
             };
-            let ctx = &self.machine.ctx;
-            let due = ctx.now().mono + ctx.scaled(self.pace.wait(written, failed));
-            tokio::select! { biased;
-                () = stopped(stop) => return,
-                () = ctx.sleep_until(due) => {}
+            if !self.pause(self.pace.wait(written, failed), stop).await {
+                return;
             }
+        }
+    }
+
+    fn started(&self, records_found: u64, verified: bool) {
+        let (node, pod, volume) = self.whose();
+        self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
+    }
+
+    /// Waits so long; false when it must stop.
+    async fn pause(&self, wait: Duration, stop: &mut latest::Receiver<bool>) -> bool {
+        let ctx = &self.machine.ctx;
+        let due = ctx.now().mono + ctx.scaled(wait);
+        tokio::select! { biased;
+            () = stopped(stop) => false,
+            () = ctx.sleep_until(due) => true,
         }
     }
 

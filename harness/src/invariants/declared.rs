@@ -30,6 +30,9 @@ pub struct Deviation {
     pub operation: String,
     /// CEL over `violation`, which has `message`, `volume`, `node` and `details`.
     pub that: String,
+    /// Whether the volume may stay where it is for good afterwards, so that who waits for it elsewhere waits in vain.
+    #[serde(default)]
+    pub holds_up: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -93,8 +93,7 @@ impl DurableBytes {
         let bytes = self.of(volume);
         let alone = bytes.writers.is_empty();
         bytes.writers.insert((pod.to_string(), node.to_string()));
-        // Beside another pod that writes at this moment, the count is moving. What could not be verified is told
-        // apart by what follows: `workload.corrupt`, or a failed read that the workload tries again.
+        // Beside another pod that writes at this moment, the count is moving. What is damaged `workload.corrupt` tells.
         if !alone || !verified {
             bytes.uncounted = true;
             return None;

@@ -16,6 +16,7 @@ use super::document::Document;
 use super::end_state::EndState;
 use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
+use crate::invariants::declared::Deviation;
 use crate::invariants::{Violation, declared};
 use crate::report_html::Listener;
 use crate::runner::{self, Attendant, Outcome};
@@ -258,13 +259,22 @@ async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outc
 pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
     let mut declared = Vec::new();
     let mut own: Vec<&Violation> = Vec::new();
+    // Volumes that a declared deviation may keep where they are.
+    let mut held: Vec<&str> = Vec::new();
     for violation in &outcome.violations {
-        match deviation(violation) {
-            Some(id) if !declared.contains(&id) => declared.push(id),
-            Some(_) => {}
-            None => own.push(violation),
+        let Some(deviation) = deviation(violation) else {
+            own.push(violation);
+            continue;
+        };
+        if deviation.holds_up {
+            held.extend(violation.volume.as_deref());
+        }
+        if !declared.contains(&deviation.id) {
+            declared.push(deviation.id);
         }
     }
+    // What waits in vain for such a volume says which.
+    let is_held = |seen: &str| held.iter().any(|volume| seen.contains(volume));
     let differences = match (&task.ends, outcome.failure.is_none()) {
         (Some(usual), true) => differences(&ends, usual),
         _ => Vec::new(),
@@ -274,7 +284,7 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
         let at = format!("{} {} {}", first.id, signature::of(&first.process), signature::of(&first.operation));
         let said = signature::of(&first.message);
         (class, format!("{}: {said}", at.trim_end()), first.message.clone())
-    } else if let Some(failure) = &outcome.failure {
+    } else if let Some(failure) = outcome.failure.as_ref().filter(|failure| !is_held(&failure.seen)) {
         let text = format!("expected {}; seen {}", failure.expected, failure.seen);
         let seen = failure.seen.lines().next().unwrap_or_default();
         (Class::Stuck, format!("step: {}; seen {}", signature::of(&failure.expected), signature::of(seen)), text)
@@ -301,9 +311,9 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
 }
 
 /// The declared deviation that a violation is.
-fn deviation(violation: &Violation) -> Option<String> {
+fn deviation(violation: &Violation) -> Option<Deviation> {
     let all = declared::all().unwrap_or_default();
-    all.into_iter().find(|deviation| deviation.is(violation).unwrap_or(false)).map(|deviation| deviation.id)
+    all.into_iter().find(|deviation| deviation.is(violation).unwrap_or(false))
 }
 
 fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
