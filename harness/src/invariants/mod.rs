@@ -26,6 +26,8 @@ mod facts;
 mod forgotten;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
+mod i2_unmount_after_stop;
+mod i3_detached;
 mod i3_leaders;
 mod i3_order;
 mod i4_agreement;
@@ -107,6 +109,7 @@ struct State {
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
+    unmount_after_stop: i2_unmount_after_stop::UnmountAfterStop,
     leaders: i3_leaders::Leaders,
     durable_bytes: i6_durable_bytes::DurableBytes,
     released: i6_released::Released,
@@ -134,6 +137,7 @@ impl Invariants {
             checked,
             one_writer,
             detach_after_unstage,
+            unmount_after_stop,
             leaders,
             durable_bytes,
             released,
@@ -150,6 +154,8 @@ impl Invariants {
         let i1 = one_writer.check(facts, checked, event);
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
+        let unmounts = unmount_after_stop.check(facts, event);
+        let detached = i3_detached::check(facts, event);
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event);
@@ -158,7 +164,16 @@ impl Invariants {
             // All objects are gone, and the nodes begin anew.
             return state.forget();
         }
-        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I3, leads), (Id::I6, i6), (Id::I6, claims)] {
+        for (id, found) in [
+            (Id::I1, i1),
+            (Id::I2, i2),
+            (Id::I2, unmounts),
+            (Id::I3, i3),
+            (Id::I3, detached),
+            (Id::I3, leads),
+            (Id::I6, i6),
+            (Id::I6, claims),
+        ] {
             state.at(event, id, found);
         }
         if let Some(message) = broken(event) {
@@ -262,8 +277,14 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        (self.one_writer, self.detach_after_unstage, self.leaders, self.durable_bytes, self.released) =
-            Default::default();
+        (
+            self.one_writer,
+            self.detach_after_unstage,
+            self.unmount_after_stop,
+            self.leaders,
+            self.durable_bytes,
+            self.released,
+        ) = Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

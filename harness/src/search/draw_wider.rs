@@ -1,0 +1,148 @@
+//! What some drawn runs go through after all else, when what was cut is healed and who was down is back: replicas that
+//! want one lease, caches that begin with what was there a while ago, and an operator who tries what the cloud refuses.
+//! It has a stream of its own, so that the other runs are what they were before.
+
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::seed::between;
+
+use super::document::Document;
+use super::draw_more::cloud_is_left_alone;
+
+/// Who has replicas.
+const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
+/// How late a renewal of a lease may be.
+const LATE: &[&str] = &["500ms", "1s", "3s"];
+/// How many revisions a cache may lag behind.
+const BEHIND: &[u64] = &[3, 10, 30, 100];
+/// Who fills caches, with what, and its process.
+const READERS: &[(&str, &str, &str)] = &[
+    ("kube-controller-manager*", "persistentvolumeclaims", "kube-controller-manager"),
+    ("kube-controller-manager*", "persistentvolumes", "kube-controller-manager"),
+    ("kube-controller-manager*", "volumeattachments", "kube-controller-manager"),
+    ("kube-controller-manager*", "pods", "kube-controller-manager"),
+    ("csi-provisioner*", "persistentvolumeclaims", "csi-provisioner"),
+    ("csi-attacher*", "volumeattachments", "csi-attacher"),
+];
+/// How long somebody is down or up.
+const SPANS: &[&str] = &["1s", "5s", "20s"];
+
+/// Adds to `document` what is drawn for it.
+pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
+    let mut wider = Wider { rng, tree: document.tree().clone() };
+    let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
+    if contends {
+        wider.contend();
+    }
+    if lags {
+        wider.lag();
+    }
+    if tries && cloud_is_left_alone(&wider.tree) {
+        wider.try_what_is_refused();
+    }
+    Document::of_tree(wider.tree)
+}
+
+struct Wider {
+    rng: ChaCha8Rng,
+    tree: Value,
+}
+
+impl Wider {
+    fn one_of(&mut self, n: u64) -> bool {
+        between(&mut self.rng, 1, n) == 1
+    }
+
+    fn any<T: Copy>(&mut self, of: &[T]) -> T {
+        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
+    }
+
+    fn add(&mut self, list: &str, more: impl IntoIterator<Item = Value>) {
+        if self.tree[list].is_null() {
+            self.tree[list] = json!([]);
+        }
+        if let Some(items) = self.tree[list].as_array_mut() {
+            items.extend(more);
+        }
+    }
+
+    /// A leader ends again and again, while the API server takes its time with leases.
+    fn contend(&mut self) {
+        let (who, late) = (self.any(LOOPS), self.any(LATE));
+        let probability = self.any(&[0.2, 0.5, 0.8]);
+        self.tree["replicas"] = json!({ who: between(&mut self.rng, 2, 3) });
+        self.add(
+            "faults",
+            [json!({
+                "name": "slow-leases",
+                "match": { "plane": "k8s", "op": "update", "where": { "resource": "leases", "namespace": "kube-system" } },
+                "when": { "probability": probability, "for": "30m" },
+                "effect": { "delay": late },
+                "at": "before",
+            })],
+        );
+        for _ in 0..between(&mut self.rng, 1, 3) {
+            let down = self.any(SPANS);
+            self.add(
+                "steps",
+                [
+                    json!({ "crash": who }),
+                    json!({ "sleep": down }),
+                    json!({ "restart": who }),
+                    json!({ "sleep": "45s" }),
+                ],
+            );
+        }
+    }
+
+    /// A process starts anew when a volume has just been made, and is told what was there before.
+    fn lag(&mut self) {
+        let (caller, resource, process) = self.any(READERS);
+        let (behind, down) = (self.any(BEHIND), self.any(SPANS));
+        self.add(
+            "faults",
+            [json!({
+                "name": "stale",
+                "match": { "plane": "k8s", "op": "list", "where": { "caller": caller, "resource": resource } },
+                "effect": { "stale_read": behind },
+                "at": "before",
+            })],
+        );
+        let fits = self.tree["driver"]["attach-limit"].is_null();
+        if fits {
+            self.add(
+                "steps",
+                [
+                    json!({ "claim": { "name": "late" } }),
+                    json!({ "pod": { "name": "late", "claim": "late", "grace": "1s", "tolerate": true } }),
+                    json!({ "wait": { "object": "pvc/late", "is": "Bound", "within": "40m" } }),
+                ],
+            );
+        }
+        self.add("steps", [json!({ "crash": process }), json!({ "sleep": down }), json!({ "restart": process })]);
+        if fits {
+            self.add("steps", [json!({ "wait": { "object": "pod/late", "is": "Running", "within": "40m" } })]);
+        }
+    }
+
+    /// A volume that a pod writes to is deleted by hand, which the cloud refuses.
+    fn try_what_is_refused(&mut self) {
+        let Some(steps) = self.tree["steps"].as_array() else { return };
+        let waits = |step: &&Value| step["wait"]["is"] == "Running";
+        let pod = steps.iter().rev().find(waits).and_then(|step| step["wait"]["object"].as_str()).map(str::to_owned);
+        let Some(pod) = pod else { return };
+        let name = pod.trim_start_matches("pod/");
+        let claim = steps.iter().find(|step| step["pod"]["name"] == name).map(|step| step["pod"]["claim"].clone());
+        let Some(claim) = claim.as_ref().and_then(Value::as_str).map(str::to_owned) else { return };
+        let volume = json!({ "volume": format!("pvc/{claim}") });
+        self.add(
+            "steps",
+            [
+                json!({ "wait": { "object": pod, "records": 1, "within": "40m" } }),
+                json!({ "ec2": { "action": "DeleteVolume", "with": { "VolumeId": volume }, "fails": "VolumeInUse" } }),
+                json!({ "sleep": "30s" }),
+                json!({ "wait": { "object": pod, "is": "Running", "within": "40m" } }),
+            ],
+        );
+    }
+}
