@@ -57,3 +57,79 @@ impl UnmountAfterStop {
         Some(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::world::{Options, simulate};
+    use substrate::{Event, World};
+
+    use super::*;
+
+    /// What is found in a run in which this happens on a node.
+    fn found(happens: impl FnOnce(&World)) -> Vec<String> {
+        let events: Vec<Arc<Event>> = simulate(Options::default(), async |world| {
+            happens(&world);
+            world.trace().events()
+        });
+        let (mut facts, mut rule) = (Facts::default(), UnmountAfterStop::default());
+        let mut all = Vec::new();
+        for event in &events {
+            facts.observe(event);
+            all.extend(rule.check(&facts, event).map(|found| found.message));
+        }
+        all
+    }
+
+    fn published(world: &World, path: &str) {
+        let (volume, node) = ("vol-1".into(), "node-a".into());
+        let event = csi_mock::events::DiskPublished { volume, node, path: path.into(), readonly: false };
+        world.trace().info(&"node-a/csi-node".into(), event);
+    }
+
+    fn unpublished(world: &World, path: &str) {
+        let (volume, node) = ("vol-1".into(), "node-a".into());
+        world.trace().info(&"node-a/csi-node".into(), DiskUnpublished { volume, node, path: path.into() });
+    }
+
+    fn started(world: &World, pod: &str) {
+        let (node, volume) = ("node-a".into(), "vol-1".into());
+        let event = WorkloadStarted { node, pod: pod.into(), records_found: 0, verified: true, volume };
+        world.trace().info(&"node-a".into(), event);
+    }
+
+    fn stopped(world: &World, pod: &str) {
+        let (node, volume) = ("node-a".into(), "vol-1".into());
+        world.trace().info(&"node-a".into(), WorkloadStopped { node, pod: pod.into(), volume });
+    }
+
+    #[test]
+    fn a_volume_that_goes_under_a_writer_is_found_once() {
+        let found = found(|world| {
+            published(world, "/one");
+            started(world, "default/one");
+            unpublished(world, "/one");
+            unpublished(world, "/one");
+        });
+        assert_eq!(
+            found,
+            ["vol-1 was taken away at /one on node-a while the container of default/one writes to it"]
+        );
+    }
+
+    #[test]
+    fn who_has_stopped_or_lost_power_needs_no_volume_and_another_pod_keeps_its_own() {
+        let found = found(|world| {
+            published(world, "/one");
+            published(world, "/two");
+            started(world, "default/one");
+            started(world, "default/two");
+            stopped(world, "default/one");
+            unpublished(world, "/one");
+            world.trace().info(&"node-a".into(), ProcessCrashed {});
+            unpublished(world, "/two");
+        });
+        assert_eq!(found, [] as [&str; 0]);
+    }
+}

@@ -3,8 +3,8 @@
 //! | | | Asked |
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
-//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; a replica that lost its lease leads no more after 30 seconds | at every event |
+//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
