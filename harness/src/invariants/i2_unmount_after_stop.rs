@@ -112,10 +112,7 @@ mod tests {
             unpublished(world, "/one");
             unpublished(world, "/one");
         });
-        assert_eq!(
-            found,
-            ["vol-1 was taken away at /one on node-a while the container of default/one writes to it"]
-        );
+        assert_eq!(found, ["vol-1 was taken away at /one on node-a while the container of default/one writes to it"]);
     }
 
     #[test]

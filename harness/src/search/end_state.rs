@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use controllers::node_agent::names::{Paths, attachment_name};
 use csi_mock::disk::Disk;
@@ -47,8 +48,12 @@ struct File {
 ///
 /// # Errors
 /// When the file is not as it must be, which a test excludes.
-pub fn allowed() -> Result<Vec<Allowed>, String> {
-    substrate::yaml::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+pub fn allowed() -> Result<&'static [Allowed], String> {
+    static ALL: OnceLock<Result<Vec<Allowed>, String>> = OnceLock::new();
+    let read = || {
+        substrate::yaml::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+    };
+    ALL.get_or_init(read).as_deref().map_err(Clone::clone)
 }
 
 impl EndState {
