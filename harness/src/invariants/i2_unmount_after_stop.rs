@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use controllers::machine::events::{WorkloadStarted, WorkloadStopped};
+use controllers::machine::events::{WorkloadKilled, WorkloadStarted, WorkloadStopped};
 use csi_mock::events::{DiskCrashed, DiskUnpublished};
 use substrate::Event;
 use substrate::events::ProcessCrashed;
@@ -23,6 +23,8 @@ impl UnmountAfterStop {
         if let Some(WorkloadStarted { node, pod, volume, .. }) = event.get() {
             self.writers.insert((volume.to_string(), node.to_string(), pod.to_string()));
         } else if let Some(WorkloadStopped { node, pod, volume }) = event.get() {
+            self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
+        } else if let Some(WorkloadKilled { node, pod, volume }) = event.get() {
             self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.ended(facts.name(node));

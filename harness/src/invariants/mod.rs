@@ -24,6 +24,7 @@ mod converge;
 pub mod declared;
 mod facts;
 mod forgotten;
+mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
 mod i2_unmount_after_stop;
@@ -152,6 +153,7 @@ impl Invariants {
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
+        let attaches = i1_one_attachment::check(facts, event);
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
         let unmounts = unmount_after_stop.check(facts, event);
@@ -166,6 +168,7 @@ impl Invariants {
         }
         for (id, found) in [
             (Id::I1, i1),
+            (Id::I1, attaches),
             (Id::I2, i2),
             (Id::I2, unmounts),
             (Id::I3, i3),

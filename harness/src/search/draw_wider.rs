@@ -1,5 +1,6 @@
-//! What some drawn runs go through after all else, when what was cut is healed and who was down is back: replicas that
-//! want one lease, caches that begin with what was there a while ago, and an operator who tries what the cloud refuses.
+//! What some drawn runs go through after all else, when what was cut is healed and who was down is back: a move that has
+//! trouble, volumes that come back in another order, replicas that want one lease, caches that begin with what was there
+//! a while ago, and an operator who tries what the cloud refuses.
 //! It has a stream of its own, so that the other runs are what they were before.
 
 use rand_chacha::ChaCha8Rng;
@@ -20,10 +21,27 @@ const READERS: &[(&str, &str, &str)] = &[
     ("kube-controller-manager*", "persistentvolumeclaims", "kube-controller-manager"),
     ("kube-controller-manager*", "persistentvolumes", "kube-controller-manager"),
     ("kube-controller-manager*", "volumeattachments", "kube-controller-manager"),
-    ("kube-controller-manager*", "pods", "kube-controller-manager"),
     ("csi-provisioner*", "persistentvolumeclaims", "csi-provisioner"),
     ("csi-attacher*", "volumeattachments", "csi-attacher"),
 ];
+/// What goes wrong with a move, on which plane, at which operation, and how.
+const TROUBLE: &[(&str, &str, &str, &str)] = &[
+    ("ec2", "DetachVolume", "error", "InternalError"),
+    ("ec2", "DetachVolume", "error", "RequestLimitExceeded"),
+    ("ec2", "AttachVolume", "error", "InternalError"),
+    ("ec2", "DescribeVolumes", "error", "RequestLimitExceeded"),
+    ("csi", "ControllerPublishVolume", "grpc", "INTERNAL"),
+    ("csi", "ControllerUnpublishVolume", "grpc", "INTERNAL"),
+    ("csi", "NodeStageVolume", "grpc", "DEADLINE_EXCEEDED"),
+    ("csi", "NodeUnstageVolume", "grpc", "INTERNAL"),
+    ("csi", "NodeUnpublishVolume", "grpc", "INTERNAL"),
+    ("disk", "find", "io_error", "EIO"),
+    ("disk", "stage", "io_error", "EIO"),
+    ("disk", "unstage", "io_error", "EBUSY"),
+    ("disk", "unpublish", "io_error", "EBUSY"),
+];
+/// How often it does.
+const OFTEN: &[u64] = &[1, 2, 20];
 /// How long somebody is down or up.
 const SPANS: &[&str] = &["1s", "5s", "20s"];
 
@@ -31,6 +49,18 @@ const SPANS: &[&str] = &["1s", "5s", "20s"];
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut wider = Wider { rng, tree: document.tree().clone() };
     let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
+    let (moves, swaps, cuts) = (wider.one_of(3), wider.one_of(8), wider.one_of(8));
+    // There is room for more volumes.
+    let fits = wider.tree["driver"]["attach-limit"].is_null();
+    if moves && fits {
+        wider.moves();
+    }
+    if swaps && fits {
+        wider.swap();
+    }
+    if cuts && fits {
+        wider.cut_off();
+    }
     if contends {
         wider.contend();
     }
@@ -66,6 +96,83 @@ impl Wider {
         }
     }
 
+    /// A volume moves, and one thing that this takes goes wrong for a while.
+    fn moves(&mut self) {
+        let (plane, op, effect, value) = self.any(TROUBLE);
+        let (often, to, after) = (self.any(OFTEN), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
+        let trouble = json!({
+            "name": "trouble",
+            "match": { "plane": plane, "op": op },
+            "when": { "first": often },
+            "effect": { effect: value },
+            "at": "before",
+        });
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "moved", "node": node, "grace": "5s", "tolerate": true } });
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "moved" } }),
+                pod("mover-1", "node-a"),
+                json!({ "wait": { "object": "pod/mover-1", "records": 2, "within": "40m" } }),
+                json!({ "fault": trouble }),
+                json!({ "delete": { "object": "pod/mover-1" } }),
+                json!({ "sleep": after }),
+                pod("mover-2", to),
+                json!({ "wait": { "object": "pod/mover-2", "records": 2, "within": "40m" } }),
+            ],
+        );
+    }
+
+    /// A kubelet hears nothing, while its pod is given up and another one comes for the volume.
+    fn cut_off(&mut self) {
+        let (away, force) = (self.any(&["2m", "4m", "9m"]), self.one_of(2));
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "far", "node": node, "grace": "5s", "tolerate": true } });
+        let mut delete = json!({ "delete": { "object": "pod/far-1" } });
+        if force {
+            delete["delete"]["force"] = true.into();
+        }
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "far" } }),
+                pod("far-1", "node-a"),
+                json!({ "wait": { "object": "pod/far-1", "records": 2, "within": "40m" } }),
+                json!({ "partition": { "name": "far", "between": ["node-a/kubelet", "apiserver"] } }),
+                json!({ "sleep": "1m" }),
+                delete,
+                pod("far-2", "node-b"),
+                json!({ "sleep": away }),
+                json!({ "heal": "far" }),
+                json!({ "wait": { "object": "pod/far-2", "records": 2, "within": "40m" } }),
+            ],
+        );
+    }
+
+    /// Two volumes leave a node, and come back in the other order.
+    fn swap(&mut self) {
+        let node = self.any(&["node-a", "node-b"]);
+        let pod = |name: &str, claim: &str| json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } });
+        let waits = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "left" } }),
+                json!({ "claim": { "name": "right" } }),
+                pod("left-1", "left"),
+                waits("left-1"),
+                pod("right-1", "right"),
+                waits("right-1"),
+                json!({ "delete": { "object": "pod/left-1" } }),
+                json!({ "delete": { "object": "pod/right-1" } }),
+                json!({ "sleep": "2m" }),
+                pod("right-2", "right"),
+                waits("right-2"),
+                pod("left-2", "left"),
+                waits("left-2"),
+            ],
+        );
+    }
+
     /// A leader ends again and again, while the API server takes its time with leases.
     fn contend(&mut self) {
         let (who, late) = (self.any(LOOPS), self.any(LATE));
@@ -99,15 +206,6 @@ impl Wider {
     fn lag(&mut self) {
         let (caller, resource, process) = self.any(READERS);
         let (behind, down) = (self.any(BEHIND), self.any(SPANS));
-        self.add(
-            "faults",
-            [json!({
-                "name": "stale",
-                "match": { "plane": "k8s", "op": "list", "where": { "caller": caller, "resource": resource } },
-                "effect": { "stale_read": behind },
-                "at": "before",
-            })],
-        );
         let fits = self.tree["driver"]["attach-limit"].is_null();
         if fits {
             self.add(
@@ -119,7 +217,23 @@ impl Wider {
                 ],
             );
         }
-        self.add("steps", [json!({ "crash": process }), json!({ "sleep": down }), json!({ "restart": process })]);
+        let stale = json!({
+            "name": "stale",
+            "match": { "plane": "k8s", "op": "list", "where": { "caller": caller, "resource": resource } },
+            // A list that is asked for again is a new one.
+            "when": { "first": 1 },
+            "effect": { "stale_read": behind },
+            "at": "before",
+        });
+        self.add(
+            "steps",
+            [
+                json!({ "crash": process }),
+                json!({ "sleep": down }),
+                json!({ "fault": stale }),
+                json!({ "restart": process }),
+            ],
+        );
         if fits {
             self.add("steps", [json!({ "wait": { "object": "pod/late", "is": "Running", "within": "40m" } })]);
         }
