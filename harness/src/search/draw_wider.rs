@@ -39,6 +39,8 @@ const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("disk", "stage", "io_error", "EIO"),
     ("disk", "unstage", "io_error", "EBUSY"),
     ("disk", "unpublish", "io_error", "EBUSY"),
+    ("disk", "remove_dir", "io_error", "EBUSY"),
+    ("csi", "CreateVolume", "grpc", "DEADLINE_EXCEEDED"),
 ];
 /// How often it does.
 const OFTEN: &[u64] = &[1, 2, 20];
@@ -49,7 +51,8 @@ const SPANS: &[&str] = &["1s", "5s", "20s"];
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut wider = Wider { rng, tree: document.tree().clone() };
     let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
-    let (moves, swaps, cuts) = (wider.one_of(3), wider.one_of(8), wider.one_of(8));
+    let (moves, swaps, cuts) = (wider.one_of(3), wider.one_of(8), wider.one_of(6));
+    let (abandons, is_blind, stays) = (wider.one_of(8), wider.one_of(8), wider.one_of(8));
     // There is room for more volumes.
     let fits = wider.tree["driver"]["attach-limit"].is_null();
     if moves && fits {
@@ -61,6 +64,12 @@ pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     if cuts && fits {
         wider.cut_off();
     }
+    if abandons && fits {
+        wider.abandon();
+    }
+    if is_blind && fits {
+        wider.blind();
+    }
     if contends {
         wider.contend();
     }
@@ -69,6 +78,10 @@ pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     }
     if tries && cloud_is_left_alone(&wider.tree) {
         wider.try_what_is_refused();
+    }
+    if stays {
+        // What goes on for ever while pods run is seen only as long as they do.
+        wider.tree["teardown"] = false.into();
     }
     Document::of_tree(wider.tree)
 }
@@ -100,32 +113,34 @@ impl Wider {
     fn moves(&mut self) {
         let (plane, op, effect, value) = self.any(TROUBLE);
         let (often, to, after) = (self.any(OFTEN), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
+        let at = if plane == "ec2" { "before" } else { self.any(&["before", "after_effect"]) };
         let trouble = json!({
             "name": "trouble",
             "match": { "plane": plane, "op": op },
             "when": { "first": often },
             "effect": { effect: value },
-            "at": "before",
+            "at": at,
         });
+        let fault = json!({ "fault": trouble });
+        let (early, late) = if op == "CreateVolume" { (Some(fault), None) } else { (None, Some(fault)) };
         let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "moved", "node": node, "grace": "5s", "tolerate": true } });
-        self.add(
-            "steps",
-            [
-                json!({ "claim": { "name": "moved" } }),
-                pod("mover-1", "node-a"),
-                json!({ "wait": { "object": "pod/mover-1", "records": 2, "within": "40m" } }),
-                json!({ "fault": trouble }),
-                json!({ "delete": { "object": "pod/mover-1" } }),
-                json!({ "sleep": after }),
-                pod("mover-2", to),
-                json!({ "wait": { "object": "pod/mover-2", "records": 2, "within": "40m" } }),
-            ],
-        );
+        let goes = json!({ "delete": { "object": "pod/mover-1" } });
+        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 2, "within": "40m" } });
+        let begins = [json!({ "claim": { "name": "moved" } }), pod("mover-1", "node-a"), wait("mover-1")];
+        let ends = [goes, json!({ "sleep": after }), pod("mover-2", to), wait("mover-2")];
+        self.add("steps", early.into_iter().chain(begins).chain(late).chain(ends));
     }
 
     /// A kubelet hears nothing, while its pod is given up and another one comes for the volume.
     fn cut_off(&mut self) {
-        let (away, force) = (self.any(&["2m", "4m", "9m"]), self.one_of(2));
+        let (away, force) = (self.any(&["5s", "2m", "4m", "9m"]), self.one_of(2));
+        let (cut, joined) = if self.one_of(2) {
+            (json!({ "crash": "node-a/kubelet" }), json!({ "restart": "node-a/kubelet" }))
+        } else {
+            let far = json!({ "name": "far", "between": ["node-a/kubelet", "apiserver"] });
+            (json!({ "partition": far }), json!({ "heal": "far" }))
+        };
+        let unheard = self.any(&["1s", "1m"]);
         let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "far", "node": node, "grace": "5s", "tolerate": true } });
         let mut delete = json!({ "delete": { "object": "pod/far-1" } });
         if force {
@@ -137,13 +152,71 @@ impl Wider {
                 json!({ "claim": { "name": "far" } }),
                 pod("far-1", "node-a"),
                 json!({ "wait": { "object": "pod/far-1", "records": 2, "within": "40m" } }),
-                json!({ "partition": { "name": "far", "between": ["node-a/kubelet", "apiserver"] } }),
-                json!({ "sleep": "1m" }),
+                cut,
+                json!({ "sleep": unheard }),
                 delete,
                 pod("far-2", "node-b"),
                 json!({ "sleep": away }),
-                json!({ "heal": "far" }),
+                joined,
                 json!({ "wait": { "object": "pod/far-2", "records": 2, "within": "40m" } }),
+            ],
+        );
+    }
+
+    /// Somebody ends in the middle of an attach, and nobody wants the volume when it is back.
+    fn abandon(&mut self) {
+        let (late, after) = (self.any(&["10s", "40s"]), self.any(&["3s", "15s"]));
+        let (who, down) = (self.any(&["kube-controller-manager", "csi-attacher"]), self.any(SPANS));
+        let slow = json!({
+            "name": "slow-attach",
+            "match": { "plane": "csi", "op": "ControllerPublishVolume" },
+            "when": { "first": 1 },
+            "effect": { "delay": late },
+            "at": "before",
+        });
+        self.add(
+            "steps",
+            [
+                json!({ "fault": slow }),
+                json!({ "claim": { "name": "lost" } }),
+                json!({ "pod": { "name": "lost", "claim": "lost", "node": "node-b", "grace": "5s", "tolerate": true } }),
+                json!({ "sleep": after }),
+                json!({ "crash": who }),
+                json!({ "delete": { "object": "pod/lost", "force": true } }),
+                json!({ "sleep": down }),
+                json!({ "restart": who }),
+                json!({ "sleep": "1m" }),
+            ],
+        );
+    }
+
+    /// A loop is cut off while a pod goes, and must list anew.
+    fn blind(&mut self) {
+        let who = self.any(&["kube-controller-manager", "csi-attacher", "csi-provisioner", "kube-scheduler"]);
+        let gone = json!({
+            "name": "too-old",
+            "match": { "plane": "k8s", "op": "watch", "where": { "caller": format!("{who}*") } },
+            "when": { "for": "2m" },
+            "effect": { "watch": "gone" },
+            "at": "before",
+        });
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "unseen", "node": node, "grace": "1s", "tolerate": true } });
+        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "unseen" } }),
+                pod("unseen-1", "node-a"),
+                wait("unseen-1"),
+                json!({ "partition": { "name": "blind", "between": [who, "apiserver"] } }),
+                json!({ "delete": { "object": "pod/unseen-1" } }),
+                json!({ "sleep": "30s" }),
+                json!({ "fault": gone }),
+                json!({ "heal": "blind" }),
+                json!({ "sleep": "20s" }),
+                json!({ "clear-fault": "too-old" }),
+                pod("unseen-2", "node-b"),
+                wait("unseen-2"),
             ],
         );
     }
@@ -188,17 +261,15 @@ impl Wider {
                 "at": "before",
             })],
         );
-        for _ in 0..between(&mut self.rng, 1, 3) {
-            let down = self.any(SPANS);
-            self.add(
-                "steps",
-                [
-                    json!({ "crash": who }),
-                    json!({ "sleep": down }),
-                    json!({ "restart": who }),
-                    json!({ "sleep": "45s" }),
-                ],
-            );
+        for round in 0..between(&mut self.rng, 1, 3) {
+            let (down, cut) = (self.any(SPANS), self.any(&["20s", "90s"]));
+            let name = format!("lease-{}", round + 1);
+            let replica = self.any(&["", "-2"]);
+            let cut_off = json!({ "name": name, "between": [format!("{who}{replica}"), "apiserver"] });
+            let ends = [json!({ "crash": who }), json!({ "sleep": down }), json!({ "restart": who })];
+            let misses = [json!({ "partition": cut_off }), json!({ "sleep": cut }), json!({ "heal": name })];
+            let happens = if self.one_of(2) { ends } else { misses };
+            self.add("steps", happens.into_iter().chain([json!({ "sleep": "45s" })]));
         }
     }
 
