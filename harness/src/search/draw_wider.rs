@@ -13,7 +13,7 @@ use super::draw_more::cloud_is_left_alone;
 /// Who has replicas.
 const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
 /// How late a renewal of a lease may be.
-const LATE: &[&str] = &["500ms", "1s", "3s"];
+const LATE: &[&str] = &["1s", "3s", "4s"];
 /// How many revisions a cache may lag behind.
 const BEHIND: &[u64] = &[3, 10, 30, 100];
 /// Who fills caches, with what, and its process.
@@ -27,7 +27,9 @@ const READERS: &[(&str, &str, &str)] = &[
 /// What goes wrong with a move, on which plane, at which operation, and how.
 const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("ec2", "DetachVolume", "error", "InternalError"),
-    ("ec2", "DetachVolume", "error", "RequestLimitExceeded"),
+    // Somebody takes a permission away, and gives it back: nothing that a client tries again by itself.
+    ("ec2", "DetachVolume", "error", "UnauthorizedOperation"),
+    ("ec2", "AttachVolume", "error", "UnauthorizedOperation"),
     ("ec2", "AttachVolume", "error", "InternalError"),
     ("ec2", "DescribeVolumes", "error", "RequestLimitExceeded"),
     ("csi", "ControllerPublishVolume", "grpc", "INTERNAL"),
@@ -48,7 +50,7 @@ const SPANS: &[&str] = &["1s", "5s", "20s"];
 /// Adds to `document` what is drawn for it.
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut wider = Wider { rng, tree: document.tree().clone() };
-    let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
+    let (contends, lags, tries) = (wider.one_of(4), wider.one_of(4), wider.one_of(8));
     let (moves, swaps, cuts) = (wider.one_of(2), wider.one_of(8), wider.one_of(6));
     let (abandons, is_blind, stays) = (wider.one_of(8), wider.one_of(8), wider.one_of(8));
     // There is room for more volumes.
