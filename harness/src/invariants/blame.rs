@@ -1,0 +1,198 @@
+//! What befell a volume, as far as it tells one cause of a violation from another; and which volume a thing is of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controllers::node_agent::names::Paths;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+
+use super::facts::Facts;
+use crate::cluster::names::kubelet;
+
+/// A volume on a node.
+type Key = (String, String);
+
+/// A call of a driver that is open.
+#[derive(Debug)]
+struct Call {
+    rpc: String,
+    of: Key,
+    path: String,
+}
+
+/// What befell volumes, by volume and node.
+#[derive(Debug, Default)]
+pub(super) struct Blame {
+    /// By process and ordinal.
+    open: BTreeMap<(String, u64), Call>,
+    /// What is mounted, by path: no call that was to mount it there was answered with OK yet.
+    unanswered: BTreeSet<(Key, String)>,
+    /// The last call of those was answered with an error that is final: kubelet takes it that nothing was done.
+    failed: BTreeSet<(Key, String)>,
+    /// How many calls to the controller ended without OK, by RPC: the cloud may still carry out what they asked for.
+    given_up: BTreeMap<(&'static str, Key), u32>,
+    /// What the cloud has then done for nobody, by RPC.
+    late: BTreeSet<(&'static str, Key)>,
+    /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
+    of_pods: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// What the cloud does for a call to the controller, and the detail that tells that it did so for one that had ended.
+const LATE: [(AttachmentPhase, &str, &str); 2] = [
+    (AttachmentPhase::Attaching, "ControllerPublishVolume", "attachedAfterCall"),
+    (AttachmentPhase::Detaching, "ControllerUnpublishVolume", "detachedAfterCall"),
+];
+
+impl Blame {
+    /// Takes in an event; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if let Some(call) = event.get::<CsiCall>() {
+            let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+            let path = call.target.as_deref().unwrap_or_default().to_owned();
+            if let Some(uid) = uid(&path) {
+                self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_string());
+            }
+            let key = (event.process.to_string(), call.ordinal);
+            self.open.insert(key, Call { rpc: call.rpc.to_string(), of: (volume.to_string(), node_of(node)), path });
+        } else if let Some(done) = event.get::<CsiDone>() {
+            if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
+                self.ended(call, &done.code);
+            }
+        } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
+            self.on_process(event);
+        } else if let Some(changed) = event.get::<AttachmentChanged>() {
+            self.on_attachment(changed, node_of(changed.instance.as_str()));
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.keep(|(_, of), _| of != node.as_str());
+        } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        }
+    }
+
+    fn on_process(&mut self, event: &Event) {
+        let process = &*event.process;
+        let gone: Vec<(String, u64)> = self.open.keys().filter(|(of, _)| of == process).cloned().collect();
+        for key in gone {
+            if let Some(call) = self.open.remove(&key) {
+                self.ended(call, "UNAVAILABLE");
+            }
+        }
+        if event.is::<ProcessStarted>() {
+            // A kubelet that starts takes for mounted what it finds in the directories of pods.
+            self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
+        }
+    }
+
+    fn on_unmounted(&mut self, volume: &str, node: &str, path: &str) {
+        self.keep(|(v, n), p| v != volume || n != node || p != path && !path.is_empty());
+    }
+
+    fn keep(&mut self, keeps: impl Fn(&Key, &str) -> bool) {
+        self.unanswered.retain(|(of, path)| keeps(of, path));
+        self.failed.retain(|(of, path)| keeps(of, path));
+    }
+
+    /// A call ended with this code, or with its process.
+    fn ended(&mut self, call: Call, code: &str) {
+        let Call { rpc, of, path } = call;
+        if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
+            if code != "OK" {
+                *self.given_up.entry((*rpc, of)).or_default() += 1;
+            }
+            return;
+        }
+        if !matches!(rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+            return;
+        }
+        let key = (of, path);
+        match code {
+            "OK" => {
+                self.unanswered.remove(&key);
+                self.failed.remove(&key);
+            }
+            // Kubelet does not know, and undoes it.
+            "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
+                self.failed.remove(&key);
+            }
+            _ if self.unanswered.contains(&key) => drop(self.failed.insert(key)),
+            _ => {}
+        }
+    }
+
+    fn on_attachment(&mut self, changed: &AttachmentChanged, node: String) {
+        let of = (changed.volume.to_string(), node);
+        if changed.state == AttachmentPhase::Detached {
+            self.late.retain(|(_, key)| *key != of);
+            return;
+        }
+        let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
+        if self.open.values().any(|call| call.rpc == *rpc && call.of == of) {
+            return;
+        }
+        if let Some(left) = self.given_up.get_mut(&(*rpc, of.clone())).filter(|left| **left > 0) {
+            *left -= 1;
+            self.late.insert((*rpc, of));
+        }
+    }
+
+    /// What befell a volume on a node, or anywhere.
+    pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
+        let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);
+        let mut details = BTreeMap::new();
+        if self.failed.iter().any(|(of, _)| is(of)) {
+            details.insert("mountedByFailedCall", true.into());
+        }
+        for (_, rpc, detail) in LATE {
+            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) {
+                details.insert(detail, true.into());
+            }
+        }
+        details
+    }
+
+    /// The volume that `thing` is of: an object, a mount, a directory or a device, as a report names it.
+    pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
+        let has = |name: &str| !name.is_empty() && thing.contains(name);
+        let is_staged = |volume: &str| {
+            let path = Paths::new("/").staging_dir("", volume);
+            path.file_name().and_then(|name| name.to_str()).is_some_and(has)
+        };
+        let known = |is: &dyn Fn(&str, &str) -> bool| {
+            facts.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+        };
+        if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
+            return Some(volume);
+        }
+        if let Some((_, attachment)) = facts.attachments.iter().find(|(name, _)| has(name)) {
+            return known(&|_, pv| pv == attachment.pv);
+        }
+        if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
+            return volumes.first().filter(|_| volumes.len() == 1).cloned();
+        }
+        let (kind, rest) = thing.split_once(['/', ':'])?;
+        let name = rest.split([' ', ':']).next().unwrap_or_default();
+        let name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+        let volume = match kind {
+            "pod" => match facts.pods.get(&name)?.claims.as_slice() {
+                [claim] => facts.handle_of_claim(claim),
+                _ => None,
+            },
+            "pvc" => facts.handle_of_claim(&name),
+            node => facts.volume_of_device(node, rest.trim_start()),
+        };
+        volume.map(str::to_owned)
+    }
+}
+
+/// The uid of the pod whose directory `path` is in.
+fn uid(path: &str) -> Option<&str> {
+    path.split_once("/pods/")?.1.split('/').next()
+}
