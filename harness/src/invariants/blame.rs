@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
+use super::OBJECT;
 use super::facts::Facts;
 use crate::cluster::names::kubelet;
 
@@ -37,6 +40,18 @@ pub(super) struct Blame {
     late: BTreeSet<(&'static str, Key)>,
     /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
     of_pods: BTreeMap<String, BTreeSet<String>>,
+    /// Claims, by namespace and name.
+    claims: BTreeMap<String, Claim>,
+}
+
+/// A claim, and those that had its name before.
+#[derive(Debug, Default)]
+struct Claim {
+    bound: bool,
+    /// One of this name was bound, and is gone.
+    had_another: bool,
+    /// Pods that the scheduler has put on a node while this claim was not bound. It does so only by a claim that is.
+    put: BTreeSet<String>,
 }
 
 /// What the cloud does for a call to the controller, and the detail that tells that it did so for one that had ended.
@@ -48,7 +63,9 @@ const LATE: [(AttachmentPhase, &str, &str); 2] = [
 impl Blame {
     /// Takes in an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
-        if let Some(call) = event.get::<CsiCall>() {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else if let Some(call) = event.get::<CsiCall>() {
             let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
             let path = call.target.as_deref().unwrap_or_default().to_owned();
             if let Some(uid) = uid(&path) {
@@ -75,6 +92,44 @@ impl Blame {
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unmounted(volume, node, path);
         }
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(stored) = &commit.pvc {
+            let claim = self.claims.entry(object.to_owned()).or_default();
+            if deleted {
+                let had_another = claim.had_another || claim.bound;
+                *claim = Claim { had_another, ..Claim::default() };
+            } else if stored.volume.is_some() {
+                (claim.bound, claim.put) = (true, BTreeSet::new());
+            }
+        } else if let Some(pod) = &commit.pod {
+            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
+            let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
+            for name in &pod.claims {
+                let Some(claim) = self.claims.get_mut(&format!("{namespace}/{name}")) else { continue };
+                if deleted {
+                    claim.put.remove(object);
+                } else if is_put && claim.had_another && !claim.bound {
+                    claim.put.insert(object.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Why the object that a sentence begins with waits in vain, if that is known: it, its claim, and the detail.
+    pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
+        let object = sentence.split(' ').next()?;
+        let (kind, name) = object.split_once('/')?;
+        let name = namespaced(name);
+        let is = |(claim, life): &(&String, &Claim)| match kind {
+            "pod" => life.put.contains(&name),
+            "pvc" => **claim == name && !life.put.is_empty(),
+            _ => false,
+        };
+        self.claims.iter().find(is)?;
+        Some([(OBJECT, object.into()), ("boundByFormerClaim", true.into())].into())
     }
 
     fn on_process(&mut self, event: &Event) {
@@ -179,7 +234,7 @@ impl Blame {
         }
         let (kind, rest) = thing.split_once(['/', ':'])?;
         let name = rest.split([' ', ':']).next().unwrap_or_default();
-        let name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+        let name = namespaced(name);
         let volume = match kind {
             "pod" => match facts.pods.get(&name)?.claims.as_slice() {
                 [claim] => facts.handle_of_claim(claim),
@@ -190,6 +245,10 @@ impl Blame {
         };
         volume.map(str::to_owned)
     }
+}
+
+fn namespaced(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
 /// The uid of the pod whose directory `path` is in.

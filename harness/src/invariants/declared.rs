@@ -80,7 +80,8 @@ pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
     mark(violations, &known).map(drop)
 }
 
-/// Volumes that a declared deviation among `violations` may keep where they are, each with the deviation.
+/// Volumes that a declared deviation among `violations` may keep where they are, and objects that wait in vain because of
+/// one, each with the deviation.
 ///
 /// # Errors
 /// When a declaration cannot be read.
@@ -89,7 +90,7 @@ pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String
     let holds_up = |id: &str| known.iter().any(|deviation| deviation.id == id && deviation.holds_up);
     let of = |violation: &Violation| {
         let id = violation.declared.clone().filter(|id| holds_up(id))?;
-        Some((violation.volume.clone()?, id))
+        Some((violation.volume.as_deref().or(violation.object())?.to_owned(), id))
     };
     Ok(violations.iter().filter_map(of).collect())
 }

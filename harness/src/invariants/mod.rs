@@ -88,6 +88,11 @@ impl Violation {
         let several = several.into_iter().flatten().filter_map(serde_json::Value::as_str);
         self.volume.as_deref().into_iter().chain(several).collect()
     }
+
+    /// The object that waits in vain, as a step names it.
+    pub fn object(&self) -> Option<&str> {
+        self.details.get(OBJECT).and_then(serde_json::Value::as_str)
+    }
 }
 
 /// What a checker found.
@@ -104,6 +109,8 @@ struct Found {
 const KEPT: usize = 50;
 /// The detail that names several volumes of one violation.
 const VOLUMES: &str = "volumes";
+/// The detail that names the object that waits in vain.
+const OBJECT: &str = "object";
 /// What breaks when a component of ours does.
 const BREAKS: &str = "no component breaks";
 
@@ -212,6 +219,14 @@ impl Invariants {
         pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
     }
 
+    /// A step failed that expected this: reports that it waited in vain, where it is known why (I8).
+    pub fn waited(&self, expected: &str) {
+        let mut state = self.state();
+        let Some(details) = state.blame.waits(expected) else { return };
+        let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
+        state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
+    }
+
     /// Reports that something goes on for ever (I8).
     pub fn never_rests(&self, message: String) {
         self.state().at_end(Id::I8, message);
@@ -298,7 +313,8 @@ impl State {
 
     fn at_end(&mut self, id: Id, message: String) {
         let volume = self.blame.volume_of(&self.facts, &message);
-        self.found_at_end(id, Found { message, volume, ..Found::default() });
+        let details = self.blame.waits(&message).unwrap_or_default();
+        self.found_at_end(id, Found { message, volume, details, ..Found::default() });
     }
 
     /// Reports these things that are left: of which volume each is, where that is known of all.

@@ -206,6 +206,9 @@ pub async fn run_watched(
         settle::rest(cluster, &invariants).await;
         rests().await;
     }
+    if let Err(failure) = &result {
+        invariants.waited(&failure.expected);
+    }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
     match declared::mark(&mut violations, &scenario.violations) {
         Ok(missing) if result.is_ok() => result = run.demands(&checked, &missing),

@@ -267,9 +267,9 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
         }
     }
     let waits_for_held = |failure: &Failure| {
-        let volume = outcome.waits_for.as_ref();
-        volume.is_some_and(|volume| held.contains_key(volume))
-            || held.keys().any(|volume| failure.seen.contains(volume))
+        let object = failure.expected.split(' ').next();
+        let named = object.into_iter().chain(outcome.waits_for.as_deref()).any(|name| held.contains_key(name));
+        named || held.keys().any(|volume| failure.seen.contains(volume))
     };
     let differences = match (&task.ends, outcome.failure.is_none()) {
         (Some(usual), true) => differences(&ends, usual),
