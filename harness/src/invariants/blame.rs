@@ -255,3 +255,162 @@ fn namespaced(name: &str) -> String {
 fn uid(path: &str) -> Option<&str> {
     path.split_once("/pods/")?.1.split('/').next()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::clock::TimeScale;
+    use substrate::json::Text;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const INSTANCE: &str = "i-0123456789abcdef0";
+    const NODE: &str = "node-a";
+
+    /// What befell the volume after this story.
+    fn befell(tell: impl Fn(&Story)) -> Vec<&'static str> {
+        let story = Story { trace: Trace::new(Clock::live(), Level::Info) };
+        tell(&story);
+        let mut blame = Blame::default();
+        let node_of = |name: &str| if name == INSTANCE { NODE.to_owned() } else { name.to_owned() };
+        story.trace.events().iter().for_each(|event| blame.observe(event, node_of));
+        blame.details(VOLUME, Some(NODE)).into_keys().collect()
+    }
+
+    struct Story {
+        trace: Trace,
+    }
+
+    impl Story {
+        fn called(&self, rpc: &str, ordinal: u64) {
+            let (process, node): (Arc<str>, _) =
+                ("driver".into(), if rpc.starts_with("Node") { NODE } else { INSTANCE });
+            let target = rpc.starts_with("Node").then(|| "/staging".into());
+            let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
+            self.trace
+                .info(&process, CsiCall { rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false });
+        }
+
+        fn done(&self, rpc: &str, ordinal: u64, code: &str) {
+            let (volume, node, code) = (Some(VOLUME.into()), Some(NODE.into()), code.into());
+            let done = CsiDone { rpc: rpc.into(), volume, node, ordinal, code, took_ms: 1, message: None };
+            self.trace.info(&"driver".into(), done);
+        }
+
+        fn staged(&self) {
+            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
+            let staged = DiskStaged { volume, node, path, readonly: false, formatted: false, raw: false };
+            self.trace.info(&"driver".into(), staged);
+        }
+
+        fn unstaged(&self) {
+            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
+            self.trace.info(&"driver".into(), DiskUnstaged { volume, node, path });
+        }
+
+        fn attachment(&self, state: AttachmentPhase) {
+            let (volume, instance) = (VOLUME.parse().unwrap(), INSTANCE.parse().unwrap());
+            let changed = AttachmentChanged { volume, instance, device: "/dev/xvdaa".into(), state, forced: false };
+            self.trace.info(&"mock-ec2".into(), changed);
+        }
+    }
+
+    #[test]
+    fn a_call_that_mounts_and_fails_for_good_is_told_until_the_mount_goes_or_a_call_succeeds() {
+        let stage = |story: &Story, ordinal, code| {
+            story.called("NodeStageVolume", ordinal);
+            if ordinal == 1 {
+                story.staged();
+            }
+            story.done("NodeStageVolume", ordinal, code);
+        };
+        assert_eq!(befell(|s| stage(s, 1, "INTERNAL")), ["mountedByFailedCall"]);
+        assert_eq!(befell(|s| ["INTERNAL", "INTERNAL"].iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).len(), 1);
+        for codes in [&["OK"][..], &["UNAVAILABLE"], &["INTERNAL", "OK"], &["INTERNAL", "ABORTED"], &["OK", "INTERNAL"]]
+        {
+            assert!(befell(|s| codes.iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).is_empty(), "{codes:?}");
+        }
+        let unmounted = befell(|s| {
+            stage(s, 1, "INTERNAL");
+            s.unstaged();
+        });
+        assert!(unmounted.is_empty());
+        // It did nothing and said so.
+        assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
+    }
+
+    #[test]
+    fn what_the_cloud_does_for_a_call_that_has_ended_is_told() {
+        let rpc = "ControllerPublishVolume";
+        let gives_up = |s: &Story| {
+            s.called(rpc, 1);
+            s.done(rpc, 1, "CANCELLED");
+        };
+        let late = befell(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert_eq!(late, ["attachedAfterCall"]);
+        let of_another = befell(|s| {
+            gives_up(s);
+            s.called(rpc, 2);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert!(of_another.is_empty());
+        let detached = befell(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+            s.attachment(AttachmentPhase::Detached);
+        });
+        assert!(detached.is_empty());
+        // Somebody attached it by hand: no call was given up.
+        assert!(befell(|s| s.attachment(AttachmentPhase::Attaching)).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_volume_that_a_declared_deviation_keeps_is_no_other_finding() {
+        let violation = |id, volume: &str, message: &str| crate::invariants::Violation {
+            id,
+            operation: "quiescence".to_owned(),
+            volume: Some(volume.to_owned()),
+            message: message.to_owned(),
+            ..Default::default()
+        };
+        let attached = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
+        let mut all =
+            [violation("I4", "vol-1", attached), violation("I5", "vol-1", "left"), violation("I5", "vol-2", "left")];
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [false; 3]);
+        all[0].details = [("attachedAfterCall", true.into())].into();
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
+        // Only what is seen at the end can follow.
+        let mut other = [all[0].clone(), violation("I2", "vol-1", "detached")];
+        declared::mark_known(&mut other).unwrap();
+        assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_leftover_tells_the_volume_that_it_is_of() {
+        let invariants = Invariants::new(TimeScale::default());
+        let story = Story { trace: Trace::new(Clock::live(), Level::Info) };
+        let pod = "/var/lib/kubelet/pods/0a1b";
+        let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
+        let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
+        let rpc = "NodePublishVolume".into();
+        let call = CsiCall { rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+        story.trace.info(&"driver".into(), call);
+        story.trace.events().iter().for_each(|event| invariants.observe(event));
+        let left = |directory: &str| {
+            let directories = vec![format!("node-a: {directory}")];
+            invariants.at_end(&Leftovers { directories, ..Leftovers::default() });
+            invariants.violations().pop().unwrap()
+        };
+        assert_eq!(left(pod).volume.as_deref(), Some(VOLUME));
+        assert_eq!(left("/var/lib/kubelet/pods/ffff").volume, None);
+    }
+}

@@ -222,6 +222,10 @@ impl Invariants {
     /// A step failed that expected this: reports that it waited in vain, where it is known why (I8).
     pub fn waited(&self, expected: &str) {
         let mut state = self.state();
+        let unsaved = state.unsaved.restarted().filter(|volume| !state.facts.was_saved(volume)).cloned();
+        for volume in unsaved.collect::<Vec<_>>() {
+            state.forgotten_volume(volume);
+        }
         let Some(details) = state.blame.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
@@ -245,9 +249,7 @@ impl Invariants {
             state.left_at_end(message, &left);
         }
         for volume in unsaved {
-            let details = [("provisionerRestartedSinceMade", true.into())].into();
-            let message = format!("a cloud volume is left over: {volume}");
-            state.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
+            state.forgotten_volume(volume);
         }
         for (directory, node, volume) in forgotten {
             let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
@@ -327,6 +329,13 @@ impl State {
             None => {}
         }
         self.found_at_end(Id::I5, found);
+    }
+
+    /// Reports a volume that was made and never saved, and of which the provisioner that is there now cannot know.
+    fn forgotten_volume(&mut self, volume: String) {
+        let details = [("provisionerRestartedSinceMade", true.into())].into();
+        let message = format!("a cloud volume is left over: {volume}");
+        self.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
     }
 
     fn found_at_end(&mut self, id: Id, found: Found) {

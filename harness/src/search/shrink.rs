@@ -316,7 +316,7 @@ name: t
 nodes: {count: 2}
 steps:
   - pod: {name: web, claim: data, node: node-a}
-  - repeat: {count: 2, as: i, do: [{sleep: 1s}]}
+  - repeat: {as: i, count: 2, do: [{sleep: 1s}]}
   - wait: {object: pod/web, is: Running}
 ";
         assert_eq!(unbroken(&Document::of_text("t", text).unwrap()).text(), twin);
