@@ -62,6 +62,8 @@ fn inputs(agent: &Agent) -> StatusInputs {
 #[derive(Default)]
 struct Reporter {
     reported_at: Option<Duration>,
+    /// How often a status was written.
+    writes: u64,
     ready: bool,
     /// What the last tick that wrote nothing looked at; the same again needs no comparison.
     seen: Option<Seen>,
@@ -87,22 +89,27 @@ pub(super) async fn run(agent: Arc<Agent>) {
     let api = agent.heartbeat.all::<Node>();
     let mut rng = agent.ctx.rng("node status");
     let mut reporter = Reporter::default();
+    let mut fast = false;
     loop {
-        reporter.tick(&agent, &api).await;
+        reporter.tick(&agent, &api, fast).await;
         let interval = agent.config.timers.node_status_update;
         let next = agent.ctx.now().mono + agent.ctx.scaled(interval + interval.mul_f64(JITTER * unit(&mut rng)));
         tokio::select! { biased;
             // Only until the node is ready for the first time (`fastStatusUpdateOnce`).
-            () = agent.status_due.notified(), if !reporter.ready => {}
-            () = agent.ctx.sleep_until(next) => {}
+            () = agent.status_due.notified(), if !reporter.ready => fast = true,
+            () = agent.ctx.sleep_until(next) => fast = false,
         }
     }
 }
 
 impl Reporter {
-    async fn tick(&mut self, agent: &Agent, api: &Api<Node>) {
+    /// One update; a `fast` one is there to tell that the node is ready, and believes no cached node of its volumes, which
+    /// may be from before the status that this kubelet has just written (`fastNodeStatusUpdate`).
+    async fn tick(&mut self, agent: &Agent, api: &Api<Node>, fast: bool) {
         for attempt in 0..TRIES {
+            let writes = self.writes;
             match self.try_update(agent, api, attempt == 0).await {
+                Ok(_) if fast && self.writes == writes => return,
                 Ok(node) => {
                     let in_use = node.status.iter().flat_map(|s| s.volumes_in_use.iter().flatten());
                     let in_use: BTreeSet<&str> = in_use.map(String::as_str).collect();
@@ -142,6 +149,7 @@ impl Reporter {
         let changed = Node { metadata: node.metadata.clone(), spec: node.spec.clone(), status: Some(new) };
         let written = api.patch_node_status(&node, &changed).await?;
         self.reported_at = Some(now);
+        self.writes += 1;
         self.announce(agent, old, changed.status.as_ref().unwrap_or(&nothing));
         Ok(written)
     }

@@ -78,6 +78,11 @@ impl Pods {
         self.entries.contains_key(uid)
     }
 
+    /// Whether a worker is on this pod and wants its volumes.
+    pub fn wants(&self, uid: &str) -> bool {
+        self.entries.get(uid).is_some_and(|entry| entry.wants_volumes)
+    }
+
     /// A pod that a worker is on.
     pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
         self.entries.get(uid).map(|entry| entry.pod.clone())

@@ -140,6 +140,11 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         if let Operation::CleanUp { uid, .. } = &operation {
             remove_orphan(&agent, uid, &task.spec).await;
         }
+        if let (Operation::Mount { uid, .. }, false) =
+            (&operation, agent.pods().wants(operation.uid().unwrap_or_default()))
+        {
+            agent.ctx.spawn(remove_late_dirs(agent.clone(), uid.clone()));
+        }
         if let Some(pod) = failure.pod {
             agent.recorder.event(reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
         }
@@ -478,6 +483,23 @@ async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSpec) {
     }
     if !agent.pods().knows(uid) {
         remove_pod_dirs(agent, uid).await;
+    }
+}
+
+/// Removes what an operation that failed has made of a pod's directories after the pod had given them up: kubelet keeps
+/// house every two seconds (`cleanupOrphanedPodDirs`).
+async fn remove_late_dirs(agent: Arc<Agent>, uid: String) {
+    loop {
+        agent.ctx.sleep(HOUSEKEEPING).await;
+        if agent.pods().wants(&uid) {
+            return;
+        }
+        if !agent.pods().knows(&uid) {
+            break;
+        }
+    }
+    if !mounted_below(&agent, &uid).await {
+        remove_pod_dirs(&agent, &uid).await;
     }
 }
 

@@ -139,12 +139,15 @@ impl NodeService {
             if mounts.iter().any(|m| m.path == path && m.kind == MountKind::Staging) {
                 unmounted = self.disk().unstage(volume, path).await.map_err(|e| status(&e))?;
                 if unmounted {
-                    let (volume, path) = (volume.into(), target.into());
-                    self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
+                    // One mount was both, and the disk may fail before it is asked for the other.
+                    let (node, path) = (self.node(), target);
+                    self.calls.ctx().emit(DiskUnstaged { volume: volume.into(), node, path: path.into() });
+                    let node = self.node();
+                    self.calls.ctx().emit(DiskUnpublished { volume: volume.into(), node, path: path.into() });
                 }
             }
         }
-        if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {
+        if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? && !unmounted {
             let (volume, path) = (volume.into(), target.into());
             self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
         }

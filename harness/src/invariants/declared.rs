@@ -3,6 +3,7 @@
 //! They stand once, in `scenarios/upstream-bugs.yaml`. A scenario names those that it expects; the violation must then
 //! occur in it, and it hides nothing with another signature.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use fake_apiserver::cel::{CelValue, Expression};
@@ -85,6 +86,31 @@ pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
     mark(violations, &known).map(drop)
 }
 
+/// Volumes that a declared deviation among `violations` may keep where they are, and objects that wait in vain because of
+/// one, each with the deviation.
+///
+/// # Errors
+/// When a declaration cannot be read.
+pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String> {
+    let known = all()?;
+    let holds_up = |id: &str| known.iter().any(|deviation| deviation.id == id && deviation.holds_up);
+    let of = |violation: &Violation| {
+        let id = violation.declared.clone().filter(|id| holds_up(id))?;
+        Some((violation.volume.as_deref().or(violation.object())?.to_owned(), id))
+    };
+    Ok(violations.iter().filter_map(of).collect())
+}
+
+/// Marks what is left of a volume at the end, or waits for it, because a declared deviation keeps it where it is.
+fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
+    let held = held(violations)?;
+    for violation in violations.iter_mut().filter(|v| v.declared.is_none() && matches!(v.id, "I4" | "I5" | "I8")) {
+        let by: Option<Vec<&String>> = violation.volumes().into_iter().map(|volume| held.get(volume)).collect();
+        violation.declared = by.and_then(|ids| ids.first().map(|id| (*id).clone()));
+    }
+    Ok(())
+}
+
 /// Marks in `violations` those that a scenario expects, and says which of the expected ones did not occur.
 ///
 /// # Errors
@@ -105,6 +131,7 @@ pub fn mark(violations: &mut [Violation], expected: &[String]) -> Result<Vec<Str
             missing.push(id.clone());
         }
     }
+    mark_held(violations)?;
     Ok(missing)
 }
 

@@ -129,6 +129,8 @@ pub(super) struct Facts {
     pv_of_claim: BTreeMap<String, String>,
     /// Attachments in the cloud, with their state.
     pub cloud: BTreeMap<(String, String), AttachmentPhase>,
+    /// The device names of attachments in the cloud.
+    devices: BTreeMap<(String, String), String>,
     multi_attach: BTreeSet<String>,
     /// Volumes that the cloud has told of.
     in_our_cloud: BTreeSet<String>,
@@ -186,6 +188,17 @@ impl Facts {
             return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
         }
         in_cloud
+    }
+
+    /// The volumes that Kubernetes knows or knew, each with the name of its PersistentVolume.
+    pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), pv.as_str()))
+    }
+
+    /// The volume that the cloud attached to a node as a device.
+    pub fn volume_of_device(&self, node: &str, device: &str) -> Option<&str> {
+        let mut all = self.devices.iter();
+        all.find(|((_, n), name)| n == node && *name == device).map(|((volume, _), _)| volume.as_str())
     }
 
     /// Whether a PersistentVolume was ever saved for a volume.
@@ -396,9 +409,11 @@ impl Facts {
         }
         match changed.state {
             AttachmentPhase::Detached => {
+                self.devices.remove(&key);
                 self.cloud.remove(&key);
             }
             state => {
+                self.devices.insert(key.clone(), changed.device.to_string());
                 if state == AttachmentPhase::Attaching {
                     self.held_since_attached.remove(&key);
                 }

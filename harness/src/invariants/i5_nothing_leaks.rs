@@ -61,15 +61,15 @@ impl Leftovers {
         (found, others)
     }
 
-    /// One sentence for each kind of thing that is left.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    /// One sentence for each kind of thing that is left, and the things.
+    pub(super) fn sentences(&self) -> Vec<(String, Vec<String>)> {
         let left = |(kind, list): &(&str, &[String])| match list {
             [] => None,
-            [one] => Some(format!("a {kind} is left over: {one}")),
+            [one] => Some((format!("a {kind} is left over: {one}"), list.to_vec())),
             many => {
                 let shown = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
                 let more = if many.len() > 5 { ", …" } else { "" };
-                Some(format!("{} {}: {shown}{more}", many.len(), plural(kind)))
+                Some((format!("{} {}: {shown}{more}", many.len(), plural(kind)), list.to_vec()))
             }
         };
         self.kinds().iter().filter_map(left).collect()

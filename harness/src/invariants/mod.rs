@@ -19,6 +19,7 @@
 //! says nothing about it. The checkers are pure: they see events of the trace, by type, and nothing else. `facts` keeps
 //! what several of them need, `forgotten` what tells one leftover from another; each invariant has a file of its own.
 
+mod blame;
 mod checked;
 mod converge;
 pub mod declared;
@@ -43,7 +44,7 @@ pub use converge::Pending;
 pub use i4_agreement::Machines;
 pub use i5_nothing_leaks::Leftovers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -83,6 +84,20 @@ pub struct Violation {
     pub declared: Option<String>,
 }
 
+impl Violation {
+    /// The volumes that it is about, as far as they are known of all that it tells.
+    pub fn volumes(&self) -> Vec<&str> {
+        let several = self.details.get(VOLUMES).and_then(serde_json::Value::as_array);
+        let several = several.into_iter().flatten().filter_map(serde_json::Value::as_str);
+        self.volume.as_deref().into_iter().chain(several).collect()
+    }
+
+    /// The object that waits in vain, as a step names it.
+    pub fn object(&self) -> Option<&str> {
+        self.details.get(OBJECT).and_then(serde_json::Value::as_str)
+    }
+}
+
 /// What a checker found.
 #[derive(Debug, Default)]
 struct Found {
@@ -97,6 +112,10 @@ struct Found {
 const KEPT: usize = 50;
 /// Operations at which a fault makes a cache lag: reads and watches of the API server, and the links to it.
 const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "stream"];
+/// The detail that names several volumes of one violation.
+const VOLUMES: &str = "volumes";
+/// The detail that names the object that waits in vain.
+const OBJECT: &str = "object";
 /// What breaks when a component of ours does.
 const BREAKS: &str = "no component breaks";
 
@@ -107,6 +126,7 @@ pub struct Invariants(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     facts: Facts,
+    blame: blame::Blame,
     forgotten: forgotten::Forgotten,
     unsaved: unsaved::Unsaved,
     checked: Checked,
@@ -137,6 +157,7 @@ impl Invariants {
         let state = &mut *self.state();
         let State {
             facts,
+            blame,
             forgotten,
             unsaved,
             checked,
@@ -154,6 +175,7 @@ impl Invariants {
             return state.at(event, Id::I7, found);
         }
         facts.observe(event);
+        blame.observe(event, |instance| facts.name(instance).to_owned());
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
@@ -225,6 +247,18 @@ impl Invariants {
         pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
     }
 
+    /// A step failed that expected this: reports that it waited in vain, where it is known why (I8).
+    pub fn waited(&self, expected: &str) {
+        let mut state = self.state();
+        let unsaved = state.unsaved.restarted().filter(|volume| !state.facts.was_saved(volume)).cloned();
+        for volume in unsaved.collect::<Vec<_>>() {
+            state.forgotten_volume(volume);
+        }
+        let Some(details) = state.blame.waits(expected) else { return };
+        let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
+        state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
+    }
+
     /// Reports that something goes on for ever (I8).
     pub fn never_rests(&self, message: String) {
         self.state().at_end(Id::I8, message);
@@ -239,11 +273,11 @@ impl Invariants {
         let is_unsaved = |volume: &String| state.unsaved.restarted_since(volume) && !state.facts.was_saved(volume);
         let (unsaved, volumes): (Vec<String>, Vec<String>) = others.cloud_volumes.into_iter().partition(is_unsaved);
         let others = Leftovers { cloud_volumes: volumes, ..others };
-        others.sentences().into_iter().for_each(|message| state.at_end(Id::I5, message));
+        for (message, left) in others.sentences() {
+            state.left_at_end(message, &left);
+        }
         for volume in unsaved {
-            let details = [("provisionerRestartedSinceMade", true.into())].into();
-            let message = format!("a cloud volume is left over: {volume}");
-            state.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
+            state.forgotten_volume(volume);
         }
         for (directory, node, volume) in forgotten {
             let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
@@ -251,6 +285,12 @@ impl Invariants {
             let (volume, node) = (Some(volume), Some(node));
             state.found_at_end(Id::I5, Found { message, volume, node, details, ..Found::default() });
         }
+    }
+
+    /// The volume that something is of, as a report or a step names it: an object, a mount, a directory or a device.
+    pub fn volume_of(&self, thing: &str) -> Option<String> {
+        let state = self.state();
+        state.blame.volume_of(&state.facts, thing)
     }
 
     /// What did not hold so far, oldest first; at most the first 50.
@@ -290,6 +330,7 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
+        self.blame = blame::Blame::default();
         (
             self.one_writer,
             self.detach_after_unstage,
@@ -307,7 +348,28 @@ impl State {
     }
 
     fn at_end(&mut self, id: Id, message: String) {
-        self.found_at_end(id, Found { message, ..Found::default() });
+        let volume = self.blame.volume_of(&self.facts, &message);
+        let details = self.blame.waits(&message).unwrap_or_default();
+        self.found_at_end(id, Found { message, volume, details, ..Found::default() });
+    }
+
+    /// Reports these things that are left: of which volume each is, where that is known of all.
+    fn left_at_end(&mut self, message: String, left: &[String]) {
+        let of = left.iter().map(|thing| self.blame.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
+        let mut found = Found { message, ..Found::default() };
+        match of {
+            Some(volumes) if volumes.len() == 1 => found.volume = volumes.into_iter().next(),
+            Some(volumes) => drop(found.details.insert(VOLUMES, volumes.into_iter().collect())),
+            None => {}
+        }
+        self.found_at_end(Id::I5, found);
+    }
+
+    /// Reports a volume that was made and never saved, and of which the provisioner that is there now cannot know.
+    fn forgotten_volume(&mut self, volume: String) {
+        let details = [("provisionerRestartedSinceMade", true.into())].into();
+        let message = format!("a cloud volume is left over: {volume}");
+        self.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
     }
 
     fn found_at_end(&mut self, id: Id, found: Found) {
@@ -318,7 +380,10 @@ impl State {
     fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {
         self.total += 1;
         if self.violations.len() < KEPT {
-            let Found { message, operation, volume, node, details } = found;
+            let Found { message, operation, volume, node, mut details } = found;
+            if let Some(volume) = &volume {
+                details.extend(self.blame.details(volume, node.as_deref()));
+            }
             let process = process.to_owned();
             self.violations.push(Violation {
                 id,

@@ -28,6 +28,11 @@ impl Unsaved {
         }
     }
 
+    /// The volumes since which a provisioner was started anew.
+    pub fn restarted(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(|(_, restarted)| **restarted).map(|(volume, _)| volume)
+    }
+
     /// Whether a provisioner was started anew since `volume` was made.
     pub fn restarted_since(&self, volume: &str) -> bool {
         self.0.get(volume).copied().unwrap_or_default()

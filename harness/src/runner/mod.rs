@@ -39,6 +39,8 @@ pub use objects::{ObjectError, Objects};
 pub struct Outcome {
     /// The step or check that failed, if one did.
     pub failure: Option<Failure>,
+    /// The volume that this step is about.
+    pub waits_for: Option<String>,
     /// Invariants that were broken, in order; those that the scenario expects are marked.
     pub violations: Vec<Violation>,
     /// On how many occasions each invariant was looked at.
@@ -78,6 +80,7 @@ impl Outcome {
                 expected: format!("the run ends within --timeout {} of wall time", Span(limit)),
                 seen: format!("{at} {}.{:03}s into its own time", elapsed.as_secs(), elapsed.subsec_millis()),
             }),
+            waits_for: None,
             violations: Vec::new(),
             checked: Checked::default(),
             leftovers: Leftovers::default(),
@@ -203,6 +206,9 @@ pub async fn run_watched(
         settle::rest(cluster, &invariants).await;
         rests().await;
     }
+    if let Err(failure) = &result {
+        invariants.waited(&failure.expected);
+    }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
     match declared::mark(&mut violations, &scenario.violations) {
         Ok(missing) if result.is_ok() => result = run.demands(&checked, &missing),
@@ -212,8 +218,11 @@ pub async fn run_watched(
             result = Err(Failure { step: None, expected, seen });
         }
     }
+    let failure = result.err();
+    let waits_for = failure.as_ref().and_then(|failure| invariants.volume_of(&failure.expected));
     Outcome {
-        failure: result.err(),
+        failure,
+        waits_for,
         violations,
         checked,
         leftovers,

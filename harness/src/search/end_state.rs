@@ -36,6 +36,9 @@ pub struct Allowed {
     pub at: String,
     /// Why it says nothing of what went wrong.
     pub why: String,
+    /// It is a thing, which may only be there as a whole where the unbroken run has none.
+    #[serde(default)]
+    pub besides: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,7 +76,8 @@ impl EndState {
     /// See [`allowed`].
     pub fn differences(&self, usual: &Self) -> Result<Vec<String>, String> {
         let allowed = allowed()?;
-        let may = |place: &str| allowed.iter().any(|allowed| matches(&allowed.at, place));
+        let may = |place: &str| allowed.iter().any(|allowed| !allowed.besides && matches(&allowed.at, place));
+        let may_be_besides = |thing: &str| allowed.iter().any(|allowed| allowed.besides && matches(&allowed.at, thing));
         let places: BTreeSet<&String> = self.0.keys().chain(usual.0.keys()).collect();
         let mut told = Vec::new();
         // Of an object that is not there one sentence is enough.
@@ -86,6 +90,10 @@ impl EndState {
             let text = match (self.0.get(place), usual.0.get(place)) {
                 (here, there) if here == there => continue,
                 _ if may(place) => continue,
+                (Some(_), None) if place == thing && may_be_besides(thing) => {
+                    whole = Some(thing);
+                    continue;
+                }
                 (here, there) => sentence(place, here, there),
             };
             if place == thing {
@@ -389,5 +397,29 @@ mod tests {
         let none = EndState::default().differences(&usual).unwrap();
         assert_eq!(none, ["pod/default/web is not there, as it is in the unbroken run"]);
         assert_eq!(usual.differences(&usual).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_node_that_is_there_besides_is_no_difference_and_a_stray_value_of_one_is() {
+        let end = |nodes: &[&str], value: &Value| {
+            let mut raw = Raw::default();
+            for node in nodes {
+                raw.found.push(((*node).to_owned(), String::new()));
+                flatten(node, "", value, &mut raw.found);
+            }
+            raw.named()
+        };
+        let plain = json!({ "spec": { "providerID": "aws" } });
+        let usual = end(&["node/node-a"], &plain);
+        let besides = end(&["node/node-a", "node/node-b"], &plain);
+        assert_eq!(besides.differences(&usual).unwrap(), Vec::<String>::new());
+        assert_eq!(usual.differences(&besides).unwrap(), ["node/node-b is not there, as it is in the unbroken run"]);
+        let stray = end(
+            &["node/node-a"],
+            &json!({ "spec": { "providerID": "aws" }, "metadata": { "annotations": { "x": "y" } } }),
+        );
+        assert_eq!(stray.differences(&usual).unwrap().len(), 1);
+        let pods = end(&["pod/default/web"], &plain).differences(&EndState::default()).unwrap();
+        assert_eq!(pods, ["pod/default/web is there, and not in the unbroken run"]);
     }
 }

@@ -16,10 +16,9 @@ use super::document::Document;
 use super::end_state::EndState;
 use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
-use crate::invariants::declared::Deviation;
 use crate::invariants::{Violation, declared};
 use crate::report_html::Listener;
-use crate::runner::{self, Attendant, Outcome};
+use crate::runner::{self, Attendant, Failure, Outcome};
 use crate::scenario::{self, Scenario};
 
 /// What is to be run.
@@ -266,24 +265,21 @@ pub(super) async fn play(
 /// What `outcome` comes to, the first events of which are in `digest`.
 pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
     digest.catch_up(&outcome.events);
-    let mut declared = Vec::new();
-    let mut own: Vec<&Violation> = Vec::new();
-    // Volumes that a declared deviation may keep where they are.
-    let mut held: Vec<&str> = Vec::new();
-    for violation in &outcome.violations {
-        let Some(deviation) = deviation(violation) else {
-            own.push(violation);
-            continue;
-        };
-        if deviation.holds_up {
-            held.extend(violation.volume.as_deref());
-        }
-        if !declared.contains(&deviation.id) {
-            declared.push(deviation.id.clone());
+    let mut violations = outcome.violations.clone();
+    // A test excludes that the declarations cannot be read.
+    let held = declared::mark_known(&mut violations).and_then(|()| declared::held(&violations)).unwrap_or_default();
+    let own: Vec<&Violation> = violations.iter().filter(|violation| violation.declared.is_none()).collect();
+    let mut declared: Vec<String> = Vec::new();
+    for id in violations.iter().filter_map(|violation| violation.declared.as_ref()) {
+        if !declared.contains(id) {
+            declared.push(id.clone());
         }
     }
-    // What waits in vain for such a volume says which.
-    let is_held = |seen: &str| held.iter().any(|volume| seen.contains(volume));
+    let waits_for_held = |failure: &Failure| {
+        let object = failure.expected.split(' ').next();
+        let named = object.into_iter().chain(outcome.waits_for.as_deref()).any(|name| held.contains_key(name));
+        named || held.keys().any(|volume| failure.seen.contains(volume))
+    };
     let differences = match (&task.ends, outcome.failure.is_none()) {
         (Some(usual), true) => differences(&ends, usual),
         _ => Vec::new(),
@@ -293,7 +289,7 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut d
         let at = format!("{} {} {}", first.id, signature::of(&first.process), signature::of(&first.operation));
         let said = signature::of(&first.message);
         (class, format!("{}: {said}", at.trim_end()), first.message.clone())
-    } else if let Some(failure) = outcome.failure.as_ref().filter(|failure| !is_held(&failure.seen)) {
+    } else if let Some(failure) = outcome.failure.as_ref().filter(|failure| !waits_for_held(failure)) {
         let text = format!("expected {}; seen {}", failure.expected, failure.seen);
         let seen = failure.seen.lines().next().unwrap_or_default();
         (Class::Stuck, format!("step: {}; seen {}", signature::of(&failure.expected), signature::of(seen)), text)
@@ -317,12 +313,6 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut d
         ends: if task.tell_ends { ends } else { Vec::new() },
         coverage: Coverage::default(),
     }
-}
-
-/// The declared deviation that a violation is.
-fn deviation(violation: &Violation) -> Option<&'static Deviation> {
-    let all = declared::all().unwrap_or_default();
-    all.iter().find(|deviation| deviation.is(violation).unwrap_or(false))
 }
 
 fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {

@@ -17,6 +17,9 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// How much longer the whole may take; each wait of a story may need its time.
 const LONGER: Duration = Duration::from_secs(6 * 3600);
 
+/// How long a story pauses instead of a wait for an Event, at most.
+const PAUSE: Duration = Duration::from_secs(60);
+
 /// Demands about how often and how fast something happens: a broken run may need more of both.
 const COUNTED: &[&str] = &["event", "elapsed", "checked", "call", "metric", "violation"];
 
@@ -25,9 +28,8 @@ pub fn patient(document: &Document) -> (Document, usize) {
     let mut document = document.clone();
     let mut left_out = 0;
     document.lists_mut(&mut |list| {
-        let before = list.len();
-        list.retain(|item| !is_counted(item));
-        left_out += before - list.len();
+        left_out += list.iter().filter(|item| is_counted(item)).count();
+        *list = std::mem::take(list).into_iter().filter_map(uncounted).collect();
         list.iter_mut().for_each(wait_longer);
     });
     if let Value::Object(map) = document.tree_mut() {
@@ -42,6 +44,16 @@ pub fn patient(document: &Document) -> (Document, usize) {
 fn is_counted(item: &Value) -> bool {
     let expect = item.get("expect").and_then(Value::as_object);
     item.get("never").is_some() || expect.is_some_and(|expect| COUNTED.iter().any(|key| expect.contains_key(*key)))
+}
+
+/// The item, or what is left of it when it counts. An Event that is waited for gives the story its order: what follows
+/// must not come before all others had time for what the Event tells of.
+fn uncounted(item: Value) -> Option<Value> {
+    if !is_counted(&item) {
+        return Some(item);
+    }
+    let waits = item["expect"].get("event").and_then(|event| event.get("within"));
+    waits.map(|within| json!({ "sleep": Span(span(Some(within), Duration::ZERO).min(PAUSE)) }))
 }
 
 fn wait_longer(item: &mut Value) {
@@ -78,15 +90,17 @@ violations: [kubelet-forgets-staged-volume]
 steps:
   - repeat: {count: 2, as: i, do: [{pod: {name: \"p-${i}\"}}, {wait: {object: \"pod/p-${i}\", is: Running}}]}
   - never: {call: {plane: csi, op: DeleteVolume}}
+  - expect: {event: {object: pod/p-1, reason: Failed, within: 10s}}
   - expect: {elapsed: {at-most: 5m}}
   - expect: {attached: {claim: data, node: node-a}}
   - expect: {object: pod/p-1, that: \"true\", within: 1m}
 ";
         let (patient, left_out) = patient(&Document::of_text("t", text).unwrap());
-        assert_eq!(left_out, 2);
+        assert_eq!(left_out, 3);
         let text = patient.text();
         for line in [
             "deadline: 390m",
+            "  - sleep: 10s",
             "wait: {object: \"pod/p-${i}\", is: Running, within: 35m}",
             "  - expect: {attached: {claim: data, node: node-a, within: 30m}}",
             "  - expect: {object: pod/p-1, that: \"true\", within: 31m}",

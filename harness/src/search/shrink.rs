@@ -49,6 +49,41 @@ pub fn shrink(document: &Document, shows: &mut Shows<'_>) -> Result<Document, St
     Ok(smallest)
 }
 
+/// Steps that break something, or undo that.
+const BREAKS: &[&str] = &["crash", "restart", "partition", "heal", "fault", "clear-fault", "taint", "untaint"];
+
+/// The twin of `document` in which nothing breaks. Where that fails, too, it is the story that is wrong: a smaller story
+/// that fails like the finding does not show the finding.
+pub fn unbroken(document: &Document) -> Document {
+    let mut twin = document.clone();
+    twin.lists_mut(&mut |list| {
+        list.retain(|item| !BREAKS.iter().any(|key| item.get(*key).is_some()));
+    });
+    if let Value::Object(map) = twin.tree_mut() {
+        map.remove("faults");
+    }
+    twin
+}
+
+/// The first of `candidates` that `shows` the finding and of which `passes` says that its twin does not fail.
+///
+/// # Errors
+/// What `shows` and `passes` say.
+pub fn first_sound<E>(
+    candidates: &[Document],
+    mut shows: impl FnMut(&[Document]) -> Result<Option<usize>, E>,
+    mut passes: impl FnMut(&Document) -> Result<bool, E>,
+) -> Result<Option<usize>, E> {
+    let mut from = 0;
+    while let Some(at) = shows(&candidates[from..])? {
+        if passes(&unbroken(&candidates[from + at]))? {
+            return Ok(Some(from + at));
+        }
+        from += at + 1;
+    }
+    Ok(None)
+}
+
 /// How many faults, steps and objects a document has.
 pub fn size(document: &Document) -> usize {
     atoms(document).len()
@@ -258,6 +293,68 @@ steps:
         assert_eq!(small.text(), text);
         assert_eq!(size(&small), 3);
         assert!(asked < 600, "{asked} candidates");
+    }
+
+    #[test]
+    fn the_twin_of_a_document_has_nothing_that_breaks() {
+        let text = "\
+name: t
+nodes: {count: 2}
+faults:
+  - {name: f, match: {plane: disk, op: publish}, effect: {io_error: EIO}}
+steps:
+  - pod: {name: web, claim: data, node: node-a}
+  - crash: node-a
+  - taint: {node: node-a, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}
+  - repeat: {count: 2, as: i, do: [{partition: {name: cut, between: [node-a/kubelet, apiserver]}}, {sleep: 1s}, {heal: cut}]}
+  - untaint: {node: node-a, key: node.kubernetes.io/out-of-service}
+  - restart: node-a
+  - wait: {object: pod/web, is: Running}
+";
+        let twin = "\
+name: t
+nodes: {count: 2}
+steps:
+  - pod: {name: web, claim: data, node: node-a}
+  - repeat: {as: i, count: 2, do: [{sleep: 1s}]}
+  - wait: {object: pod/web, is: Running}
+";
+        assert_eq!(unbroken(&Document::of_text("t", text).unwrap()).text(), twin);
+    }
+
+    #[test]
+    fn a_story_that_fails_by_itself_is_not_the_finding() {
+        let text = "\
+name: t
+nodes: {count: 2}
+faults:
+  - {name: eio, match: {plane: disk, op: stage}, effect: {io_error: EIO}}
+steps:
+  - pod: {name: web, claim: data, node: node-a}
+  - pod: {name: web-2, claim: data, node: node-b}
+  - delete: {object: pod/web}
+  - wait: {object: pod/web-2, is: Running}
+";
+        // The second pod waits for ever while the disk is broken, and while the first one has the volume.
+        let waits = |d: &Document| {
+            let text = d.text();
+            let taken = text.contains("name: web,") && !text.contains("delete");
+            text.contains("wait") && text.contains("name: web-2") && (taken || text.contains("eio"))
+        };
+        let first = |candidates: &[Document]| Ok::<_, String>(candidates.iter().position(waits));
+        // One item at a time.
+        let document = Document::of_text("t", text).unwrap();
+        let one_less = |kept: &[Atom]| -> Vec<Document> {
+            (0..kept.len()).rev().map(|out| with(&document, &[&kept[..out], &kept[out + 1..]].concat())).collect()
+        };
+        let candidates = one_less(&atoms(&document));
+        let slips = candidates[first(&candidates).unwrap().unwrap()].text();
+        assert!(!slips.contains("delete"), "{slips}");
+        let sound = first_sound(&candidates, first, |twin| Ok(!waits(twin))).unwrap().unwrap();
+        let sound = candidates[sound].text();
+        assert!(sound.contains("eio") && sound.contains("delete") && !sound.contains("name: web,"), "{sound}");
+        let small = shrink(&document, &mut |all| first_sound(all, first, |twin| Ok(!waits(twin)))).unwrap().text();
+        assert!(small.contains("eio") && !small.contains("name: web,"), "{small}");
     }
 
     #[test]

@@ -33,9 +33,15 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
+/// So much stack must be there for one level, in bytes; else more is taken from the heap.
+const ONE_LEVEL: usize = 256 << 10;
+/// How much is taken at once.
+const MORE: usize = 2 << 20;
+
 impl<'de> Deserialize<'de> for What {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Any)
+        // A level takes 40 kB in a build for debugging, and a task has 2 MiB.
+        stacker::maybe_grow(ONE_LEVEL, MORE, || deserializer.deserialize_any(Any))
     }
 }
 

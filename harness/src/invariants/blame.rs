@@ -1,0 +1,416 @@
+//! What befell a volume, as far as it tells one cause of a violation from another; and which volume a thing is of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controllers::node_agent::names::Paths;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+
+use super::OBJECT;
+use super::facts::Facts;
+use crate::cluster::names::kubelet;
+
+/// A volume on a node.
+type Key = (String, String);
+
+/// A call of a driver that is open.
+#[derive(Debug)]
+struct Call {
+    rpc: String,
+    of: Key,
+    path: String,
+}
+
+/// What befell volumes, by volume and node.
+#[derive(Debug, Default)]
+pub(super) struct Blame {
+    /// By process and ordinal.
+    open: BTreeMap<(String, u64), Call>,
+    /// What is mounted, by path: no call that was to mount it there was answered with OK yet.
+    unanswered: BTreeSet<(Key, String)>,
+    /// The last call of those was answered with an error that is final: kubelet takes it that nothing was done.
+    failed: BTreeSet<(Key, String)>,
+    /// How many calls to the controller ended without OK, by RPC: the cloud may still carry out what they asked for.
+    given_up: BTreeMap<(&'static str, Key), u32>,
+    /// What the cloud has then done for nobody, by RPC.
+    late: BTreeSet<(&'static str, Key)>,
+    /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
+    of_pods: BTreeMap<String, BTreeSet<String>>,
+    /// Claims, by namespace and name.
+    claims: BTreeMap<String, Claim>,
+}
+
+/// A claim, and those that had its name before.
+#[derive(Debug, Default)]
+struct Claim {
+    bound: bool,
+    /// One of this name was bound, and is gone.
+    had_another: bool,
+    /// Pods that the scheduler has put on a node while this claim was not bound. It does so only by a claim that is.
+    put: BTreeSet<String>,
+}
+
+/// What the cloud does for a call to the controller, and the detail that tells that it did so for one that had ended.
+const LATE: [(AttachmentPhase, &str, &str); 2] = [
+    (AttachmentPhase::Attaching, "ControllerPublishVolume", "attachedAfterCall"),
+    (AttachmentPhase::Detaching, "ControllerUnpublishVolume", "detachedAfterCall"),
+];
+
+impl Blame {
+    /// Takes in an event; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else if let Some(call) = event.get::<CsiCall>() {
+            let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+            let path = call.target.as_deref().unwrap_or_default().to_owned();
+            if let Some(uid) = uid(&path) {
+                self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_string());
+            }
+            let key = (event.process.to_string(), call.ordinal);
+            self.open.insert(key, Call { rpc: call.rpc.to_string(), of: (volume.to_string(), node_of(node)), path });
+        } else if let Some(done) = event.get::<CsiDone>() {
+            if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
+                self.ended(call, &done.code);
+            }
+        } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
+            self.on_process(event);
+        } else if let Some(changed) = event.get::<AttachmentChanged>() {
+            self.on_attachment(changed, node_of(changed.instance.as_str()));
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.keep(|(_, of), _| of != node.as_str());
+        } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(stored) = &commit.pvc {
+            let claim = self.claims.entry(object.to_owned()).or_default();
+            if deleted {
+                let had_another = claim.had_another || claim.bound;
+                *claim = Claim { had_another, ..Claim::default() };
+            } else if stored.volume.is_some() {
+                (claim.bound, claim.put) = (true, BTreeSet::new());
+            }
+        } else if let Some(pod) = &commit.pod {
+            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
+            let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
+            for name in &pod.claims {
+                let Some(claim) = self.claims.get_mut(&format!("{namespace}/{name}")) else { continue };
+                if deleted {
+                    claim.put.remove(object);
+                } else if is_put && claim.had_another && !claim.bound {
+                    claim.put.insert(object.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Why the object that a sentence begins with waits in vain, if that is known: it, its claim, and the detail.
+    pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
+        let object = sentence.split(' ').next()?;
+        let (kind, name) = object.split_once('/')?;
+        let name = namespaced(name);
+        let is = |(claim, life): &(&String, &Claim)| match kind {
+            "pod" => life.put.contains(&name),
+            "pvc" => **claim == name && !life.put.is_empty(),
+            _ => false,
+        };
+        self.claims.iter().find(is)?;
+        Some([(OBJECT, object.into()), ("boundByFormerClaim", true.into())].into())
+    }
+
+    fn on_process(&mut self, event: &Event) {
+        let process = &*event.process;
+        let gone: Vec<(String, u64)> = self.open.keys().filter(|(of, _)| of == process).cloned().collect();
+        for key in gone {
+            if let Some(call) = self.open.remove(&key) {
+                self.ended(call, "UNAVAILABLE");
+            }
+        }
+        if event.is::<ProcessStarted>() {
+            // A kubelet that starts takes for mounted what it finds in the directories of pods.
+            self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
+        }
+    }
+
+    fn on_unmounted(&mut self, volume: &str, node: &str, path: &str) {
+        self.keep(|(v, n), p| v != volume || n != node || p != path && !path.is_empty());
+    }
+
+    fn keep(&mut self, keeps: impl Fn(&Key, &str) -> bool) {
+        self.unanswered.retain(|(of, path)| keeps(of, path));
+        self.failed.retain(|(of, path)| keeps(of, path));
+    }
+
+    /// A call ended with this code, or with its process.
+    fn ended(&mut self, call: Call, code: &str) {
+        let Call { rpc, of, path } = call;
+        if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
+            if code != "OK" {
+                *self.given_up.entry((*rpc, of)).or_default() += 1;
+            }
+            return;
+        }
+        if !matches!(rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+            return;
+        }
+        let key = (of, path);
+        match code {
+            "OK" => {
+                self.unanswered.remove(&key);
+                self.failed.remove(&key);
+            }
+            // Kubelet does not know, and undoes it.
+            "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
+                self.failed.remove(&key);
+            }
+            _ if self.unanswered.contains(&key) => drop(self.failed.insert(key)),
+            _ => {}
+        }
+    }
+
+    fn on_attachment(&mut self, changed: &AttachmentChanged, node: String) {
+        let of = (changed.volume.to_string(), node);
+        if changed.state == AttachmentPhase::Detached {
+            self.late.retain(|(_, key)| *key != of);
+            return;
+        }
+        let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
+        if self.open.values().any(|call| call.rpc == *rpc && call.of == of) {
+            return;
+        }
+        if let Some(left) = self.given_up.get_mut(&(*rpc, of.clone())).filter(|left| **left > 0) {
+            *left -= 1;
+            self.late.insert((*rpc, of));
+        }
+    }
+
+    /// What befell a volume on a node, or anywhere.
+    pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
+        let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);
+        let mut details = BTreeMap::new();
+        if self.failed.iter().any(|(of, _)| is(of)) {
+            details.insert("mountedByFailedCall", true.into());
+        }
+        for (_, rpc, detail) in LATE {
+            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) {
+                details.insert(detail, true.into());
+            }
+        }
+        details
+    }
+
+    /// The volume that `thing` is of: an object, a mount, a directory or a device, as a report names it.
+    pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
+        let has = |name: &str| !name.is_empty() && thing.contains(name);
+        let is_staged = |volume: &str| {
+            let path = Paths::new("/").staging_dir("", volume);
+            path.file_name().and_then(|name| name.to_str()).is_some_and(has)
+        };
+        let known = |is: &dyn Fn(&str, &str) -> bool| {
+            facts.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+        };
+        if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
+            return Some(volume);
+        }
+        if let Some((_, attachment)) = facts.attachments.iter().find(|(name, _)| has(name)) {
+            return known(&|_, pv| pv == attachment.pv);
+        }
+        if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
+            return volumes.first().filter(|_| volumes.len() == 1).cloned();
+        }
+        let (kind, rest) = thing.split_once(['/', ':'])?;
+        let name = rest.split([' ', ':']).next().unwrap_or_default();
+        let name = namespaced(name);
+        let volume = match kind {
+            "pod" => match facts.pods.get(&name)?.claims.as_slice() {
+                [claim] => facts.handle_of_claim(claim),
+                _ => None,
+            },
+            "pvc" => facts.handle_of_claim(&name),
+            node => facts.volume_of_device(node, rest.trim_start()),
+        };
+        volume.map(str::to_owned)
+    }
+}
+
+fn namespaced(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
+}
+
+/// The uid of the pod whose directory `path` is in.
+fn uid(path: &str) -> Option<&str> {
+    path.split_once("/pods/")?.1.split('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::clock::TimeScale;
+    use substrate::json::Text;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const INSTANCE: &str = "i-0123456789abcdef0";
+    const NODE: &str = "node-a";
+
+    /// What befell the volume after this story.
+    fn befell(tell: impl Fn(&Story)) -> Vec<&'static str> {
+        let story = Story { trace: Trace::new(Clock::live(), Level::Info) };
+        tell(&story);
+        let mut blame = Blame::default();
+        let node_of = |name: &str| if name == INSTANCE { NODE.to_owned() } else { name.to_owned() };
+        story.trace.events().iter().for_each(|event| blame.observe(event, node_of));
+        blame.details(VOLUME, Some(NODE)).into_keys().collect()
+    }
+
+    struct Story {
+        trace: Trace,
+    }
+
+    impl Story {
+        fn called(&self, rpc: &str, ordinal: u64) {
+            let (process, node): (Arc<str>, _) =
+                ("driver".into(), if rpc.starts_with("Node") { NODE } else { INSTANCE });
+            let target = rpc.starts_with("Node").then(|| "/staging".into());
+            let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
+            self.trace
+                .info(&process, CsiCall { rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false });
+        }
+
+        fn done(&self, rpc: &str, ordinal: u64, code: &str) {
+            let (volume, node, code) = (Some(VOLUME.into()), Some(NODE.into()), code.into());
+            let done = CsiDone { rpc: rpc.into(), volume, node, ordinal, code, took_ms: 1, message: None };
+            self.trace.info(&"driver".into(), done);
+        }
+
+        fn staged(&self) {
+            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
+            let staged = DiskStaged { volume, node, path, readonly: false, formatted: false, raw: false };
+            self.trace.info(&"driver".into(), staged);
+        }
+
+        fn unstaged(&self) {
+            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
+            self.trace.info(&"driver".into(), DiskUnstaged { volume, node, path });
+        }
+
+        fn attachment(&self, state: AttachmentPhase) {
+            let (volume, instance) = (VOLUME.parse().unwrap(), INSTANCE.parse().unwrap());
+            let changed = AttachmentChanged { volume, instance, device: "/dev/xvdaa".into(), state, forced: false };
+            self.trace.info(&"mock-ec2".into(), changed);
+        }
+    }
+
+    #[test]
+    fn a_call_that_mounts_and_fails_for_good_is_told_until_the_mount_goes_or_a_call_succeeds() {
+        let stage = |story: &Story, ordinal, code| {
+            story.called("NodeStageVolume", ordinal);
+            if ordinal == 1 {
+                story.staged();
+            }
+            story.done("NodeStageVolume", ordinal, code);
+        };
+        assert_eq!(befell(|s| stage(s, 1, "INTERNAL")), ["mountedByFailedCall"]);
+        assert_eq!(befell(|s| ["INTERNAL", "INTERNAL"].iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).len(), 1);
+        for codes in [&["OK"][..], &["UNAVAILABLE"], &["INTERNAL", "OK"], &["INTERNAL", "ABORTED"], &["OK", "INTERNAL"]]
+        {
+            assert!(befell(|s| codes.iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).is_empty(), "{codes:?}");
+        }
+        let unmounted = befell(|s| {
+            stage(s, 1, "INTERNAL");
+            s.unstaged();
+        });
+        assert!(unmounted.is_empty());
+        // It did nothing and said so.
+        assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
+    }
+
+    #[test]
+    fn what_the_cloud_does_for_a_call_that_has_ended_is_told() {
+        let rpc = "ControllerPublishVolume";
+        let gives_up = |s: &Story| {
+            s.called(rpc, 1);
+            s.done(rpc, 1, "CANCELLED");
+        };
+        let late = befell(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert_eq!(late, ["attachedAfterCall"]);
+        let of_another = befell(|s| {
+            gives_up(s);
+            s.called(rpc, 2);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert!(of_another.is_empty());
+        let detached = befell(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+            s.attachment(AttachmentPhase::Detached);
+        });
+        assert!(detached.is_empty());
+        // Somebody attached it by hand: no call was given up.
+        assert!(befell(|s| s.attachment(AttachmentPhase::Attaching)).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_volume_that_a_declared_deviation_keeps_is_no_other_finding() {
+        let violation = |id, volume: &str, message: &str| crate::invariants::Violation {
+            id,
+            operation: "quiescence".to_owned(),
+            volume: Some(volume.to_owned()),
+            message: message.to_owned(),
+            ..Default::default()
+        };
+        let attached = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
+        let mut all =
+            [violation("I4", "vol-1", attached), violation("I5", "vol-1", "left"), violation("I5", "vol-2", "left")];
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [false; 3]);
+        all[0].details = [("attachedAfterCall", true.into())].into();
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
+        // Only what is seen at the end can follow.
+        let mut other = [all[0].clone(), violation("I2", "vol-1", "detached")];
+        declared::mark_known(&mut other).unwrap();
+        assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_leftover_tells_the_volume_that_it_is_of() {
+        let invariants = Invariants::new(TimeScale::default());
+        let story = Story { trace: Trace::new(Clock::live(), Level::Info) };
+        let pod = "/var/lib/kubelet/pods/0a1b";
+        let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
+        let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
+        let rpc = "NodePublishVolume".into();
+        let call = CsiCall { rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+        story.trace.info(&"driver".into(), call);
+        story.trace.events().iter().for_each(|event| invariants.observe(event));
+        let left = |directory: &str| {
+            let directories = vec![format!("node-a: {directory}")];
+            invariants.at_end(&Leftovers { directories, ..Leftovers::default() });
+            invariants.violations().pop().unwrap()
+        };
+        assert_eq!(left(pod).volume.as_deref(), Some(VOLUME));
+        assert_eq!(left("/var/lib/kubelet/pods/ffff").volume, None);
+    }
+}
