@@ -87,15 +87,14 @@ const CASES: &[Case] = &[
     case(&["snapshot-not-point-in-time"], copied, Id::I6, "were synced when"),
     case(&["binding-without-uid"], made_anew, Id::I6, "was released by a claim that is gone"),
     case(&["status-flaps"], left_standing, Id::I8, "it never came to rest"),
+    case(&["detach-is-not-waited-for"], || format!("latency: aws\n{}", moved()), Id::I3, "where it is still attached"),
+    case(&["unmount-before-stop"], moved, Id::I2, "while the container of default/web writes to it"),
+    case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
 /// Defects that no invariant of a whole run is about, and why; the tests of their crates show what each does.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
-    (
-        "detach-is-not-waited-for",
-        "the cloud refuses the next attach until the detach is over, so all is well in the end",
-    ),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
     ("resize-target-kept", "a claim that is too small is a step's business"),
@@ -106,8 +105,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
-    ("populated-too-early", "what is taken down under a container is mounted again, and synced bytes stay"),
-    ("unmount-before-stop", "the container fails to write for a moment and is stopped, and synced bytes stay"),
 ];
 
 const WEB_RUNS: &str = "
@@ -225,6 +222,16 @@ fn kubelet_down() -> String {
   - sleep: 5s
   - restart: node-a/kubelet";
     story("", &(up() + down + &up_again()))
+}
+
+/// The pod runs on while its kubelet is away.
+fn kubelet_restarts() -> String {
+    let away = "
+  - crash: node-a/kubelet
+  - sleep: 5s
+  - restart: node-a/kubelet
+  - sleep: 1m";
+    story("", &(up() + away + WEB_GOES + &up_again()))
 }
 
 /// The next pod of the same node comes while it is open whether the volume is staged.

@@ -39,6 +39,16 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
+    /// A writer was ended where it was: it took too long when it was asked to end.
+    pub struct WorkloadKilled = "workload.killed" {
+        /// The node.
+        pub node: Arc<str>,
+        /// `<namespace>/<name>` of the pod.
+        pub pod: Arc<str>,
+        /// The volume handle.
+        pub volume: Arc<str>,
+    }
+
     /// A writer has found records that are not what was written.
     pub struct WorkloadCorrupt = "workload.corrupt" {
         /// What is wrong with them.

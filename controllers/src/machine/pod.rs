@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::Machine;
 use super::api::PodSpec;
+use super::events::WorkloadKilled;
 use super::log_file::LogFile;
 use super::writer::{Records, Writer};
 
@@ -98,9 +99,11 @@ fn begin(machine: &Arc<Machine>, spec: &PodSpec, logs: &[Arc<LogFile>]) -> Runni
             pace: spec.pace,
         };
         let (stop, mut kill, alive) = (stop.subscribe(), kill.subscribe(), alive.clone());
-        machine.ctx.spawn(async move {
+        let machine = machine.clone();
+        machine.ctx.clone().spawn(async move {
+            let (node, pod, volume) = writer.whose();
             tokio::select! { biased;
-                _ = kill.wait_for(|kill| *kill) => {}
+                _ = kill.wait_for(|kill| *kill) => machine.ctx.emit(WorkloadKilled { node, pod, volume }),
                 () = writer.run(stop) => {}
             }
             drop(alive);

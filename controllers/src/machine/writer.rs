@@ -280,7 +280,7 @@ impl Writer {
     }
 
     /// Node, pod and volume, for events.
-    fn whose(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
+    pub fn whose(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
         (self.machine.node.clone(), self.pod.clone(), self.volume.clone())
     }
 }

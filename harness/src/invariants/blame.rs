@@ -1,12 +1,12 @@
 //! What befell a volume, as far as it tells one cause of a violation from another; and which volume a thing is of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
-use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
@@ -40,9 +40,16 @@ pub(super) struct Blame {
     late: BTreeSet<(&'static str, Key)>,
     /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
     of_pods: BTreeMap<String, BTreeSet<String>>,
+    /// The uids of `of_pods`, oldest first.
+    pods: VecDeque<String>,
     /// Claims, by namespace and name.
     claims: BTreeMap<String, Claim>,
+    /// Names of claims that were deleted, oldest first.
+    gone: VecDeque<String>,
 }
+
+/// So many pods, and claims that are gone, are remembered: a cluster can stay up for days.
+const MOST: usize = 1_000;
 
 /// A claim, and those that had its name before.
 #[derive(Debug, Default)]
@@ -69,7 +76,7 @@ impl Blame {
             let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
             let path = call.target.as_deref().unwrap_or_default().to_owned();
             if let Some(uid) = uid(&path) {
-                self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_string());
+                self.is_of_pod(volume, uid);
             }
             let key = (event.process.to_string(), call.ordinal);
             self.open.insert(key, Call { rpc: call.rpc.to_string(), of: (volume.to_string(), node_of(node)), path });
@@ -81,6 +88,9 @@ impl Blame {
             self.on_process(event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.on_attachment(changed, node_of(changed.instance.as_str()));
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
+            self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
+            self.late.retain(|(_, of)| of.0 != volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
@@ -94,13 +104,38 @@ impl Blame {
         }
     }
 
+    fn is_of_pod(&mut self, volume: &str, uid: &str) {
+        if !self.of_pods.contains_key(uid) {
+            self.pods.push_back(uid.to_owned());
+        }
+        self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_owned());
+        if self.pods.len() > MOST
+            && let Some(oldest) = self.pods.pop_front()
+        {
+            self.of_pods.remove(&oldest);
+        }
+    }
+
+    /// A claim is deleted; one that was deleted long ago is forgotten, if it did not come again.
+    fn bury(&mut self, claim: &str) {
+        self.gone.push_back(claim.to_owned());
+        if self.gone.len() > MOST
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            self.claims.remove(&oldest);
+        }
+    }
+
     fn on_commit(&mut self, commit: &Commit) {
         let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
         if let Some(stored) = &commit.pvc {
+            // It is there (again).
+            self.gone.retain(|gone| gone != object);
             let claim = self.claims.entry(object.to_owned()).or_default();
             if deleted {
                 let had_another = claim.had_another || claim.bound;
                 *claim = Claim { had_another, ..Claim::default() };
+                self.bury(object);
             } else if stored.volume.is_some() {
                 (claim.bound, claim.put) = (true, BTreeSet::new());
             }
@@ -412,5 +447,17 @@ mod tests {
         };
         assert_eq!(left(pod).volume.as_deref(), Some(VOLUME));
         assert_eq!(left("/var/lib/kubelet/pods/ffff").volume, None);
+    }
+
+    #[test]
+    fn what_befell_pods_and_claims_that_are_long_gone_is_forgotten() {
+        let mut blame = Blame::default();
+        for n in 0..2 * MOST {
+            blame.is_of_pod("vol-1", &n.to_string());
+            blame.claims.insert(n.to_string(), Claim::default());
+            blame.bury(&n.to_string());
+        }
+        assert_eq!((blame.of_pods.len(), blame.claims.len()), (MOST, MOST));
+        assert!(blame.of_pods.contains_key(&(2 * MOST - 1).to_string()) && !blame.claims.contains_key("0"));
     }
 }

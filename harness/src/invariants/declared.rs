@@ -4,6 +4,7 @@
 //! occur in it, and it hides nothing with another signature.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use fake_apiserver::cel::{CelValue, Expression};
 use serde::Deserialize;
@@ -47,8 +48,13 @@ struct File {
 ///
 /// # Errors
 /// When the file is not as it must be, which a test excludes.
-pub fn all() -> Result<Vec<Deviation>, String> {
-    substrate::yaml::from_str::<File>(FILE).map(|file| file.deviations).map_err(|e| format!("upstream-bugs.yaml: {e}"))
+pub fn all() -> Result<&'static [Deviation], String> {
+    static ALL: OnceLock<Result<Vec<Deviation>, String>> = OnceLock::new();
+    let read = || {
+        let file = substrate::yaml::from_str::<File>(FILE);
+        file.map(|file| file.deviations).map_err(|e| format!("upstream-bugs.yaml: {e}"))
+    };
+    ALL.get_or_init(read).as_deref().map_err(Clone::clone)
 }
 
 impl Deviation {
@@ -76,7 +82,7 @@ impl Deviation {
 /// # Errors
 /// When a declaration cannot be read.
 pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
-    let known: Vec<String> = all()?.into_iter().map(|deviation| deviation.id).collect();
+    let known: Vec<String> = all()?.iter().map(|deviation| deviation.id.clone()).collect();
     mark(violations, &known).map(drop)
 }
 

@@ -165,7 +165,7 @@ mod tests {
         };
         assert_eq!(found.message, format!("a directory is left over: node-a: {}", path.display()));
         let known = declared::all().unwrap();
-        known.into_iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id)
+        known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! | | | Asked |
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
-//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; a replica that lost its lease leads no more after 30 seconds | at every event |
+//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
@@ -25,8 +25,11 @@ mod converge;
 pub mod declared;
 mod facts;
 mod forgotten;
+mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
+mod i2_unmount_after_stop;
+mod i3_detached;
 mod i3_leaders;
 mod i3_order;
 mod i4_agreement;
@@ -127,6 +130,7 @@ struct State {
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
+    unmount_after_stop: i2_unmount_after_stop::UnmountAfterStop,
     leaders: i3_leaders::Leaders,
     durable_bytes: i6_durable_bytes::DurableBytes,
     released: i6_released::Released,
@@ -155,6 +159,7 @@ impl Invariants {
             checked,
             one_writer,
             detach_after_unstage,
+            unmount_after_stop,
             leaders,
             durable_bytes,
             released,
@@ -170,8 +175,11 @@ impl Invariants {
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
+        let attaches = i1_one_attachment::check(facts, event);
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
+        let unmounts = unmount_after_stop.check(facts, event);
+        let detached = i3_detached::check(facts, event);
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event);
@@ -180,7 +188,17 @@ impl Invariants {
             // All objects are gone, and the nodes begin anew.
             return state.forget();
         }
-        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I3, leads), (Id::I6, i6), (Id::I6, claims)] {
+        for (id, found) in [
+            (Id::I1, i1),
+            (Id::I1, attaches),
+            (Id::I2, i2),
+            (Id::I2, unmounts),
+            (Id::I3, i3),
+            (Id::I3, detached),
+            (Id::I3, leads),
+            (Id::I6, i6),
+            (Id::I6, claims),
+        ] {
             state.at(event, id, found);
         }
         if let Some(message) = broken(event) {
@@ -305,8 +323,14 @@ impl State {
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
         self.blame = blame::Blame::default();
-        (self.one_writer, self.detach_after_unstage, self.leaders, self.durable_bytes, self.released) =
-            Default::default();
+        (
+            self.one_writer,
+            self.detach_after_unstage,
+            self.unmount_after_stop,
+            self.leaders,
+            self.durable_bytes,
+            self.released,
+        ) = Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

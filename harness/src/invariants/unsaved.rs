@@ -70,7 +70,7 @@ mod tests {
         let found = violations.iter().find(|v| v.id == "I5").unwrap();
         assert_eq!(found.message, format!("a cloud volume is left over: {VOLUME}"));
         let known = declared::all().unwrap();
-        known.into_iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id)
+        known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
     }
 
     #[test]

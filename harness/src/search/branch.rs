@@ -10,10 +10,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use substrate::fault::{Branches, Fault};
+use substrate::world::simulate_and_leave;
+use substrate::{Trace, World};
 
 use super::document::Document;
+use super::end_state;
 use super::fork::{self, End, ForkError, Side};
-use super::judge::{Class, Task, Verdict, judge_with};
+use super::judge::{self, Class, Digest, Task, Verdict};
+use crate::invariants::declared;
+use crate::scenario;
 
 /// The fault that stands where the points are, in the order of faults. It never fires.
 const MARKER: &str = "swept";
@@ -40,6 +45,8 @@ struct Shared<T> {
     mine: Mutex<Mine>,
     told: Mutex<T>,
     limit: Duration,
+    /// What has happened before the copies, so that each hashes only what follows.
+    past: Mutex<(Option<Trace>, Digest)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,15 +66,21 @@ pub fn run(
     told: impl FnMut(usize, Verdict) + Send + 'static,
 ) -> Result<(), ForkError> {
     fork::check()?;
-    let shared = Arc::new(Shared { mine: Mutex::default(), told: Mutex::new(told), limit });
+    // What each copy would read for itself is read once.
+    let _ = (declared::all(), end_state::allowed());
+    let past = Mutex::default();
+    let shared = Arc::new(Shared { mine: Mutex::default(), told: Mutex::new(told), limit, past });
     let asked = shared.clone();
     let parts: substrate::fault::Parts = Arc::new(move |number| asked.part(number));
     let branches = Branches { instead_of: MARKER.to_owned(), faults, parts };
     let run = AssertUnwindSafe(|| {
-        // The limit of time is that of each copy: a thread that looked after it would be a second one.
-        judge_with(task, None, |world| world.faults().branch(branches))
+        let open = |world: &World| {
+            world.faults().branch(branches);
+            lock(&shared.past).0 = Some(world.trace().clone());
+        };
+        run_and_leave(task, open, || std::mem::take(&mut lock(&shared.past).1))
     });
-    let verdict = catch_unwind(run).map(|(verdict, _)| verdict);
+    let verdict = catch_unwind(run);
     let Some(mut pipe) = lock(&shared.mine).0.take() else { return Ok(()) };
     let verdict = verdict.unwrap_or_else(|_| Verdict::panicked(&panicked()));
     // Whoever waits for it is gone, or reads.
@@ -77,10 +90,34 @@ pub fn run(
     std::process::exit(0)
 }
 
+/// Runs `task`. Whoever is a copy ends soon after, so nothing is taken apart: that would take as long as much of the run,
+/// and copy each page of memory that it touches.
+fn run_and_leave(task: &Task, opens: impl FnOnce(&World), past: impl FnOnce() -> Digest) -> Verdict {
+    let scenario = match scenario::parse("search.yaml", &task.text) {
+        Ok(scenario) => scenario,
+        Err(error) => return Verdict::without_outcome(Class::Unreadable, &error.to_string()),
+    };
+    // The limit of time is that of each copy: a thread that looked after it would be a second one.
+    let options = judge::options(&scenario, task.seed, &task.mutants, None);
+    let run = simulate_and_leave(options, async |world| {
+        opens(&world);
+        judge::play(&scenario, &world, judge::compares(task)).await
+    });
+    match run {
+        Ok((outcome, ends)) => {
+            let verdict = judge::verdict(task, &outcome, ends, past());
+            std::mem::forget(outcome);
+            verdict
+        }
+        Err(why) => Verdict::without_outcome(Class::Broke, &why),
+    }
+}
+
 impl<T: FnMut(usize, Verdict)> Shared<T> {
     /// Whether this process is the copy for the branch `number`.
     fn part(&self, number: usize) -> bool {
         let Ok((from, to)) = std::io::pipe() else { return false };
+        self.remember();
         match fork::fork() {
             Ok(Side::Child) => {
                 drop(from);
@@ -95,6 +132,14 @@ impl<T: FnMut(usize, Verdict)> Shared<T> {
                 false
             }
             Err(_) => false,
+        }
+    }
+
+    /// Takes in what has happened since the copy before.
+    fn remember(&self) {
+        let (trace, digest) = &mut *lock(&self.past);
+        if let Some(trace) = trace {
+            digest.catch_up(&trace.events());
         }
     }
 }

@@ -11,7 +11,7 @@ use substrate::Seed;
 use substrate::seed::between;
 
 use super::document::Document;
-use super::draw_more as more;
+use super::{draw_more as more, draw_wider as wider};
 use crate::cluster::names::kubelet;
 use crate::cluster::spec::node_name;
 
@@ -77,7 +77,8 @@ pub fn draw(seed: u64, run: u64) -> Document {
         made: 0,
     };
     let document = drawing.whole(run);
-    more::add(document, Seed::root(seed).child("explore more").child(&run.to_string()).rng())
+    let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
+    wider::add(more::add(document, stream("explore more")), stream("explore wider"))
 }
 
 /// A pod that is there, and what it writes to.

@@ -29,7 +29,7 @@ pub(super) fn add(document: Document, mut rng: ChaCha8Rng) -> Document {
 
 /// Whether nothing breaks the cloud for whoever calls it by hand and does not try again, snapshots take time there, and
 /// there is room for one more volume.
-fn cloud_is_left_alone(tree: &Value) -> bool {
+pub(super) fn cloud_is_left_alone(tree: &Value) -> bool {
     let text = tree.to_string();
     let limited = !tree["driver"]["attach-limit"].is_null();
     !limited && tree["latency"] != "instant" && !text.contains("mock-ec2") && !text.contains("\"plane\":\"ec2\"")

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use controllers::node_agent::names::{Paths, attachment_name};
 use csi_mock::disk::Disk;
@@ -50,8 +51,12 @@ struct File {
 ///
 /// # Errors
 /// When the file is not as it must be, which a test excludes.
-pub fn allowed() -> Result<Vec<Allowed>, String> {
-    substrate::yaml::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+pub fn allowed() -> Result<&'static [Allowed], String> {
+    static ALL: OnceLock<Result<Vec<Allowed>, String>> = OnceLock::new();
+    let read = || {
+        substrate::yaml::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+    };
+    ALL.get_or_init(read).as_deref().map_err(Clone::clone)
 }
 
 impl EndState {
@@ -219,10 +224,16 @@ impl Raw {
     fn named(mut self) -> EndState {
         // The name of a volume holds the uid of its claim, and is itself a part of other names.
         self.names.sort_by_key(|(drawn, _)| std::cmp::Reverse(drawn.len()));
+        self.names.retain(|(drawn, _)| !drawn.is_empty());
+        let begins = Begins::of(&self.names);
         let name = |text: &str| {
             let mut text = text.to_owned();
+            // Most texts have none of them.
+            if !begins.in_text(&text, &self.names) {
+                return text;
+            }
             for _ in 0..2 {
-                for (drawn, of) in self.names.iter().filter(|(drawn, _)| !drawn.is_empty()) {
+                for (drawn, of) in &self.names {
                     if text.contains(drawn.as_str()) {
                         text = text.replace(drawn.as_str(), of);
                     }
@@ -231,6 +242,35 @@ impl Raw {
             text
         };
         EndState(self.found.iter().map(|(place, value)| (name(place), name(value))).collect())
+    }
+}
+
+/// The pairs of bytes that drawn names begin with, to see at a glance where none can be.
+struct Begins(Vec<bool>);
+
+impl Begins {
+    fn of(names: &[(String, String)]) -> Self {
+        let mut pairs = vec![false; 1 << 16];
+        for (drawn, _) in names {
+            let bytes = drawn.as_bytes();
+            let first = usize::from(bytes[0]) << 8;
+            match bytes.get(1) {
+                Some(second) => pairs[first | usize::from(*second)] = true,
+                None => pairs[first..first + 256].fill(true),
+            }
+        }
+        Self(pairs)
+    }
+
+    /// Whether one of `names`, which these are the beginnings of, is in `text`.
+    fn in_text(&self, text: &str, names: &[(String, String)]) -> bool {
+        let bytes = text.as_bytes();
+        let may = |at: &usize| {
+            let second = bytes.get(at + 1).copied().unwrap_or_default();
+            self.0[usize::from(bytes[*at]) << 8 | usize::from(second)]
+        };
+        let is_at = |at: usize| names.iter().any(|(drawn, _)| bytes[at..].starts_with(drawn.as_bytes()));
+        (0..bytes.len()).filter(may).any(is_at)
     }
 }
 
@@ -287,6 +327,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_drawn_is_named_wherever_it_stands_and_within_other_names() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let found = vec![
+            pair("pv/pvc-1a2b", "vol-7 of pvc-1a2b"),
+            pair("pod/x", "plain text, 1a 2b vol"),
+            pair("n", "q"),
+            pair("z", "a1a2"),
+        ];
+        let names = vec![
+            pair("1a2b", "(uid)"),
+            pair("vol-7", "(volume of pvc-1a2b)"),
+            pair("", "nothing"),
+            pair("q", "(one)"),
+            pair("1a2", "(short)"),
+        ];
+        let EndState(named) = Raw { found, names, volumes: BTreeMap::new() }.named();
+        let named: Vec<(&str, &str)> = named.iter().map(|(place, value)| (place.as_str(), value.as_str())).collect();
+        assert_eq!(
+            named,
+            [
+                ("n", "(one)"),
+                ("pod/x", "plain text, 1a 2b vol"),
+                ("pv/pvc-(uid)", "(volume of pvc-(uid)) of pvc-(uid)"),
+                ("z", "a(short)"),
+            ]
+        );
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {

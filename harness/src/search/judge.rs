@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use substrate::clock::TimeScale;
 use substrate::world::{Options, simulate};
 use substrate::{Event, World};
@@ -223,14 +223,13 @@ pub(super) fn judge_with(
         Ok(scenario) => scenario,
         Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), None),
     };
-    let compare = task.ends.is_some() || task.tell_ends;
     let run = simulate(options(&scenario, task.seed, &task.mutants, limit), async |world| {
         opens(&world);
-        play(&scenario, &world, compare).await
+        play(&scenario, &world, compares(task)).await
     });
     match run {
         Ok((outcome, ends)) => {
-            let mut verdict = verdict(task, &outcome, ends);
+            let mut verdict = verdict(task, &outcome, ends, Digest::default());
             if task.tell_coverage {
                 verdict.coverage = Coverage::of(&scenario, &outcome.events);
             }
@@ -240,8 +239,17 @@ pub(super) fn judge_with(
     }
 }
 
+/// Whether somebody asks where `task` ends.
+pub(super) fn compares(task: &Task) -> bool {
+    task.ends.is_some() || task.tell_ends
+}
+
 /// Runs `scenario` in `world`, and looks where it ends if `compare` says so.
-async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outcome, Vec<EndState>), String> {
+pub(super) async fn play(
+    scenario: &Scenario,
+    world: &World,
+    compare: bool,
+) -> Result<(Outcome, Vec<EndState>), String> {
     let cluster = Cluster::simulate(world, ClusterSpec::of_scenario(scenario)).map_err(|e| e.to_string())?;
     let ends = RefCell::new(Vec::new());
     let rests = async || {
@@ -254,8 +262,9 @@ async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outc
     Ok((outcome, ends.into_inner()))
 }
 
-/// What `outcome` comes to.
-pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
+/// What `outcome` comes to, the first events of which are in `digest`.
+pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
+    digest.catch_up(&outcome.events);
     let mut violations = outcome.violations.clone();
     // A test excludes that the declarations cannot be read.
     let held = declared::mark_known(&mut violations).and_then(|()| declared::held(&violations)).unwrap_or_default();
@@ -299,7 +308,7 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
         declared,
         silent: outcome.silent_faults.iter().map(|silent| silent.name.clone()).collect(),
         events: outcome.events.len() as u64,
-        digest: digest(outcome.events.iter().map(|event| &**event)),
+        digest: digest.text(),
         world_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
         ends: if task.tell_ends { ends } else { Vec::new() },
         coverage: Coverage::default(),
@@ -319,12 +328,25 @@ fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
     all
 }
 
-/// SHA-256 of the lines of events, in hexadecimal.
-pub fn digest<'a>(events: impl Iterator<Item = &'a Event>) -> String {
-    let mut hash = Sha256::new();
-    for event in events {
-        hash.update(event.line().text());
-        hash.update("\n");
+/// SHA-256 of the lines of the first events of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Digest {
+    hash: Sha256,
+    events: usize,
+}
+
+impl Digest {
+    /// Takes in what is new in `events`, all of the run until now.
+    pub fn catch_up(&mut self, events: &[Arc<Event>]) {
+        for event in events.iter().skip(self.events) {
+            self.hash.update(event.line().text());
+            self.hash.update("\n");
+        }
+        self.events = self.events.max(events.len());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+
+    /// It, in hexadecimal.
+    fn text(self) -> String {
+        self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }

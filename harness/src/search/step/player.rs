@@ -20,7 +20,7 @@ use crate::output::{self, Style, Tone};
 use crate::report::trace_line;
 use crate::runner;
 use crate::scenario::Scenario;
-use crate::search::judge::{options, verdict};
+use crate::search::judge::{Digest, options, verdict};
 use crate::search::knowledge::Knowledge;
 use crate::search::replay::{Moment, state, state_text};
 
@@ -106,7 +106,7 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
             outcome = runner::run(scenario, &cluster, |_| {}) => Some(outcome),
         };
         if let Some(outcome) = outcome.filter(|_| lock(&player).leaving.is_none()) {
-            let verdict = verdict(task, &outcome, Vec::new());
+            let verdict = verdict(task, &outcome, Vec::new(), Digest::default());
             let mut player = lock(&player);
             let tone = if verdict.class.is_finding() { Tone::Bad } else { Tone::Good };
             let word = Style::stdout().paint(tone, verdict.class.word());

@@ -1,0 +1,25 @@
+//! I1, before anything is written: the attach-detach controller does not begin to attach a volume of single-node access
+//! while another node has it: by a VolumeAttachment that is attached and stays, and by the status of that node.
+
+use controllers::events::Attach;
+use substrate::Event;
+
+use super::Found;
+use super::facts::Facts;
+
+pub(super) fn check(facts: &Facts, event: &Event) -> Option<Found> {
+    let Attach { volume, pv, node, .. } = event.get()?;
+    if facts.is_shared(volume) {
+        return None;
+    }
+    let stays = |node: &str| facts.nodes.get(node).is_some_and(|node| node.attached.contains(volume.as_str()));
+    let mut others = facts.attachments.values().filter(|other| other.pv == pv.as_str() && other.node != node.as_str());
+    let other = others.find(|other| other.attached && !other.deleting && stays(&other.node))?;
+    Some(Found {
+        message: format!("an attach of {volume} to {node} began while it is attached to {}", other.node),
+        operation: "attach".to_owned(),
+        volume: Some(volume.to_string()),
+        node: Some(node.to_string()),
+        ..Found::default()
+    })
+}

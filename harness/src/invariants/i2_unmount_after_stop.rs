@@ -1,0 +1,134 @@
+//! I2, of containers: a volume is taken away from a pod only when its container has ended. A writer that goes on without
+//! its volume writes beside it, or fails.
+
+use std::collections::BTreeSet;
+
+use controllers::machine::events::{WorkloadKilled, WorkloadStarted, WorkloadStopped};
+use csi_mock::events::{DiskCrashed, DiskUnpublished};
+use substrate::Event;
+use substrate::events::ProcessCrashed;
+
+use super::Found;
+use super::facts::Facts;
+
+/// Who writes.
+#[derive(Debug, Default)]
+pub(super) struct UnmountAfterStop {
+    /// Volume, node and pod.
+    writers: BTreeSet<(String, String, String)>,
+}
+
+impl UnmountAfterStop {
+    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+        if let Some(WorkloadStarted { node, pod, volume, .. }) = event.get() {
+            self.writers.insert((volume.to_string(), node.to_string(), pod.to_string()));
+        } else if let Some(WorkloadStopped { node, pod, volume }) = event.get() {
+            self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
+        } else if let Some(WorkloadKilled { node, pod, volume }) = event.get() {
+            self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.ended(facts.name(node));
+        } else if event.is::<ProcessCrashed>() {
+            // The process of a machine has the node's name; its writers end with it, unheard.
+            self.ended(&event.process);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            return self.on_unpublished(facts, volume, facts.name(node), path);
+        }
+        None
+    }
+
+    fn ended(&mut self, node: &str) {
+        self.writers.retain(|(_, on, _)| on != node);
+    }
+
+    /// Each writer has a target path; fewer paths than writers is one that lost its own.
+    fn on_unpublished(&mut self, facts: &Facts, volume: &str, node: &str, path: &str) -> Option<Found> {
+        let left = facts.hold(volume, node).map_or(0, |hold| hold.published.len());
+        let writers = || self.writers.iter().filter(|(of, on, _)| of == volume && on == node);
+        let (_, _, pod) = writers().nth(left)?;
+        let message = format!("{volume} was taken away at {path} on {node} while the container of {pod} writes to it");
+        let found = Found {
+            message,
+            operation: "NodeUnpublishVolume".to_owned(),
+            volume: Some(volume.to_owned()),
+            node: Some(node.to_owned()),
+            ..Found::default()
+        };
+        // One mistake is reported once.
+        self.writers.retain(|(of, on, _)| of != volume || on != node);
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::world::{Options, simulate};
+    use substrate::{Event, World};
+
+    use super::*;
+
+    /// What is found in a run in which this happens on a node.
+    fn found(happens: impl FnOnce(&World)) -> Vec<String> {
+        let events: Vec<Arc<Event>> = simulate(Options::default(), async |world| {
+            happens(&world);
+            world.trace().events()
+        });
+        let (mut facts, mut rule) = (Facts::default(), UnmountAfterStop::default());
+        let mut all = Vec::new();
+        for event in &events {
+            facts.observe(event);
+            all.extend(rule.check(&facts, event).map(|found| found.message));
+        }
+        all
+    }
+
+    fn published(world: &World, path: &str) {
+        let (volume, node) = ("vol-1".into(), "node-a".into());
+        let event = csi_mock::events::DiskPublished { volume, node, path: path.into(), readonly: false };
+        world.trace().info(&"node-a/csi-node".into(), event);
+    }
+
+    fn unpublished(world: &World, path: &str) {
+        let (volume, node) = ("vol-1".into(), "node-a".into());
+        world.trace().info(&"node-a/csi-node".into(), DiskUnpublished { volume, node, path: path.into() });
+    }
+
+    fn started(world: &World, pod: &str) {
+        let (node, volume) = ("node-a".into(), "vol-1".into());
+        let event = WorkloadStarted { node, pod: pod.into(), records_found: 0, verified: true, volume };
+        world.trace().info(&"node-a".into(), event);
+    }
+
+    fn stopped(world: &World, pod: &str) {
+        let (node, volume) = ("node-a".into(), "vol-1".into());
+        world.trace().info(&"node-a".into(), WorkloadStopped { node, pod: pod.into(), volume });
+    }
+
+    #[test]
+    fn a_volume_that_goes_under_a_writer_is_found_once() {
+        let found = found(|world| {
+            published(world, "/one");
+            started(world, "default/one");
+            unpublished(world, "/one");
+            unpublished(world, "/one");
+        });
+        assert_eq!(found, ["vol-1 was taken away at /one on node-a while the container of default/one writes to it"]);
+    }
+
+    #[test]
+    fn who_has_stopped_or_lost_power_needs_no_volume_and_another_pod_keeps_its_own() {
+        let found = found(|world| {
+            published(world, "/one");
+            published(world, "/two");
+            started(world, "default/one");
+            started(world, "default/two");
+            stopped(world, "default/one");
+            unpublished(world, "/one");
+            world.trace().info(&"node-a".into(), ProcessCrashed {});
+            unpublished(world, "/two");
+        });
+        assert_eq!(found, [] as [&str; 0]);
+    }
+}

@@ -1,0 +1,333 @@
+//! What some drawn runs go through after all else, when what was cut is healed and who was down is back: a move that has
+//! trouble, volumes that come back in another order, replicas that want one lease, caches that begin with what was there
+//! a while ago, and an operator who tries what the cloud refuses.
+//! It has a stream of its own, so that the other runs are what they were before.
+
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::seed::between;
+
+use super::document::Document;
+use super::draw_more::cloud_is_left_alone;
+
+/// Who has replicas.
+const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
+/// How late a renewal of a lease may be.
+const LATE: &[&str] = &["500ms", "1s", "3s"];
+/// How many revisions a cache may lag behind.
+const BEHIND: &[u64] = &[3, 10, 30, 100];
+/// Who fills caches, with what, and its process.
+const READERS: &[(&str, &str, &str)] = &[
+    ("kube-controller-manager*", "persistentvolumeclaims", "kube-controller-manager"),
+    ("kube-controller-manager*", "persistentvolumes", "kube-controller-manager"),
+    ("kube-controller-manager*", "volumeattachments", "kube-controller-manager"),
+    ("csi-provisioner*", "persistentvolumeclaims", "csi-provisioner"),
+    ("csi-attacher*", "volumeattachments", "csi-attacher"),
+];
+/// What goes wrong with a move, on which plane, at which operation, and how.
+const TROUBLE: &[(&str, &str, &str, &str)] = &[
+    ("ec2", "DetachVolume", "error", "InternalError"),
+    ("ec2", "DetachVolume", "error", "RequestLimitExceeded"),
+    ("ec2", "AttachVolume", "error", "InternalError"),
+    ("ec2", "DescribeVolumes", "error", "RequestLimitExceeded"),
+    ("csi", "ControllerPublishVolume", "grpc", "INTERNAL"),
+    ("csi", "ControllerUnpublishVolume", "grpc", "INTERNAL"),
+    ("csi", "NodeStageVolume", "grpc", "DEADLINE_EXCEEDED"),
+    ("csi", "NodeUnstageVolume", "grpc", "INTERNAL"),
+    ("csi", "NodeUnpublishVolume", "grpc", "INTERNAL"),
+    ("disk", "find", "io_error", "EIO"),
+    ("disk", "stage", "io_error", "EIO"),
+    ("disk", "unstage", "io_error", "EBUSY"),
+    ("disk", "unpublish", "io_error", "EBUSY"),
+    ("disk", "remove_dir", "io_error", "EBUSY"),
+    ("csi", "CreateVolume", "grpc", "DEADLINE_EXCEEDED"),
+];
+/// How often it does.
+const OFTEN: &[u64] = &[1, 2, 20];
+/// How long somebody is down or up.
+const SPANS: &[&str] = &["1s", "5s", "20s"];
+
+/// Adds to `document` what is drawn for it.
+pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
+    let mut wider = Wider { rng, tree: document.tree().clone() };
+    let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
+    let (moves, swaps, cuts) = (wider.one_of(3), wider.one_of(8), wider.one_of(6));
+    let (abandons, is_blind, stays) = (wider.one_of(8), wider.one_of(8), wider.one_of(8));
+    // There is room for more volumes.
+    let fits = wider.tree["driver"]["attach-limit"].is_null();
+    if moves && fits {
+        wider.moves();
+    }
+    if swaps && fits {
+        wider.swap();
+    }
+    if cuts && fits {
+        wider.cut_off();
+    }
+    if abandons && fits {
+        wider.abandon();
+    }
+    if is_blind && fits {
+        wider.blind();
+    }
+    if contends {
+        wider.contend();
+    }
+    if lags {
+        wider.lag();
+    }
+    if tries && cloud_is_left_alone(&wider.tree) {
+        wider.try_what_is_refused();
+    }
+    if stays {
+        // What goes on for ever while pods run is seen only as long as they do.
+        wider.tree["teardown"] = false.into();
+    }
+    Document::of_tree(wider.tree)
+}
+
+struct Wider {
+    rng: ChaCha8Rng,
+    tree: Value,
+}
+
+impl Wider {
+    fn one_of(&mut self, n: u64) -> bool {
+        between(&mut self.rng, 1, n) == 1
+    }
+
+    fn any<T: Copy>(&mut self, of: &[T]) -> T {
+        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
+    }
+
+    fn add(&mut self, list: &str, more: impl IntoIterator<Item = Value>) {
+        if self.tree[list].is_null() {
+            self.tree[list] = json!([]);
+        }
+        if let Some(items) = self.tree[list].as_array_mut() {
+            items.extend(more);
+        }
+    }
+
+    /// A volume moves, and one thing that this takes goes wrong for a while.
+    fn moves(&mut self) {
+        let (plane, op, effect, value) = self.any(TROUBLE);
+        let (often, to, after) = (self.any(OFTEN), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
+        let at = if plane == "ec2" { "before" } else { self.any(&["before", "after_effect"]) };
+        let trouble = json!({
+            "name": "trouble",
+            "match": { "plane": plane, "op": op },
+            "when": { "first": often },
+            "effect": { effect: value },
+            "at": at,
+        });
+        let fault = json!({ "fault": trouble });
+        let (early, late) = if op == "CreateVolume" { (Some(fault), None) } else { (None, Some(fault)) };
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "moved", "node": node, "grace": "5s", "tolerate": true } });
+        let goes = json!({ "delete": { "object": "pod/mover-1" } });
+        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 2, "within": "40m" } });
+        let begins = [json!({ "claim": { "name": "moved" } }), pod("mover-1", "node-a"), wait("mover-1")];
+        let ends = [goes, json!({ "sleep": after }), pod("mover-2", to), wait("mover-2")];
+        self.add("steps", early.into_iter().chain(begins).chain(late).chain(ends));
+    }
+
+    /// A kubelet hears nothing, while its pod is given up and another one comes for the volume.
+    fn cut_off(&mut self) {
+        let (away, force) = (self.any(&["5s", "2m", "4m", "9m"]), self.one_of(2));
+        let (cut, joined) = if self.one_of(2) {
+            (json!({ "crash": "node-a/kubelet" }), json!({ "restart": "node-a/kubelet" }))
+        } else {
+            let far = json!({ "name": "far", "between": ["node-a/kubelet", "apiserver"] });
+            (json!({ "partition": far }), json!({ "heal": "far" }))
+        };
+        let unheard = self.any(&["1s", "1m"]);
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "far", "node": node, "grace": "5s", "tolerate": true } });
+        let mut delete = json!({ "delete": { "object": "pod/far-1" } });
+        if force {
+            delete["delete"]["force"] = true.into();
+        }
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "far" } }),
+                pod("far-1", "node-a"),
+                json!({ "wait": { "object": "pod/far-1", "records": 2, "within": "40m" } }),
+                cut,
+                json!({ "sleep": unheard }),
+                delete,
+                pod("far-2", "node-b"),
+                json!({ "sleep": away }),
+                joined,
+                json!({ "wait": { "object": "pod/far-2", "records": 2, "within": "40m" } }),
+            ],
+        );
+    }
+
+    /// Somebody ends in the middle of an attach, and nobody wants the volume when it is back.
+    fn abandon(&mut self) {
+        let (late, after) = (self.any(&["10s", "40s"]), self.any(&["3s", "15s"]));
+        let (who, down) = (self.any(&["kube-controller-manager", "csi-attacher"]), self.any(SPANS));
+        let slow = json!({
+            "name": "slow-attach",
+            "match": { "plane": "csi", "op": "ControllerPublishVolume" },
+            "when": { "first": 1 },
+            "effect": { "delay": late },
+            "at": "before",
+        });
+        self.add(
+            "steps",
+            [
+                json!({ "fault": slow }),
+                json!({ "claim": { "name": "lost" } }),
+                json!({ "pod": { "name": "lost", "claim": "lost", "node": "node-b", "grace": "5s", "tolerate": true } }),
+                json!({ "sleep": after }),
+                json!({ "crash": who }),
+                json!({ "delete": { "object": "pod/lost", "force": true } }),
+                json!({ "sleep": down }),
+                json!({ "restart": who }),
+                json!({ "sleep": "1m" }),
+            ],
+        );
+    }
+
+    /// A loop is cut off while a pod goes, and must list anew.
+    fn blind(&mut self) {
+        let who = self.any(&["kube-controller-manager", "csi-attacher", "csi-provisioner", "kube-scheduler"]);
+        let gone = json!({
+            "name": "too-old",
+            "match": { "plane": "k8s", "op": "watch", "where": { "caller": format!("{who}*") } },
+            "when": { "for": "2m" },
+            "effect": { "watch": "gone" },
+            "at": "before",
+        });
+        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "unseen", "node": node, "grace": "1s", "tolerate": true } });
+        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "unseen" } }),
+                pod("unseen-1", "node-a"),
+                wait("unseen-1"),
+                json!({ "partition": { "name": "blind", "between": [who, "apiserver"] } }),
+                json!({ "delete": { "object": "pod/unseen-1" } }),
+                json!({ "sleep": "30s" }),
+                json!({ "fault": gone }),
+                json!({ "heal": "blind" }),
+                json!({ "sleep": "20s" }),
+                json!({ "clear-fault": "too-old" }),
+                pod("unseen-2", "node-b"),
+                wait("unseen-2"),
+            ],
+        );
+    }
+
+    /// Two volumes leave a node, and come back in the other order.
+    fn swap(&mut self) {
+        let node = self.any(&["node-a", "node-b"]);
+        let pod = |name: &str, claim: &str| json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } });
+        let waits = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
+        self.add(
+            "steps",
+            [
+                json!({ "claim": { "name": "left" } }),
+                json!({ "claim": { "name": "right" } }),
+                pod("left-1", "left"),
+                waits("left-1"),
+                pod("right-1", "right"),
+                waits("right-1"),
+                json!({ "delete": { "object": "pod/left-1" } }),
+                json!({ "delete": { "object": "pod/right-1" } }),
+                json!({ "sleep": "2m" }),
+                pod("right-2", "right"),
+                waits("right-2"),
+                pod("left-2", "left"),
+                waits("left-2"),
+            ],
+        );
+    }
+
+    /// A leader ends again and again, while the API server takes its time with leases.
+    fn contend(&mut self) {
+        let (who, late) = (self.any(LOOPS), self.any(LATE));
+        let probability = self.any(&[0.2, 0.5, 0.8]);
+        self.tree["replicas"] = json!({ who: between(&mut self.rng, 2, 3) });
+        self.add(
+            "faults",
+            [json!({
+                "name": "slow-leases",
+                "match": { "plane": "k8s", "op": "update", "where": { "resource": "leases", "namespace": "kube-system" } },
+                "when": { "probability": probability, "for": "30m" },
+                "effect": { "delay": late },
+                "at": "before",
+            })],
+        );
+        for round in 0..between(&mut self.rng, 1, 3) {
+            let (down, cut) = (self.any(SPANS), self.any(&["20s", "90s"]));
+            let name = format!("lease-{}", round + 1);
+            let replica = self.any(&["", "-2"]);
+            let cut_off = json!({ "name": name, "between": [format!("{who}{replica}"), "apiserver"] });
+            let ends = [json!({ "crash": who }), json!({ "sleep": down }), json!({ "restart": who })];
+            let misses = [json!({ "partition": cut_off }), json!({ "sleep": cut }), json!({ "heal": name })];
+            let happens = if self.one_of(2) { ends } else { misses };
+            self.add("steps", happens.into_iter().chain([json!({ "sleep": "45s" })]));
+        }
+    }
+
+    /// A process starts anew when a volume has just been made, and is told what was there before.
+    fn lag(&mut self) {
+        let (caller, resource, process) = self.any(READERS);
+        let (behind, down) = (self.any(BEHIND), self.any(SPANS));
+        let fits = self.tree["driver"]["attach-limit"].is_null();
+        if fits {
+            self.add(
+                "steps",
+                [
+                    json!({ "claim": { "name": "late" } }),
+                    json!({ "pod": { "name": "late", "claim": "late", "grace": "1s", "tolerate": true } }),
+                    json!({ "wait": { "object": "pvc/late", "is": "Bound", "within": "40m" } }),
+                ],
+            );
+        }
+        let stale = json!({
+            "name": "stale",
+            "match": { "plane": "k8s", "op": "list", "where": { "caller": caller, "resource": resource } },
+            // A list that is asked for again is a new one.
+            "when": { "first": 1 },
+            "effect": { "stale_read": behind },
+            "at": "before",
+        });
+        self.add(
+            "steps",
+            [
+                json!({ "crash": process }),
+                json!({ "sleep": down }),
+                json!({ "fault": stale }),
+                json!({ "restart": process }),
+            ],
+        );
+        if fits {
+            self.add("steps", [json!({ "wait": { "object": "pod/late", "is": "Running", "within": "40m" } })]);
+        }
+    }
+
+    /// A volume that a pod writes to is deleted by hand, which the cloud refuses.
+    fn try_what_is_refused(&mut self) {
+        let Some(steps) = self.tree["steps"].as_array() else { return };
+        let waits = |step: &&Value| step["wait"]["is"] == "Running";
+        let pod = steps.iter().rev().find(waits).and_then(|step| step["wait"]["object"].as_str()).map(str::to_owned);
+        let Some(pod) = pod else { return };
+        let name = pod.trim_start_matches("pod/");
+        let claim = steps.iter().find(|step| step["pod"]["name"] == name).map(|step| step["pod"]["claim"].clone());
+        let Some(claim) = claim.as_ref().and_then(Value::as_str).map(str::to_owned) else { return };
+        let volume = json!({ "volume": format!("pvc/{claim}") });
+        self.add(
+            "steps",
+            [
+                json!({ "wait": { "object": pod, "records": 1, "within": "40m" } }),
+                json!({ "ec2": { "action": "DeleteVolume", "with": { "VolumeId": volume }, "fails": "VolumeInUse" } }),
+                json!({ "sleep": "30s" }),
+                json!({ "wait": { "object": pod, "is": "Running", "within": "40m" } }),
+            ],
+        );
+    }
+}
