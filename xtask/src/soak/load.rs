@@ -161,19 +161,31 @@ impl<'a> Load<'a> {
                 Some(pod) if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) => {
                     return self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
                 }
-                Some(_) => return,
+                Some(_) => return self.complete(at),
                 None => return self.make(at),
             }
         }
     }
 
-    fn make(&mut self, at: u64) {
+    /// Makes the claim of a pod again that was deleted after the pod was made.
+    fn complete(&mut self, at: u64) {
+        let claims = self.asks(self.objects.list(Kind::claim())).and_then(Result::ok);
+        if claims.is_some_and(|all| !all.iter().any(|one| one["metadata"]["name"] == *claim(at))) {
+            self.make_claim(at);
+        }
+    }
+
+    fn make_claim(&mut self, at: u64) {
         let size = *self.sizes.entry(at).or_insert(1);
         let made = self.create(Kind::claim(), json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim(at) },
             "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": format!("{size}Gi") } } },
         }));
         self.done.claims += u64::from(made);
+    }
+
+    fn make(&mut self, at: u64) {
+        self.make_claim(at);
         let grace = [1, 2, 5][self.up_to(3) as usize - 1];
         let made = self.create(Kind::pod(), json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("{SET}-{at}"), "labels": { "app": SET } },
