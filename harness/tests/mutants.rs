@@ -87,6 +87,7 @@ const CASES: &[Case] = &[
     case(&["snapshot-not-point-in-time"], copied, Id::I6, "were synced when"),
     case(&["binding-without-uid"], made_anew, Id::I6, "was released by a claim that is gone"),
     case(&["status-flaps"], left_standing, Id::I8, "it never came to rest"),
+    case(&["multi-attach-check-skipped"], second_pod_first, Id::I1, "while it is attached to node-a"),
     case(&["detach-is-not-waited-for"], || format!("latency: aws\n{}", moved()), Id::I3, "where it is still attached"),
     case(&["unmount-before-stop"], moved, Id::I2, "while the container of default/web writes to it"),
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),

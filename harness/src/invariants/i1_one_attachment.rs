@@ -12,7 +12,9 @@ pub(super) fn check(facts: &Facts, event: &Event) -> Option<Found> {
     if facts.is_shared(volume) {
         return None;
     }
-    let stays = |node: &str| facts.nodes.get(node).is_some_and(|node| node.attached.contains(volume.as_str()));
+    // `kubernetes.io/csi/DRIVER^HANDLE`
+    let is_it = |name: &String| name.split_once('^').is_some_and(|(_, handle)| handle == volume.as_str());
+    let stays = |node: &str| facts.nodes.get(node).is_some_and(|node| node.attached.iter().any(is_it));
     let mut others = facts.attachments.values().filter(|other| other.pv == pv.as_str() && other.node != node.as_str());
     let other = others.find(|other| other.attached && !other.deleting && stays(&other.node))?;
     Some(Found {

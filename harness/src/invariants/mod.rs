@@ -52,7 +52,7 @@ use fake_apiserver::events::Reset;
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::{ProcessFailed, ProcessPanicked};
+use substrate::events::{FaultFired, ProcessFailed, ProcessPanicked};
 
 use facts::Facts;
 
@@ -110,6 +110,8 @@ struct Found {
 
 /// As many violations as are kept: one bug can break an invariant at every event that follows.
 const KEPT: usize = 50;
+/// Operations at which a fault makes a cache lag: reads and watches of the API server, and the links to it.
+const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "stream"];
 /// The detail that names several volumes of one violation.
 const VOLUMES: &str = "volumes";
 /// The detail that names the object that waits in vain.
@@ -135,6 +137,8 @@ struct State {
     durable_bytes: i6_durable_bytes::DurableBytes,
     released: i6_released::Released,
     streams: i7_streams::Streams,
+    /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
+    news_was_late: bool,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -201,6 +205,9 @@ impl Invariants {
         ] {
             state.at(event, id, found);
         }
+        if let Some(FaultFired { op, .. }) = event.get() {
+            state.news_was_late |= MAKE_LATE.contains(&op.as_str());
+        }
         if let Some(message) = broken(event) {
             let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
             state.add(event.ms, event.n, &event.process, BREAKS, found);
@@ -227,7 +234,10 @@ impl Invariants {
     pub fn agreed(&self, compared: u64, disagreements: Vec<String>) {
         let mut state = self.state();
         state.checked.add(Id::I4, compared);
-        disagreements.into_iter().for_each(|message| state.at_end(Id::I4, message));
+        let details = BTreeMap::from([("newsWasLate", state.news_was_late.into())]);
+        for message in disagreements {
+            state.found_at_end(Id::I4, Found { message, details: details.clone(), ..Found::default() });
+        }
     }
 
     /// Counts that the cluster was given time to converge, and reports what did not (I8).

@@ -13,7 +13,7 @@ use super::draw_more::cloud_is_left_alone;
 /// Who has replicas.
 const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
 /// How late a renewal of a lease may be.
-const LATE: &[&str] = &["500ms", "1s", "3s"];
+const LATE: &[&str] = &["1s", "3s", "4s"];
 /// How many revisions a cache may lag behind.
 const BEHIND: &[u64] = &[3, 10, 30, 100];
 /// Who fills caches, with what, and its process.
@@ -27,7 +27,9 @@ const READERS: &[(&str, &str, &str)] = &[
 /// What goes wrong with a move, on which plane, at which operation, and how.
 const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("ec2", "DetachVolume", "error", "InternalError"),
-    ("ec2", "DetachVolume", "error", "RequestLimitExceeded"),
+    // Somebody takes a permission away, and gives it back: nothing that a client tries again by itself.
+    ("ec2", "DetachVolume", "error", "UnauthorizedOperation"),
+    ("ec2", "AttachVolume", "error", "UnauthorizedOperation"),
     ("ec2", "AttachVolume", "error", "InternalError"),
     ("ec2", "DescribeVolumes", "error", "RequestLimitExceeded"),
     ("csi", "ControllerPublishVolume", "grpc", "INTERNAL"),
@@ -42,16 +44,14 @@ const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("disk", "remove_dir", "io_error", "EBUSY"),
     ("csi", "CreateVolume", "grpc", "DEADLINE_EXCEEDED"),
 ];
-/// How often it does.
-const OFTEN: &[u64] = &[1, 2, 20];
 /// How long somebody is down or up.
 const SPANS: &[&str] = &["1s", "5s", "20s"];
 
 /// Adds to `document` what is drawn for it.
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut wider = Wider { rng, tree: document.tree().clone() };
-    let (contends, lags, tries) = (wider.one_of(6), wider.one_of(5), wider.one_of(8));
-    let (moves, swaps, cuts) = (wider.one_of(3), wider.one_of(8), wider.one_of(6));
+    let (contends, lags, tries) = (wider.one_of(4), wider.one_of(4), wider.one_of(8));
+    let (moves, swaps, cuts) = (wider.one_of(2), wider.one_of(8), wider.one_of(6));
     let (abandons, is_blind, stays) = (wider.one_of(8), wider.one_of(8), wider.one_of(8));
     // There is room for more volumes.
     let fits = wider.tree["driver"]["attach-limit"].is_null();
@@ -112,12 +112,13 @@ impl Wider {
     /// A volume moves, and one thing that this takes goes wrong for a while.
     fn moves(&mut self) {
         let (plane, op, effect, value) = self.any(TROUBLE);
-        let (often, to, after) = (self.any(OFTEN), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
+        let (once, to, after) = (self.one_of(2), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
         let at = if plane == "ec2" { "before" } else { self.any(&["before", "after_effect"]) };
         let trouble = json!({
             "name": "trouble",
             "match": { "plane": plane, "op": op },
-            "when": { "first": often },
+            // Longer, and whoever waits longer after each try would not be there in time.
+            "when": if once { json!({ "first": 1 }) } else { json!({ "for": "90s" }) },
             "effect": { effect: value },
             "at": at,
         });
@@ -163,10 +164,10 @@ impl Wider {
         );
     }
 
-    /// Somebody ends in the middle of an attach, and nobody wants the volume when it is back.
+    /// The controller manager ends in the middle of an attach, and nobody wants the volume when it is back.
     fn abandon(&mut self) {
         let (late, after) = (self.any(&["10s", "40s"]), self.any(&["3s", "15s"]));
-        let (who, down) = (self.any(&["kube-controller-manager", "csi-attacher"]), self.any(SPANS));
+        let (who, down) = ("kube-controller-manager", self.any(SPANS));
         let slow = json!({
             "name": "slow-attach",
             "match": { "plane": "csi", "op": "ControllerPublishVolume" },
