@@ -556,3 +556,27 @@ mod planted {
         finds("client-token-ignored", &[PointKind::LoseReply], "csi-controller ec2", Class::Leaked);
     }
 }
+
+/// A step that waits in vain because of a declared deviation is that deviation, and no finding of its own.
+#[test]
+fn a_step_that_a_declared_deviation_keeps_waiting_is_that_deviation() {
+    let verdict = |folder: &str, file: &str, story: &dyn Fn(String) -> String| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(folder).join(file);
+        let text = story(std::fs::read_to_string(path).unwrap());
+        let verdict = judge(&Task { text, seed: 1, ..Task::default() }, LIMIT);
+        (verdict.class, verdict.signature)
+    };
+    let waits = |text: String| text + "  - wait: {object: pod/web-2, is: Running, within: 20m}\n";
+    let declared = |id: &str| (Class::Declared, format!("declared: {id}"));
+    let placed = "pod-placed-by-a-claim-that-is-gone.yaml";
+    assert_eq!(verdict("found", placed, &waits), declared("scheduler-trusts-former-claim"));
+    // The same step waits in vain for another reason.
+    let other = |text: String| {
+        waits(text).replace("delay: 1m", "delay: 1ms").replace("claim: data}\n  - sleep", "claim: none}\n  - sleep")
+    };
+    assert_eq!(verdict("found", placed, &other).0, Class::Stuck);
+    // What is left of the volume at the end follows from what keeps it.
+    let as_it_is = |text: String| text;
+    let mounted = "mount-that-was-done-and-answered-with-an-error.yaml";
+    assert_eq!(verdict("found", mounted, &as_it_is), declared("kubelet-trusts-failed-mount"));
+}

@@ -17,6 +17,9 @@ use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 
+/// What is read at once from a connection, in bytes.
+const READ_BUFFER: usize = 16 << 10;
+
 /// A pooled HTTP client of the server at `endpoint` (`http://127.0.0.1:4566`).
 ///
 /// # Errors
@@ -26,7 +29,10 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     if base.scheme_str() != Some("http") || base.authority().is_none() {
         return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
     }
-    Ok(based(Client::builder(TokioExecutor::new()).build(Connector::Tcp(connector())), base))
+    // A watch stays open for hours, and a buffer that grew with its largest burst would stay as large.
+    let client =
+        Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(Connector::Tcp(connector()));
+    Ok(based(client, base))
 }
 
 /// How long a connection may be silent before the kernel asks whether the other end is there, and between two questions.

@@ -526,14 +526,32 @@ pub(super) async fn remove_pod_dirs(agent: &Arc<Agent>, uid: &str) {
 
 /// Removes a pod's directories up to the first that is not empty.
 async fn remove_empty(agent: &Agent, uid: &str) -> Result<(), DiskError> {
+    let (disk, volumes) = (&agent.config.disk, agent.paths.pod_volumes(uid));
+    if !remove_if_empty(agent, &volumes).await? {
+        // What was made for a volume and never filled (`removeOrphanedPodVolumeDirs`).
+        for pv in disk.list_dir(&volumes).await?.unwrap_or_default() {
+            for dir in [volumes.join(&pv).join("mount"), volumes.join(&pv)] {
+                if !remove_if_empty(agent, &dir).await? {
+                    return Ok(());
+                }
+            }
+        }
+    }
     for dir in agent.paths.pod_dirs(uid) {
-        match agent.config.disk.remove_dir(&dir).await {
-            Err(DiskError::Io { source, .. }) if source.kind() == ErrorKind::DirectoryNotEmpty => return Ok(()),
-            Err(DiskError::Busy { .. }) => return Ok(()),
-            removed => removed?,
+        if !remove_if_empty(agent, &dir).await? {
+            return Ok(());
         }
     }
     Ok(())
+}
+
+/// Removes a directory unless something is in it, or mounted there; true when it is gone.
+async fn remove_if_empty(agent: &Agent, dir: &Path) -> Result<bool, DiskError> {
+    match agent.config.disk.remove_dir(dir).await {
+        Err(DiskError::Io { source, .. }) if source.kind() == ErrorKind::DirectoryNotEmpty => Ok(false),
+        Err(DiskError::Busy { .. }) => Ok(false),
+        removed => removed.map(|()| true),
+    }
 }
 
 #[cfg(test)]

@@ -101,10 +101,14 @@ pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String
     Ok(violations.iter().filter_map(of).collect())
 }
 
-/// Marks what is left of a volume at the end, or waits for it, because a declared deviation keeps it where it is.
+/// Marks what is left of a volume at the end, or waits for it, because a declared deviation keeps it where it is; and what
+/// is done with one that the cloud has begun to detach for nobody.
 fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
     let held = held(violations)?;
-    for violation in violations.iter_mut().filter(|v| v.declared.is_none() && matches!(v.id, "I4" | "I5" | "I8")) {
+    // A node that is told nothing goes on with a volume that the cloud detaches late.
+    let goes_on = |v: &Violation| v.id == "I3" && v.details.contains_key("detachedAfterCall");
+    let follows = |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8") || goes_on(v));
+    for violation in violations.iter_mut().filter(follows) {
         let by: Option<Vec<&String>> = violation.volumes().into_iter().map(|volume| held.get(volume)).collect();
         violation.declared = by.and_then(|ids| ids.first().map(|id| (*id).clone()));
     }

@@ -247,12 +247,14 @@ impl Invariants {
         pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
     }
 
-    /// A step failed that expected this: reports that it waited in vain, where it is known why (I8).
-    pub fn waited(&self, expected: &str) {
+    /// A step failed that expected this and saw that: reports that it waited in vain, where it is known why (I5, I8).
+    pub fn waited(&self, expected: &str, seen: &str) {
         let mut state = self.state();
-        let unsaved = state.unsaved.restarted().filter(|volume| !state.facts.was_saved(volume)).cloned();
+        let unsaved = state.unsaved.restarted().filter(|volume| seen.contains(*volume)).cloned();
         for volume in unsaved.collect::<Vec<_>>() {
-            state.forgotten_volume(volume);
+            if !state.facts.was_saved(&volume) {
+                state.forgotten_volume(volume);
+            }
         }
         let Some(details) = state.blame.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());

@@ -207,7 +207,7 @@ pub async fn run_watched(
         rests().await;
     }
     if let Err(failure) = &result {
-        invariants.waited(&failure.expected);
+        invariants.waited(&failure.expected, &failure.seen);
     }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
     match declared::mark(&mut violations, &scenario.violations) {
