@@ -211,6 +211,7 @@ struct Running {
     abort: tokio::task::AbortHandle,
     /// Asks a live process to end its tasks and to wait for them.
     end: Arc<Notify>,
+    fuse: Arc<Fuse>,
 }
 
 impl Process {
@@ -243,6 +244,7 @@ impl Process {
     /// Ends the process at once; nothing that it started goes on.
     pub fn crash(&self) {
         if let Some(running) = self.slot().take() {
+            running.fuse.dead.store(true, Ordering::SeqCst);
             running.down.send_replace(true);
             running.abort.abort();
             self.0.world.trace().info(&self.0.name, ProcessCrashed {});
@@ -291,6 +293,7 @@ impl Process {
             name: inner.name.clone(),
             trace: inner.world.trace().clone(),
             blown: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
             alarm: Notify::new(),
         });
         let ended = Ended(down_tx.clone());
@@ -298,12 +301,12 @@ impl Process {
         let abort = match inner.world.kind() {
             WorldKind::Simulated => {
                 let fabric = inner.world.fabric();
-                let local = Local::new(main, inbox, fuse, fabric.unrest().clone(), ended);
+                let local = Local::new(main, inbox, fuse.clone(), fabric.unrest().clone(), ended);
                 tokio::task::spawn_local(fabric.restless(local)).abort_handle()
             }
-            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, end.clone(), ended)),
+            WorldKind::Live => spawn_live(threaded(main, inbox, fuse.clone(), end.clone(), ended)),
         };
-        *self.slot() = Some(Running { ctx, down: down_tx, abort, end });
+        *self.slot() = Some(Running { ctx, down: down_tx, abort, end, fuse });
     }
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
@@ -334,6 +337,8 @@ struct Fuse {
     name: Arc<str>,
     trace: Trace,
     blown: AtomicBool,
+    /// The process was ended from outside. The runtime drops its tasks a little later, and until then none may go on.
+    dead: AtomicBool,
     /// Tells the same to who waits for it.
     alarm: Notify,
 }
@@ -348,6 +353,16 @@ impl Fuse {
             self.blown.store(true, Ordering::Relaxed);
             self.alarm.notify_one();
         }
+    }
+
+    /// The same of a process that is ended by another thread while its tasks run.
+    async fn guard_live(self: Arc<Self>, task: Task) {
+        let (mut guarded, fuse) = (Box::pin(self.clone().guard(task)), self);
+        poll_fn(move |cx| match fuse.dead.load(Ordering::SeqCst) {
+            true => Poll::Pending,
+            false => guarded.as_mut().poll(cx),
+        })
+        .await;
     }
 }
 
@@ -411,7 +426,7 @@ impl Future for Local {
 
 async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, end: Arc<Notify>, ended: Ended) {
     let mut set = tokio::task::JoinSet::new();
-    set.spawn(fuse.clone().guard(main));
+    set.spawn(fuse.clone().guard_live(main));
     let mut starting = Vec::new();
     loop {
         tokio::select! { biased;
@@ -425,7 +440,7 @@ async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, end: Arc<Notify
                     break;
                 }
                 for task in starting.drain(..) {
-                    set.spawn(fuse.clone().guard(task));
+                    set.spawn(fuse.clone().guard_live(task));
                 }
             },
             // Finished tasks are taken out so that the set does not grow.

@@ -148,7 +148,7 @@ pub async fn run_watched(
     rests: impl AsyncFn(),
 ) -> Outcome {
     let world = cluster.world().clone();
-    let invariants = Arc::new(Invariants::new(world.scale()));
+    let invariants = Arc::new(Invariants::of(&world));
     let watchman = Arc::new(Watchman::default());
     {
         let (invariants, watchman) = (invariants.clone(), watchman.clone());

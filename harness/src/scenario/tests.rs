@@ -128,7 +128,7 @@ fn what_serde_can_see_is_refused_at_its_place(
     "t.yaml:3:57: effect.crash: `controler` is no process", "controler", "did you mean `controllers`?")]
 #[case(&with_line("faults: [{name: f, match: {plane: csi}, when: {until: pvc/data=Bond}, effect: {grpc: ABORTED}}]"),
     "t.yaml:3:55: when.until: a PersistentVolumeClaim is never Bond", "pvc/data=Bond", "")]
-#[case(&with_line("violations: [kubelet-forgets]"), "t.yaml:3:14: no deviation of upstream", "kubelet-forgets", "did you mean `kubelet-forgets-failed-stage`?")]
+#[case(&with_line("violations: [kubelet-forgets]"), "t.yaml:3:14: no deviation of upstream", "kubelet-forgets", "did you mean `kubelet-forgets-staged-volume`?")]
 #[case(&with_line("replicas: {csi-atacher: 2}"), "t.yaml:3:11: `csi-atacher` has no replicas", "{csi-atacher: 2}", "did you mean `csi-attacher`?")]
 #[case(&with_steps("  - expect: {checked: {I9: 1}}\n"), "t.yaml:4:23: `I9` is no invariant", "{I9: 1}", "")]
 fn what_only_the_whole_file_shows_is_refused_at_its_place(
@@ -319,7 +319,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     "expect: {violation: kubelet-forgets}",
     "t.yaml:4:25: no deviation of upstream",
     "kubelet-forgets",
-    "did you mean `kubelet-forgets-failed-stage`?"
+    "did you mean `kubelet-forgets-staged-volume`?"
 )]
 #[case("never: {object: pod/web}", "t.yaml:4:21: nothing is said about pod/web", "pod/web", "add `that")]
 #[case(
