@@ -247,9 +247,11 @@ impl Invariants {
     pub fn agreed(&self, compared: u64, disagreements: Vec<String>) {
         let mut state = self.state();
         state.checked.add(Id::I4, compared);
-        let details = BTreeMap::from([("newsWasLate", state.news_was_late.into())]);
         for message in disagreements {
-            state.found_at_end(Id::I4, Found { message, details: details.clone(), ..Found::default() });
+            let volume = state.blame.volume_of(&state.facts, &message);
+            let mut details = state.blame.waits(&message).unwrap_or_default();
+            details.insert("newsWasLate", state.news_was_late.into());
+            state.found_at_end(Id::I4, Found { message, volume, details, ..Found::default() });
         }
     }
 
