@@ -199,8 +199,7 @@ pub fn remove_run(directory: &Path) -> bool {
 /// # Errors
 /// When the system has no resources for it.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().on_thread_park(crate::allocator::tidy).build()
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }
 
 impl Cluster {
