@@ -20,6 +20,7 @@ pub mod names;
 pub mod node_object;
 mod node_status;
 mod plugin_dir;
+mod pod_dirs;
 pub mod pod_facts;
 mod pod_report;
 pub mod pod_status;

@@ -13,10 +13,10 @@ use substrate::seed::unit;
 
 use super::agent::Agent;
 use super::expand::asks_to_grow;
+use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts, started_before};
 use super::populate::{expected, populate_pod};
-use super::volumes::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::workload::{pod_spec, settings};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};

@@ -2,7 +2,6 @@
 //! the steps of its operations.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use super::csi::{Carried, Driver, PublishContext};
 use super::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
 use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
+use super::pod_dirs::{remove_late_dirs, remove_orphan, remove_pod_dirs};
 use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, data_of, scan};
@@ -26,8 +26,6 @@ use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 
 /// How long to wait when a live read that the reconciler needs has failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often kubelet keeps house (`housekeepingPeriod`).
-pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Reconstructs, then reconciles for ever.
 pub(super) async fn run(agent: Arc<Agent>) {
@@ -140,8 +138,8 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         if let Operation::CleanUp { uid, .. } = &operation {
             remove_orphan(&agent, uid, &task.spec).await;
         }
-        if let (Operation::Mount { uid, .. }, false) =
-            (&operation, agent.pods().wants(operation.uid().unwrap_or_default()))
+        if let Operation::Mount { uid, .. } = &operation
+            && !agent.pods().wants(uid)
         {
             agent.ctx.spawn(remove_late_dirs(agent.clone(), uid.clone()));
         }
@@ -465,92 +463,6 @@ async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
     match path.parent() {
         Some(parent) => disk.remove_dir(parent).await.map_err(|e| disk_error(&e)),
         None => Ok(()),
-    }
-}
-
-/// Removes the directory of a volume that could not be cleaned up, when nothing is mounted there and nothing is in it
-/// (`removeOrphanedPodVolumeDirs`), then the pod's as far as they are empty.
-async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSpec) {
-    if mounted_below(agent, uid).await {
-        return;
-    }
-    let disk = &agent.config.disk;
-    for dir in [agent.target_path(uid, spec), agent.paths.volume_dir(uid, &spec.pv)] {
-        // What is not empty stays for an administrator, as upstream leaves it.
-        if disk.remove_dir(&dir).await.is_err() {
-            return;
-        }
-    }
-    if !agent.pods().knows(uid) {
-        remove_pod_dirs(agent, uid).await;
-    }
-}
-
-/// Removes what an operation that failed has made of a pod's directories after the pod had given them up: kubelet keeps
-/// house every two seconds (`cleanupOrphanedPodDirs`).
-async fn remove_late_dirs(agent: Arc<Agent>, uid: String) {
-    loop {
-        agent.ctx.sleep(HOUSEKEEPING).await;
-        if agent.pods().wants(&uid) {
-            return;
-        }
-        if !agent.pods().knows(&uid) {
-            break;
-        }
-    }
-    if !mounted_below(&agent, &uid).await {
-        remove_pod_dirs(&agent, &uid).await;
-    }
-}
-
-/// Whether anything is mounted below a pod's directory, whoever knows of it. A disk that does not answer may have such a
-/// mount (`podVolumesExist`).
-pub(super) async fn mounted_below(agent: &Agent, uid: &str) -> bool {
-    let pod = agent.paths.pod(uid);
-    agent.config.disk.mounts().await.map_or(true, |mounts| mounts.iter().any(|m| m.path.starts_with(&pod)))
-}
-
-/// Removes a pod's directories as far as they are empty. What fails is tried again as often as kubelet keeps house
-/// (`cleanupOrphanedPodDirs`), and keeps nobody waiting.
-pub(super) async fn remove_pod_dirs(agent: &Arc<Agent>, uid: &str) {
-    if remove_empty(agent, uid).await.is_err() {
-        let (agent, uid) = (agent.clone(), uid.to_owned());
-        agent.ctx.clone().spawn(async move {
-            agent.ctx.sleep(HOUSEKEEPING).await;
-            while remove_empty(&agent, &uid).await.is_err() {
-                agent.ctx.sleep(HOUSEKEEPING).await;
-            }
-        });
-    }
-}
-
-/// Removes a pod's directories up to the first that is not empty.
-async fn remove_empty(agent: &Agent, uid: &str) -> Result<(), DiskError> {
-    let (disk, volumes) = (&agent.config.disk, agent.paths.pod_volumes(uid));
-    if !remove_if_empty(agent, &volumes).await? {
-        // What was made for a volume and never filled (`removeOrphanedPodVolumeDirs`).
-        for pv in disk.list_dir(&volumes).await?.unwrap_or_default() {
-            for dir in [volumes.join(&pv).join("mount"), volumes.join(&pv)] {
-                if !remove_if_empty(agent, &dir).await? {
-                    return Ok(());
-                }
-            }
-        }
-    }
-    for dir in agent.paths.pod_dirs(uid) {
-        if !remove_if_empty(agent, &dir).await? {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Removes a directory unless something is in it, or mounted there; true when it is gone.
-async fn remove_if_empty(agent: &Agent, dir: &Path) -> Result<bool, DiskError> {
-    match agent.config.disk.remove_dir(dir).await {
-        Err(DiskError::Io { source, .. }) if source.kind() == ErrorKind::DirectoryNotEmpty => Ok(false),
-        Err(DiskError::Busy { .. }) => Ok(false),
-        removed => removed.map(|()| true),
     }
 }
 

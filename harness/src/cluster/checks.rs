@@ -34,7 +34,7 @@ pub(super) struct Asked {
 impl Checks {
     /// Begins to look at `world`, in which nothing may have happened yet.
     pub fn begin(world: &World) -> Self {
-        let invariants = Arc::new(Invariants::of(world));
+        let invariants = Arc::new(Invariants::new(world.scale()));
         let seen = invariants.clone();
         world.trace().observe(move |event| seen.observe(event));
         Self(invariants)

@@ -370,6 +370,11 @@ impl Cluster {
         self.world.kind() == WorldKind::Simulated
     }
 
+    /// Whether all of its components are in this OS process.
+    pub fn is_one_process(&self) -> bool {
+        self.cloud.is_some()
+    }
+
     /// A duration of the scenario in the world's time.
     pub fn scaled(&self, duration: Duration) -> Duration {
         self.world.scale().apply(duration)

@@ -53,7 +53,6 @@ use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessFailed, ProcessPanicked};
-use substrate::world::{World, WorldKind};
 
 use facts::Facts;
 
@@ -138,8 +137,8 @@ struct State {
     durable_bytes: i6_durable_bytes::DurableBytes,
     released: i6_released::Released,
     streams: i7_streams::Streams,
-    /// Events come in the order in which they happened, as those of a simulation do.
-    in_order: bool,
+    /// Events come from several OS processes: those of a millisecond may come in another order than they happened in.
+    is_mixed: bool,
     /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
     news_was_late: bool,
     violations: Vec<Violation>,
@@ -155,11 +154,9 @@ impl Invariants {
         Self(Mutex::new(state))
     }
 
-    /// Those of a run in `world`.
-    pub fn of(world: &World) -> Self {
-        let invariants = Self::new(world.scale());
-        invariants.state().in_order = world.kind() == WorldKind::Simulated;
-        invariants
+    /// Events come from several OS processes, so what two of them tell of one moment is not compared.
+    pub fn are_mixed(&self) {
+        self.state().is_mixed = true;
     }
 
     /// Takes in the next event and checks what is asked at every event, and that no component broke.
@@ -178,7 +175,7 @@ impl Invariants {
             durable_bytes,
             released,
             streams,
-            in_order,
+            is_mixed,
             ..
         } = state;
         if streams.sees(event) {
@@ -190,13 +187,12 @@ impl Invariants {
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
-        // These compare what two processes tell within a millisecond, which only a simulation tells in its order.
-        let in_order = *in_order;
-        let attaches = in_order.then(|| i1_one_attachment::check(facts, event)).flatten();
+        let compares = !*is_mixed;
+        let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
-        let unmounts = unmount_after_stop.check(facts, event).filter(|_| in_order);
-        let detached = in_order.then(|| i3_detached::check(facts, event)).flatten();
+        let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
+        let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event);

@@ -148,7 +148,10 @@ pub async fn run_watched(
     rests: impl AsyncFn(),
 ) -> Outcome {
     let world = cluster.world().clone();
-    let invariants = Arc::new(Invariants::of(&world));
+    let invariants = Arc::new(Invariants::new(world.scale()));
+    if !cluster.is_one_process() {
+        invariants.are_mixed();
+    }
     let watchman = Arc::new(Watchman::default());
     {
         let (invariants, watchman) = (invariants.clone(), watchman.clone());

@@ -3,6 +3,9 @@
 //! What is drawn ends by itself: every fault has a `for` or a count, whoever is taken down is started again, a partition
 //! heals. After that the pods that are left must run, and all else is for the invariants to say.
 
+mod extras;
+mod stories;
+
 use std::collections::BTreeMap;
 
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +14,6 @@ use substrate::Seed;
 use substrate::seed::between;
 
 use super::document::Document;
-use super::{draw_more as more, draw_wider as wider};
 use crate::cluster::names::kubelet;
 use crate::cluster::spec::node_name;
 
@@ -78,7 +80,7 @@ pub fn draw(seed: u64, run: u64) -> Document {
     };
     let document = drawing.whole(run);
     let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
-    wider::add(more::add(document, stream("explore more")), stream("explore wider"))
+    stories::add(extras::add(document, stream("explore more")), stream("explore wider"))
 }
 
 /// A pod that is there, and what it writes to.

@@ -25,8 +25,6 @@ pub mod bundle;
 pub mod coverage;
 pub mod document;
 pub mod draw;
-mod draw_more;
-mod draw_wider;
 pub mod end_state;
 pub mod explore;
 pub mod fork;

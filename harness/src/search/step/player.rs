@@ -91,7 +91,7 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
             history: Vec::new(),
             violations: BTreeMap::new(),
             told: 0,
-            invariants: Invariants::of(&world),
+            invariants: Invariants::new(world.scale()),
             known: Knowledge::default(),
             leaving: None,
             sign: sign.clone(),

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::seed::between;
 
-use super::document::Document;
+use crate::search::document::Document;
 
 /// How long a snapshot is under way before its blocks are complete. The cloud takes longer by itself.
 const COPYING: &[&str] = &["1s", "3s", "6s"];

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::seed::between;
 
-use super::document::Document;
-use super::draw_more::cloud_is_left_alone;
+use super::extras::cloud_is_left_alone;
+use crate::search::document::Document;
 
 /// Who has replicas.
 const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
@@ -49,49 +49,62 @@ const SPANS: &[&str] = &["1s", "5s", "20s"];
 
 /// Adds to `document` what is drawn for it.
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
-    let mut wider = Wider { rng, tree: document.tree().clone() };
-    let (contends, lags, tries) = (wider.one_of(4), wider.one_of(4), wider.one_of(8));
-    let (moves, swaps, cuts) = (wider.one_of(2), wider.one_of(8), wider.one_of(6));
-    let (abandons, is_blind, stays) = (wider.one_of(8), wider.one_of(8), wider.one_of(8));
+    let mut stories = Stories { rng, tree: document.tree().clone() };
+    let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
+    let (moves, swaps, cuts) = (stories.one_of(2), stories.one_of(8), stories.one_of(6));
+    let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
     // There is room for more volumes.
-    let fits = wider.tree["driver"]["attach-limit"].is_null();
+    let fits = stories.tree["driver"]["attach-limit"].is_null();
     if moves && fits {
-        wider.moves();
+        stories.moves();
     }
     if swaps && fits {
-        wider.swap();
+        stories.swap();
     }
     if cuts && fits {
-        wider.cut_off();
+        stories.cut_off();
     }
     if abandons && fits {
-        wider.abandon();
+        stories.abandon();
     }
     if is_blind && fits {
-        wider.blind();
+        stories.blind();
     }
     if contends {
-        wider.contend();
+        stories.contend();
     }
     if lags {
-        wider.lag();
+        stories.lag();
     }
-    if tries && cloud_is_left_alone(&wider.tree) {
-        wider.try_what_is_refused();
+    if tries && cloud_is_left_alone(&stories.tree) {
+        stories.try_what_is_refused();
     }
     if stays {
         // What goes on for ever while pods run is seen only as long as they do.
-        wider.tree["teardown"] = false.into();
+        stories.tree["teardown"] = false.into();
     }
-    Document::of_tree(wider.tree)
+    Document::of_tree(stories.tree)
 }
 
-struct Wider {
+struct Stories {
     rng: ChaCha8Rng,
     tree: Value,
 }
 
-impl Wider {
+fn claim(name: &str) -> Value {
+    json!({ "claim": { "name": name } })
+}
+
+fn pod(name: &str, claim: &str, node: &str, grace: &str) -> Value {
+    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": grace, "tolerate": true } })
+}
+
+/// Waits until a pod has written so many records.
+fn has_written(name: &str, records: u64) -> Value {
+    json!({ "wait": { "object": format!("pod/{name}"), "records": records, "within": "40m" } })
+}
+
+impl Stories {
     fn one_of(&mut self, n: u64) -> bool {
         between(&mut self.rng, 1, n) == 1
     }
@@ -124,11 +137,9 @@ impl Wider {
         });
         let fault = json!({ "fault": trouble });
         let (early, late) = if op == "CreateVolume" { (Some(fault), None) } else { (None, Some(fault)) };
-        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "moved", "node": node, "grace": "5s", "tolerate": true } });
         let goes = json!({ "delete": { "object": "pod/mover-1" } });
-        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 2, "within": "40m" } });
-        let begins = [json!({ "claim": { "name": "moved" } }), pod("mover-1", "node-a"), wait("mover-1")];
-        let ends = [goes, json!({ "sleep": after }), pod("mover-2", to), wait("mover-2")];
+        let begins = [claim("moved"), pod("mover-1", "moved", "node-a", "5s"), has_written("mover-1", 2)];
+        let ends = [goes, json!({ "sleep": after }), pod("mover-2", "moved", to, "5s"), has_written("mover-2", 2)];
         self.add("steps", early.into_iter().chain(begins).chain(late).chain(ends));
     }
 
@@ -142,7 +153,6 @@ impl Wider {
             (json!({ "partition": far }), json!({ "heal": "far" }))
         };
         let unheard = self.any(&["1s", "1m"]);
-        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "far", "node": node, "grace": "5s", "tolerate": true } });
         let mut delete = json!({ "delete": { "object": "pod/far-1" } });
         if force {
             delete["delete"]["force"] = true.into();
@@ -150,16 +160,16 @@ impl Wider {
         self.add(
             "steps",
             [
-                json!({ "claim": { "name": "far" } }),
-                pod("far-1", "node-a"),
-                json!({ "wait": { "object": "pod/far-1", "records": 2, "within": "40m" } }),
+                claim("far"),
+                pod("far-1", "far", "node-a", "5s"),
+                has_written("far-1", 2),
                 cut,
                 json!({ "sleep": unheard }),
                 delete,
-                pod("far-2", "node-b"),
+                pod("far-2", "far", "node-b", "5s"),
                 json!({ "sleep": away }),
                 joined,
-                json!({ "wait": { "object": "pod/far-2", "records": 2, "within": "40m" } }),
+                has_written("far-2", 2),
             ],
         );
     }
@@ -179,8 +189,8 @@ impl Wider {
             "steps",
             [
                 json!({ "fault": slow }),
-                json!({ "claim": { "name": "lost" } }),
-                json!({ "pod": { "name": "lost", "claim": "lost", "node": "node-b", "grace": "5s", "tolerate": true } }),
+                claim("lost"),
+                pod("lost", "lost", "node-b", "5s"),
                 json!({ "sleep": after }),
                 json!({ "crash": who }),
                 json!({ "delete": { "object": "pod/lost", "force": true } }),
@@ -201,14 +211,12 @@ impl Wider {
             "effect": { "watch": "gone" },
             "at": "before",
         });
-        let pod = |name: &str, node: &str| json!({ "pod": { "name": name, "claim": "unseen", "node": node, "grace": "1s", "tolerate": true } });
-        let wait = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
         self.add(
             "steps",
             [
-                json!({ "claim": { "name": "unseen" } }),
-                pod("unseen-1", "node-a"),
-                wait("unseen-1"),
+                claim("unseen"),
+                pod("unseen-1", "unseen", "node-a", "1s"),
+                has_written("unseen-1", 1),
                 json!({ "partition": { "name": "blind", "between": [who, "apiserver"] } }),
                 json!({ "delete": { "object": "pod/unseen-1" } }),
                 json!({ "sleep": "30s" }),
@@ -216,8 +224,8 @@ impl Wider {
                 json!({ "heal": "blind" }),
                 json!({ "sleep": "20s" }),
                 json!({ "clear-fault": "too-old" }),
-                pod("unseen-2", "node-b"),
-                wait("unseen-2"),
+                pod("unseen-2", "unseen", "node-b", "1s"),
+                has_written("unseen-2", 1),
             ],
         );
     }
@@ -225,26 +233,12 @@ impl Wider {
     /// Two volumes leave a node, and come back in the other order.
     fn swap(&mut self) {
         let node = self.any(&["node-a", "node-b"]);
-        let pod = |name: &str, claim: &str| json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } });
-        let waits = |name: &str| json!({ "wait": { "object": format!("pod/{name}"), "records": 1, "within": "40m" } });
-        self.add(
-            "steps",
-            [
-                json!({ "claim": { "name": "left" } }),
-                json!({ "claim": { "name": "right" } }),
-                pod("left-1", "left"),
-                waits("left-1"),
-                pod("right-1", "right"),
-                waits("right-1"),
-                json!({ "delete": { "object": "pod/left-1" } }),
-                json!({ "delete": { "object": "pod/right-1" } }),
-                json!({ "sleep": "2m" }),
-                pod("right-2", "right"),
-                waits("right-2"),
-                pod("left-2", "left"),
-                waits("left-2"),
-            ],
-        );
+        let comes = |name: &str, claim: &str| [pod(name, claim, node, "5s"), has_written(name, 1)];
+        let goes = |name: &str| json!({ "delete": { "object": format!("pod/{name}") } });
+        let begins = [claim("left"), claim("right")].into_iter().chain(comes("left-1", "left"));
+        let leaves = [goes("left-1"), goes("right-1"), json!({ "sleep": "2m" })];
+        let returns = comes("right-2", "right").into_iter().chain(comes("left-2", "left"));
+        self.add("steps", begins.chain(comes("right-1", "right")).chain(leaves).chain(returns));
     }
 
     /// A leader ends again and again, while the API server takes its time with leases.
@@ -283,7 +277,7 @@ impl Wider {
             self.add(
                 "steps",
                 [
-                    json!({ "claim": { "name": "late" } }),
+                    claim("late"),
                     json!({ "pod": { "name": "late", "claim": "late", "grace": "1s", "tolerate": true } }),
                     json!({ "wait": { "object": "pvc/late", "is": "Bound", "within": "40m" } }),
                 ],
