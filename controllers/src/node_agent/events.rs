@@ -11,6 +11,16 @@ substrate::events! {
         pub node: Text,
     }
 
+    /// A volume of a pod could not be looked up, because the API server did not answer or refused; it is tried again.
+    pub struct LookupFailed = "node-agent.lookup-failed" {
+        /// Why.
+        pub error: String,
+        /// The node.
+        pub node: Text,
+        /// `<namespace>/<name>` of the pod.
+        pub pod: Text,
+    }
+
     /// An operation of the volume manager failed; it is tried again after its backoff.
     pub struct OperationFailed = "node-agent.operation-failed" {
         /// Why, as kubelet words it.

@@ -11,8 +11,9 @@ use super::agent::Agent;
 use super::pod_status::{Phase, PodFacts, status};
 use crate::kube::{Api, ApiError, DeleteParams, Guard};
 
-/// How long a failed write waits for its next try (`syncPeriod`).
-const RETRY: Duration = Duration::from_secs(10);
+/// How long a failed write waits for its next try, and how often is looked whether others have written what is kubelet's
+/// (`syncPeriod`).
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// What a worker has to say; the newest counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +29,56 @@ pub(super) enum Report {
 /// Writes what `reports` says until the pod is finished.
 pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
-    while reports.changed().await.is_ok() {
+    let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None };
+    let mut report = Report::Nothing;
+    loop {
+        tokio::select! {
+            biased;
+            changed = reports.changed() => if changed.is_err() { return },
+            () = kept.lost(&report) => {}
+        }
         loop {
-            let report = reports.borrow_and_update().clone();
+            report = reports.borrow_and_update().clone();
             match send(&agent, &api, &pod, &report).await {
                 Ok(true) => break,
                 // The object is gone, or another one has its name.
                 Ok(false) => return,
                 Err(error) if error.is_not_found() => return,
-                Err(_) => agent.ctx.sleep(RETRY).await,
+                Err(_) => agent.ctx.sleep(PERIOD).await,
+            }
+        }
+    }
+}
+
+/// Whether the API server has of a pod what its kubelet says (`needsReconcile`).
+struct Kept<'a> {
+    agent: &'a Agent,
+    pod: &'a Pod,
+    /// The pod as it was when that was looked at.
+    looked_at: Option<Arc<Pod>>,
+}
+
+impl Kept<'_> {
+    /// Until somebody else has written what is kubelet's: the scheduler, when its binding was done and not answered, or the
+    /// node lifecycle controller, which says of pods that they are not ready.
+    async fn lost(&mut self, told: &Report) {
+        loop {
+            self.agent.ctx.sleep(PERIOD).await;
+            let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
+            let cached = self.agent.pods().get(uid);
+            let looked_at = self.looked_at.as_ref();
+            let Some(cached) = cached.filter(|pod| looked_at.is_none_or(|before| !Arc::ptr_eq(before, pod))) else {
+                continue;
+            };
+            let kept = match told {
+                Report::Nothing => true,
+                Report::Phase(phase, facts) | Report::Finish(phase, facts) => {
+                    cached.status.as_ref() == Some(&status(&cached, phase, facts, self.agent.ctx.now().wall))
+                }
+            };
+            self.looked_at = Some(cached);
+            if !kept {
+                return;
             }
         }
     }

@@ -156,12 +156,22 @@ pub(super) fn housekeeping(agent: &Arc<Agent>) {
     for stray in strays {
         let agent = agent.clone();
         agent.ctx.clone().spawn(async move {
-            // What fails now is seen again with the next news, or when the runtime is listed anew.
-            let _ = if stray.is_alive() {
-                agent.runtime.stop(&agent.ctx, &stray.uid, STRAY_GRACE).await.map(drop)
-            } else {
-                agent.runtime.remove(&agent.ctx, &stray.uid).await
-            };
+            // What fails is tried again when kubelet next keeps house, as long as nobody else has done it.
+            loop {
+                let done = if stray.is_alive() {
+                    agent.runtime.stop(&agent.ctx, &stray.uid, STRAY_GRACE).await.map(drop)
+                } else {
+                    agent.runtime.remove(&agent.ctx, &stray.uid).await
+                };
+                if done.is_ok() {
+                    return;
+                }
+                agent.ctx.sleep(HOUSEKEEPING).await;
+                let there = agent.runtime.get(&stray.uid).is_some_and(|now| now.is_alive() == stray.is_alive());
+                if !there || agent.pods().knows(&stray.uid) {
+                    return;
+                }
+            }
         });
     }
 }

@@ -8,9 +8,11 @@ use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, PersistentVo
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::agent::Agent;
+use super::events::LookupFailed;
 use super::volume_manager::VolumeSpec;
 use super::volume_manager::desired::{DesiredMount, Sizes};
 use crate::binder::quantity;
+use crate::kube::ApiError;
 
 /// A volume of a pod that the volume manager handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,19 +199,20 @@ pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
 async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool, Sizes), String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let context = |error: String| format!("error processing PVC {namespace}/{}: {error}", use_.claim);
+    let unread = |what: &str, error: &ApiError| {
+        let error = context(format!("failed to fetch {what} from API server: {error}"));
+        let pod = format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default());
+        agent.ctx.emit(LookupFailed { error: error.clone(), node: agent.name(), pod: pod.into() });
+        error
+    };
     let claim = agent
         .client
         .namespaced::<PersistentVolumeClaim>(namespace)
         .get(&use_.claim)
         .await
-        .map_err(|e| context(format!("failed to fetch PVC from API server: {e}")))?;
+        .map_err(|e| unread("PVC", &e))?;
     let name = volume_of_claim(&claim, pod, use_).map_err(context)?;
-    let pv = agent
-        .client
-        .all::<PersistentVolume>()
-        .get(&name)
-        .await
-        .map_err(|e| context(format!("failed to fetch PV {name} from API server: {e}")))?;
+    let pv = agent.client.all::<PersistentVolume>().get(&name).await.map_err(|e| unread(&format!("PV {name}"), &e))?;
     check_volume(&pv, &claim).map_err(context)?;
     let sizes = sizes(&pv, &claim);
     let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;

@@ -267,8 +267,11 @@ impl Blame {
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
             return volumes.first().filter(|_| volumes.len() == 1).cloned();
         }
-        let (kind, rest) = thing.split_once(['/', ':'])?;
-        let name = rest.split([' ', ':']).next().unwrap_or_default();
+        // A step says more before it names its object: `the volume of pvc/data is attached`.
+        let mut words = thing.split(' ');
+        let named = words.find(|word| word.starts_with("pod/") || word.starts_with("pvc/")).unwrap_or(thing);
+        let (kind, rest) = named.split_once(['/', ':'])?;
+        let name = rest.split([' ', ':', ',']).next().unwrap_or_default();
         let name = namespaced(name);
         let volume = match kind {
             "pod" => match facts.pods.get(&name)?.claims.as_slice() {

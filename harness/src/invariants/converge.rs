@@ -30,6 +30,8 @@ impl Facts {
         for (name, node) in &self.nodes {
             if node.ready.as_deref() != Some("True") {
                 add(format!("node/{name}"), "Ready=True from its kubelet".to_owned());
+            } else if let Some(taint) = node.keeps_away.first().filter(|_| self.has_node_controller) {
+                add(format!("node/{name}"), format!("the end of its taint {taint}: it is Ready"));
             }
         }
         for (name, pod) in &self.pods {
@@ -80,8 +82,9 @@ impl Facts {
         self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
     }
 
-    /// When something last changed that is no heartbeat, and what it was.
+    /// When something last changed that is no heartbeat, or will, because a fault holds it back; and what it was.
     pub(super) fn unrest(&self) -> (u64, String) {
-        self.last_unrest.clone()
+        let (last, held) = (&self.last_unrest, &self.held_back);
+        if held.0 > last.0 { held.clone() } else { last.clone() }
     }
 }

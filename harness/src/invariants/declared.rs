@@ -27,7 +27,7 @@ pub struct Deviation {
     pub citation: String,
     /// The invariant that it breaks.
     pub invariant: String,
-    /// The process in which it shows.
+    /// The process in which it shows; `*/NAME` is that of any node.
     pub process: String,
     /// The operation that breaks the invariant.
     pub operation: String,
@@ -63,8 +63,12 @@ impl Deviation {
     /// # Errors
     /// When the condition cannot be read or is not about truth.
     pub fn is(&self, violation: &Violation) -> Result<bool, String> {
-        let signature = (self.invariant.as_str(), self.process.as_str(), self.operation.as_str());
-        if signature != (violation.id, violation.process.as_str(), violation.operation.as_str()) {
+        let of_node = |name: &str| violation.process.strip_suffix(name).is_some_and(|node| node.ends_with('/'));
+        let in_process = match self.process.strip_prefix("*/") {
+            Some(name) => of_node(name),
+            None => self.process == violation.process,
+        };
+        if !in_process || (self.invariant.as_str(), self.operation.as_str()) != (violation.id, &violation.operation) {
             return Ok(false);
         }
         let bad = |why: String| format!("upstream-bugs.yaml: {}: that: {why}", self.id);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use controllers::attach_detach::ForcedReason;
 use controllers::events::Detach;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
@@ -13,57 +12,17 @@ use mock_ec2::events::{
 };
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
 use super::FORCE_AFTER;
+use super::hold::Hold;
 use crate::cluster::names;
 use crate::events::ClusterNode;
 
-/// A volume on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hold {
-    /// Staged, and whether it may be written.
-    pub staged: Option<bool>,
-    /// Where it is staged.
-    path: Text,
-    /// It is a raw device: that it is staged shows nowhere on the node.
-    pub raw: bool,
-    /// Target paths, and whether they may be written.
-    pub published: BTreeMap<String, bool>,
-    /// A legitimate forced detach from this node is on record: what is mounted there no longer reaches the volume.
-    pub forced: bool,
-    /// Grows each time the volume comes to the node, so that one mistake is reported once.
-    pub generation: u64,
-    /// The kubelet of the node has started anew since the last target path went.
-    pub forgotten: bool,
-    /// Why somebody forces a detach that is not legitimate.
-    pub wrongly_forced: Option<ForcedReason>,
-}
-
-impl Hold {
-    /// The volume came to the node anew: what was forced before is over.
-    fn begins(&mut self) {
-        self.forced = false;
-        self.forgotten = false;
-        self.wrongly_forced = None;
-        self.generation += 1;
-    }
-
-    /// What is there that a detach would break, if anything is: `staged`, or `published` where the driver stages
-    /// nothing.
-    pub fn state(&self) -> Option<&'static str> {
-        match self.staged {
-            Some(_) => Some("staged"),
-            None => (!self.published.is_empty()).then_some("published"),
-        }
-    }
-
-    /// Whether anything on the node can still write to the volume.
-    pub fn writes(&self) -> bool {
-        !self.forced && (self.staged == Some(true) || self.published.values().any(|w| *w))
-    }
-}
+/// How long is waited at most for what a fault holds back.
+const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
 /// A VolumeAttachment object.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +38,8 @@ pub(super) struct Attachment {
 pub(super) struct Node {
     pub ready: Option<String>,
     pub out_of_service: bool,
+    /// The taints that say that it is not Ready, which go when it is.
+    pub keeps_away: Vec<String>,
     pub attached: BTreeSet<String>,
     pub in_use: BTreeSet<String>,
 }
@@ -142,8 +103,14 @@ pub(super) struct Facts {
     pub open: BTreeMap<(String, u64), String>,
     /// Target paths of the calls among them that publish.
     publishing: BTreeMap<(String, u64), Text>,
+    /// Volumes and nodes whose driver was asked to stage, and whether the kubelet that asked has ended since.
+    asked_to_stage: BTreeMap<(String, String), bool>,
     made: BTreeSet<String>,
+    /// There is a node lifecycle controller: it has written a node.
+    pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),
+    /// Until when a fault that fired holds something back, in milliseconds, and which it was.
+    pub(super) held_back: (u64, String),
 }
 
 impl Facts {
@@ -237,6 +204,7 @@ impl Facts {
                 self.stir(event.ms, || what.clone());
             }
             self.open.insert((event.process.to_string(), call.ordinal), what);
+            self.on_kubelet_asks(call);
             if call.rpc == "NodePublishVolume" {
                 let target = call.target.clone().unwrap_or_default();
                 self.publishing.insert((event.process.to_string(), call.ordinal), target);
@@ -278,6 +246,13 @@ impl Facts {
             self.on_detach(detach, event.ms);
         } else if let Some(ClusterNode { node, instance, .. }) = event.get() {
             self.instances.insert(instance.to_string(), node.to_string());
+        } else if let Some(FaultFired { fault, effect: Effect::Delay(Span(delay)), .. }) = event.get() {
+            // Faults that end let go of nothing that they hold already.
+            let held = self.scale.apply((*delay).min(HELD_AT_MOST));
+            let until = event.ms + u64::try_from(held.as_millis()).unwrap_or_default();
+            if until > self.held_back.0 {
+                self.held_back = (until, format!("the fault `{fault}` held something back"));
+            }
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             self.open.retain(|(process, _), _| **process != *event.process);
             self.publishing.retain(|(process, _), _| **process != *event.process);
@@ -304,12 +279,32 @@ impl Facts {
         }
     }
 
+    /// The kubelet that asks for a volume knows of it.
+    fn on_kubelet_asks(&mut self, call: &CsiCall) {
+        let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+        if !matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+            return;
+        }
+        let key = (volume.to_string(), self.name(node).to_owned());
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.forgotten = false;
+        }
+        self.asked_to_stage.insert(key, false);
+    }
+
+    /// Whether the kubelet that had a volume staged on a node has ended since it asked.
+    fn is_for_nobody(&self, volume: &str, node: &str) -> bool {
+        let key = (volume.to_owned(), self.name(node).to_owned());
+        self.asked_to_stage.get(&key).is_some_and(|ended| *ended)
+    }
+
     fn on_staged(&mut self, staged: &DiskStaged) {
+        let forgotten = self.is_for_nobody(&staged.volume, &staged.node);
         let hold = self.of(&staged.volume, &staged.node);
         hold.staged = Some(!staged.readonly);
         hold.path = staged.path.clone();
         hold.raw = staged.raw;
-        hold.begins();
+        hold.begins(forgotten);
         let node = self.name(&staged.node).to_owned();
         self.held_since_attached.insert((staged.volume.to_string(), node));
     }
@@ -318,7 +313,7 @@ impl Facts {
         let hold = self.of(volume, node);
         if hold.staged.is_none() && hold.published.is_empty() {
             // A raw device of a driver that stages nothing: that it is published is all that there is.
-            hold.begins();
+            hold.begins(false);
             hold.raw = true;
         }
         if hold.path == path {
@@ -347,10 +342,11 @@ impl Facts {
         if done.rpc != "NodeStageVolume" || done.code != "OK" {
             return;
         }
+        let forgotten = self.is_for_nobody(volume, node);
         let hold = self.of(volume, node);
         if hold.staged.is_none() {
             hold.staged = Some(true);
-            hold.begins();
+            hold.begins(forgotten);
             let node = self.name(node).to_owned();
             self.held_since_attached.insert((volume.to_string(), node));
         }
@@ -368,7 +364,7 @@ impl Facts {
             return;
         }
         if hold.staged.is_none() && hold.published.is_empty() {
-            hold.begins();
+            hold.begins(false);
             hold.path = target.clone();
         }
         hold.published.insert(target.to_string(), true);
@@ -397,6 +393,9 @@ impl Facts {
                 hold.forgotten = true;
             }
         }
+        for (_, ended) in self.asked_to_stage.iter_mut().filter(|((_, node), _)| *process == names::kubelet(node)) {
+            *ended = true;
+        }
     }
 
     fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
@@ -410,6 +409,7 @@ impl Facts {
         match changed.state {
             AttachmentPhase::Detached => {
                 self.devices.remove(&key);
+                self.asked_to_stage.remove(&key);
                 self.cloud.remove(&key);
             }
             state => {
@@ -485,10 +485,12 @@ impl Facts {
                 self.attachments.insert(object.to_owned(), attachment);
             }
         } else if let Some(node) = &commit.node {
+            self.has_node_controller |= commit.user.contains("node-controller");
             let strings = |list: &[substrate::json::Text]| list.iter().map(ToString::to_string).collect();
             let node = Node {
                 ready: node.ready.as_deref().map(str::to_owned),
                 out_of_service: node.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")),
+                keeps_away: keeping_away(&node.taints),
                 attached: strings(&node.volumes_attached),
                 in_use: strings(&node.volumes_in_use),
             };
@@ -520,6 +522,7 @@ impl Facts {
             && commit.user.starts_with("kubelet")
             && now.ready.as_deref() == before.ready.as_deref()
             && now.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")) == before.out_of_service
+            && keeping_away(&now.taints) == before.keeps_away
             && same(&now.volumes_attached, &before.attached)
             && same(&now.volumes_in_use, &before.in_use)
     }
@@ -554,4 +557,12 @@ impl Facts {
 /// Whether an RPC changes nothing.
 fn only_looks(rpc: &str) -> bool {
     ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
+}
+
+/// Of the taints of a node, `key:effect`, those that say that it is not Ready.
+fn keeping_away(taints: &[Text]) -> Vec<String> {
+    let ours = |taint: &&Text| {
+        ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"].iter().any(|key| taint.starts_with(*key))
+    };
+    taints.iter().filter(ours).map(ToString::to_string).collect()
 }

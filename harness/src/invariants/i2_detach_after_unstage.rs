@@ -66,3 +66,87 @@ impl DetachAfterUnstage {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
+    use substrate::clock::TimeScale;
+    use substrate::events::ProcessStarted;
+    use substrate::json::Text;
+    use substrate::{Clock, Level, Trace};
+
+    use crate::invariants::{Invariants, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const STARTS: &str = "kubelet starts";
+    const STAGED: &str = "the volume is staged";
+    const ASKED: &str = "NodeStageVolume";
+    const DETACHED: &str = "ControllerUnpublishVolume";
+
+    /// As which deviation a detach counts that comes last of these; the outer `None` where it is no violation.
+    fn declared_after(story: &[&str]) -> Option<Option<String>> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
+        let of = || (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
+        for (at, step) in story.iter().chain([&DETACHED]).enumerate() {
+            let ordinal = at as u64 + 1;
+            let (volume, node) = of();
+            match *step {
+                STARTS => {
+                    let before = story[..at].iter().filter(|step| **step == STARTS).count();
+                    trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
+                }
+                STAGED => {
+                    let (volume, node, path) = (VOLUME.into(), "node-a".into(), "/staging".into());
+                    let staged = DiskStaged { volume, node, path, readonly: false, formatted: true, raw: false };
+                    trace.info(&driver, staged);
+                }
+                DETACHED => {
+                    let call =
+                        CsiCall { rpc: DETACHED.into(), volume, node, target: None, ordinal, stages_nothing: false };
+                    trace.info(&"csi-controller".into(), call);
+                }
+                rpc => {
+                    let call = CsiCall {
+                        rpc: rpc.into(),
+                        volume,
+                        node,
+                        target: Some("/t".into()),
+                        ordinal,
+                        stages_nothing: false,
+                    };
+                    trace.info(&driver, call);
+                    if rpc != ASKED {
+                        let ((volume, node), code) = (of(), "OK".into());
+                        let done = CsiDone { rpc: rpc.into(), volume, node, ordinal, code, took_ms: 1, message: None };
+                        trace.info(&driver, done);
+                    }
+                }
+            }
+        }
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        let found = invariants.violations().into_iter().find(|violation| violation.id == "I2")?;
+        let known = declared::all().unwrap();
+        Some(known.iter().find(|deviation| deviation.is(&found).unwrap()).map(|deviation| deviation.id.clone()))
+    }
+
+    #[test]
+    fn a_kubelet_forgets_what_was_published_nowhere_until_it_asks_for_it() {
+        let forgets = Some(Some("kubelet-forgets-staged-volume".to_owned()));
+        assert_eq!(declared_after(&[STARTS, ASKED, STAGED, STARTS]), forgets);
+        // It ends while the volume is staged.
+        assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED]), forgets);
+        assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED, STARTS]), forgets);
+        // It did not start anew, or knows of the volume again.
+        let undeclared = Some(None);
+        assert_eq!(declared_after(&[STARTS, ASKED, STAGED]), undeclared);
+        assert_eq!(declared_after(&[STARTS, STARTS, ASKED, STAGED]), undeclared);
+        assert_eq!(declared_after(&[STARTS, ASKED, STARTS, ASKED, STAGED]), undeclared);
+        assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED, ASKED]), undeclared);
+        assert_eq!(declared_after(&[STARTS, ASKED, STAGED, "NodePublishVolume", STARTS]), Some(None));
+        assert_eq!(declared_after(&[]), None);
+    }
+}

@@ -4,18 +4,22 @@
 use std::collections::BTreeSet;
 
 use controllers::machine::events::{WorkloadKilled, WorkloadStarted, WorkloadStopped};
+use controllers::node_agent::events::{LookupFailed, Mounted};
 use csi_mock::events::{DiskCrashed, DiskUnpublished};
 use substrate::Event;
-use substrate::events::ProcessCrashed;
+use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::Found;
 use super::facts::Facts;
+use crate::cluster::names;
 
 /// Who writes.
 #[derive(Debug, Default)]
 pub(super) struct UnmountAfterStop {
     /// Volume, node and pod.
     writers: BTreeSet<(String, String, String)>,
+    /// Node and pod of volumes that the kubelet could not look up since it started.
+    unread: BTreeSet<(String, String)>,
 }
 
 impl UnmountAfterStop {
@@ -28,6 +32,12 @@ impl UnmountAfterStop {
             self.writers.remove(&(volume.to_string(), node.to_string(), pod.to_string()));
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.ended(facts.name(node));
+        } else if let Some(LookupFailed { node, pod, .. }) = event.get() {
+            self.unread.insert((node.to_string(), pod.to_string()));
+        } else if let Some(Mounted { node, pod, .. }) = event.get() {
+            self.unread.remove(&(node.to_string(), pod.to_string()));
+        } else if event.is::<ProcessStarted>() {
+            self.unread.retain(|(node, _)| *event.process != names::kubelet(node));
         } else if event.is::<ProcessCrashed>() {
             // The process of a machine has the node's name; its writers end with it, unheard.
             self.ended(&event.process);
@@ -52,7 +62,7 @@ impl UnmountAfterStop {
             operation: "NodeUnpublishVolume".to_owned(),
             volume: Some(volume.to_owned()),
             node: Some(node.to_owned()),
-            ..Found::default()
+            details: [("kubeletCouldNotLookUp", self.unread.contains(&(node.to_owned(), pod.clone())).into())].into(),
         };
         // One mistake is reported once.
         self.writers.retain(|(of, on, _)| of != volume || on != node);

@@ -25,6 +25,7 @@ mod converge;
 pub mod declared;
 mod facts;
 mod forgotten;
+mod hold;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;

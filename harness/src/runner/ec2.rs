@@ -1,13 +1,16 @@
 //! What a user does with the AWS CLI, and an operator with the cloud's admin API.
 
 use std::fmt::Write;
+use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use http::{Request, StatusCode};
 use mock_ec2::wire::VERSION;
 use serde_json::Value;
 use substrate::body::{call, collect, full};
+use substrate::link::LinkError;
 
+use super::objects::{PAUSE, TRIES};
 use crate::cluster::Cluster;
 
 /// The most bytes that are read of one answer.
@@ -82,23 +85,49 @@ pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<
     Err(answer["error"].as_str().map_or_else(|| format!("{status} {text}"), str::to_owned))
 }
 
+/// Sends a request; again where nothing listens, as a person repeats a command. What was taken may have been done, so it is
+/// not asked for twice.
 async fn send(
     cluster: &Cluster,
     request: http::request::Builder,
     body: String,
 ) -> Result<(StatusCode, String), String> {
+    let request = request.header("host", "localhost").header("user-agent", "mooring-scenario");
+    let request = request.body(body).map_err(|e| format!("the request cannot be made: {e}"))?;
+    for _ in 1..TRIES {
+        match send_once(cluster, request.clone()).await {
+            Err(e) if was_refused(&e) => tokio::time::sleep(PAUSE).await,
+            answered => return answered.map_err(|e| format!("the cloud does not answer: {e}")),
+        }
+    }
+    send_once(cluster, request).await.map_err(|e| format!("the cloud does not answer: {e}"))
+}
+
+async fn send_once(cluster: &Cluster, request: Request<String>) -> Result<(StatusCode, String), substrate::BoxError> {
     let answered = async {
-        let request = request.header("host", "localhost").header("user-agent", "mooring-scenario").body(full(body))?;
-        let response = call(cluster.ec2().clone(), request).await?;
+        let response = call(cluster.ec2().clone(), request.map(full)).await?;
         let status = response.status();
         Ok((status, collect(response.into_body(), ANSWER_LIMIT).await?))
     };
     let answered: Result<_, substrate::BoxError> = match tokio::time::timeout(PATIENCE, answered).await {
         Ok(answered) => answered,
-        Err(_) => return Err(format!("the cloud does not answer within {PATIENCE:?}")),
+        Err(_) => return Err(format!("nothing came within {PATIENCE:?}").into()),
     };
-    let (status, bytes) = answered.map_err(|e| format!("the cloud does not answer: {e}"))?;
+    let (status, bytes) = answered?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Whether nobody took the request.
+fn was_refused(error: &substrate::BoxError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
+    while let Some(error) = cause {
+        let refused = matches!(error.downcast_ref(), Some(LinkError::Refused(_)));
+        if refused || error.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// The text of the first element `tag`.

@@ -17,12 +17,12 @@ use crate::scenario::object::{Kind, ObjectRef};
 
 /// The most bytes that are read of one answer.
 const ANSWER_LIMIT: usize = 64 << 20;
-/// How often a request is sent before its failure counts.
-const TRIES: u32 = 5;
+/// How often a request is sent before its failure counts: a server that ended has half a minute to come back.
+pub(super) const TRIES: u32 = 30;
 /// How long an answer may take, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long is waited in between.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the runner calls itself.
 pub(crate) const USER_AGENT: &str = "mooring-scenario";

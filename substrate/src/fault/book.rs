@@ -311,10 +311,11 @@ impl Faults {
     /// Ends all faults, or those of one owner.
     pub fn clear(&self, owner: Option<&str>) -> Vec<Report> {
         let mut entries = self.entries();
+        // The places of branches go, too, whose keys are no names of faults.
         let gone: Vec<String> = entries
-            .values()
-            .filter(|e| owner.is_none() || e.fault.lease.owner.as_deref() == owner)
-            .map(|e| e.fault.name.clone())
+            .iter()
+            .filter(|(_, e)| owner.is_none() || e.fault.lease.owner.as_deref() == owner)
+            .map(|(key, _)| key.clone())
             .collect();
         let reports = gone.iter().filter_map(|name| entries.shift_remove(name)).map(|e| e.report()).collect();
         self.counted(&entries);
@@ -333,33 +334,28 @@ impl Faults {
         self.entries().get(name).map(Entry::report)
     }
 
-    /// The first fault that fires at `point` in `process`, counted and told to followers.
+    /// The first fault that fires at `point` in `process`, counted and told to followers. One that only counts keeps no
+    /// other from firing.
     pub fn check(&self, now: Duration, process: &str, point: &Point<'_>) -> Option<Firing> {
-        let hit = {
+        let mut hits = Vec::new();
+        {
             let mut entries = self.entries();
             self.expire(now, &mut entries);
             let names = self.catalogue().names().cloned();
-            let at = entries.values_mut().position(|e| e.fires(now, process, point, names.as_deref(), self.0.scale))?;
-            let at = self.settle(&mut entries, at)?;
-            let (_, entry) = entries.get_index(at)?;
-            Hit {
-                ms: now.as_millis() as u64,
-                fault: entry.fault.name.clone(),
-                hits: entry.hits,
-                process: process.to_owned(),
-                op: point.op.to_owned(),
-                at: point.moment,
-                attributes: point
-                    .attributes
-                    .iter()
-                    .filter(|(_, value)| !value.is_empty())
-                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                    .collect(),
-                effect: entry.fault.effect.clone(),
+            let mut from = 0;
+            let mut fires = |e: &mut Entry| e.fires(now, process, point, names.as_deref(), self.0.scale);
+            while let Some(after) = entries.values_mut().skip(from).position(&mut fires) {
+                let Some(at) = self.settle(&mut entries, from + after) else { break };
+                let Some((_, entry)) = entries.get_index(at) else { break };
+                hits.push(entry.hit(now, process, point));
+                if !matches!(entry.fault.effect, Effect::Count(_)) {
+                    break;
+                }
+                from = at + 1;
             }
-        };
-        self.tell(&hit);
-        Some(Firing { name: hit.fault, effect: hit.effect })
+        }
+        hits.iter().for_each(|hit| self.tell(hit));
+        hits.pop().map(|hit| Firing { name: hit.fault, effect: hit.effect })
     }
 
     /// Whether a partition cuts the way `from` → `to` now: its fault, and whether this is the first that is seen of it.
@@ -533,6 +529,21 @@ impl Entry {
 
     fn in_time(&self, now: Duration, scale: TimeScale) -> bool {
         now >= self.begin(scale) && !self.is_over(now, scale)
+    }
+
+    /// What is told when it fires.
+    fn hit(&self, now: Duration, process: &str, point: &Point<'_>) -> Hit {
+        let said = point.attributes.iter().filter(|(_, value)| !value.is_empty());
+        Hit {
+            ms: now.as_millis() as u64,
+            fault: self.fault.name.clone(),
+            hits: self.hits,
+            process: process.to_owned(),
+            op: point.op.to_owned(),
+            at: point.moment,
+            attributes: said.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            effect: self.fault.effect.clone(),
+        }
     }
 
     fn fires(

@@ -358,3 +358,54 @@ fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
     let (hits, _, asked) = branch(9);
     assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is no branch");
 }
+
+/// Counts each `AttachVolume`.
+fn counter() -> Fault {
+    let matches = Match { plane: Plane::Ec2, op: None, attributes: IndexMap::new() };
+    Fault { name: "counter".into(), matches, effect: Effect::Count(true), ..fault(When::default()) }
+}
+
+#[test]
+fn a_fault_that_counts_keeps_no_other_from_firing() {
+    const BOTH: &[Operation] = &[Operation {
+        can: &[
+            ATTACH[0].can[0],
+            catalogue::Possible {
+                effect: Kind::Count,
+                at: catalogue::BEFORE,
+                values: catalogue::Values::Flag,
+                shows: "nothing",
+            },
+        ],
+        ..ATTACH[0]
+    }];
+    let book = Faults::new(Seed::root(1), TimeScale::default());
+    book.declare(BOTH);
+    book.add(Duration::ZERO, counter()).unwrap();
+    book.add(Duration::ZERO, fault(When { nth: Some(2), ..When::default() })).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (into, volume) = (told.clone(), [("volume", "vol-1")]);
+    book.follow(move |hit| into.lock().unwrap().push(hit.fault.clone()));
+    let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &volume, moment: Moment::Before };
+    let effects = [1, 2, 3].map(|s| book.check(Duration::from_secs(s), "mock", &point).unwrap().effect.kind());
+    assert_eq!(effects, [Kind::Count, Kind::Error, Kind::Count]);
+    assert_eq!(*told.lock().unwrap(), ["counter", "counter", "f", "counter"]);
+}
+
+#[test]
+fn branches_end_when_all_faults_do() {
+    let book = empty();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let into = asked.clone();
+    let parts: crate::fault::Parts = Arc::new(move |number| {
+        into.lock().unwrap().push(number);
+        false
+    });
+    let faults = (1..=2).map(|nth| (nth, fault(When { nth: Some(nth as u64), ..When::default() }))).collect();
+    book.branch(Branches { instead_of: "f".to_owned(), faults, parts });
+    book.add(Duration::ZERO, fault(When::default())).unwrap();
+    assert_eq!(hits(&book, &["vol-1"]), [false]);
+    book.clear(None);
+    assert_eq!(hits(&book, &["vol-1", "vol-1"]), [false, false]);
+    assert_eq!(*asked.lock().unwrap(), [1]);
+}
