@@ -397,7 +397,10 @@ fn what_was_found_is_mended_or_declared() {
     for file in files {
         let document = Document::load(&file).unwrap();
         let declares = document.tree().get("violations").is_some();
-        for seed in 1..=3 {
+        // Some need chance, and say which seeds have it.
+        let text = std::fs::read_to_string(&file).unwrap();
+        let said = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1 2 3");
+        for seed in said.split(' ').map(|seed| seed.parse().unwrap()) {
             let verdict = judge(&Task { text: document.text(), seed, ..Task::default() }, LIMIT);
             let right = if declares { Class::Declared } else { Class::Survived };
             assert_eq!(verdict.class, right, "{}, seed {seed}: {}", file.display(), verdict.message);

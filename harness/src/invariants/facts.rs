@@ -157,6 +157,12 @@ impl Facts {
         in_cloud
     }
 
+    /// Whether a VolumeAttachment that nobody has deleted wants the volume on the node.
+    pub fn wants_attached(&self, volume: &str, node: &str) -> bool {
+        let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
+        self.attachments.values().any(|a| !a.deleting && a.node == node && of_volume(a))
+    }
+
     /// The volumes that Kubernetes knows or knew, each with the name of its PersistentVolume.
     pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
         self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), pv.as_str()))

@@ -11,7 +11,7 @@ use controllers::node_agent::names::Paths;
 use csi_mock::events::{CsiCall, CsiDone};
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
 use substrate::Event;
-use substrate::events::ProcessStarted;
+use substrate::events::{ProcessCrashed, ProcessStarted};
 use substrate::json::Text;
 
 use crate::cluster::names::kubelet;
@@ -23,7 +23,7 @@ struct Staging {
     published: BTreeSet<Text>,
     /// Unstaged, after which kubelet removes the directory.
     unstaged: bool,
-    /// Kubelet was started anew when nothing was published, and has not asked the driver about it since.
+    /// Kubelet ended when nothing was published, and has not asked the driver about it since.
     forgotten: bool,
 }
 
@@ -54,16 +54,22 @@ impl Forgotten {
             if *incarnation > 1 {
                 self.restarted.insert(event.process.to_string());
             }
-            let of_node = |node: &str| *event.process == kubelet(node);
-            for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| of_node(node)) {
-                staging.forgotten |= staging.published.is_empty();
-            }
+            self.on_end(&event.process);
+        } else if event.is::<ProcessCrashed>() {
+            self.on_end(&event.process);
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             // Attach-detach waits for kubelet, which reports a volume until its directory is gone.
             let key = (volume.to_string(), node_of(instance.as_str()));
             if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
                 self.stagings.remove(&key);
             }
+        }
+    }
+
+    /// What a kubelet knows goes with it.
+    fn on_end(&mut self, process: &str) {
+        for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| *process == kubelet(node)) {
+            staging.forgotten |= staging.published.is_empty();
         }
     }
 

@@ -60,6 +60,7 @@ impl DetachAfterUnstage {
             details: [
                 ("published", hold.published.len().into()),
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
+                ("attachmentStays", facts.wants_attached(volume, node).into()),
                 ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
             ]
             .into(),

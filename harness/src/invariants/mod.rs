@@ -54,6 +54,7 @@ use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessFailed, ProcessPanicked};
+use substrate::fault::Effect;
 
 use facts::Facts;
 
@@ -142,6 +143,8 @@ struct State {
     is_mixed: bool,
     /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
     news_was_late: bool,
+    /// A list was answered from the past, as by an API server whose cache lags.
+    list_was_stale: bool,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -215,8 +218,9 @@ impl Invariants {
         ] {
             state.at(event, id, found);
         }
-        if let Some(FaultFired { op, .. }) = event.get() {
+        if let Some(FaultFired { op, effect, .. }) = event.get() {
             state.news_was_late |= MAKE_LATE.contains(&op.as_str());
+            state.list_was_stale |= matches!(effect, Effect::StaleRead(_));
         }
         if let Some(message) = broken(event) {
             let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
@@ -363,7 +367,11 @@ impl State {
 
     fn at_end(&mut self, id: Id, message: String) {
         let volume = self.blame.volume_of(&self.facts, &message);
-        let details = self.blame.waits(&message).unwrap_or_default();
+        let mut details = self.blame.waits(&message).unwrap_or_default();
+        let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
+        if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
+            details.insert("volumeIsGone", (!self.facts.volumes.contains_key(&attachment.pv)).into());
+        }
         self.found_at_end(id, Found { message, volume, details, ..Found::default() });
     }
 
@@ -397,6 +405,9 @@ impl State {
             let Found { message, operation, volume, node, mut details } = found;
             if let Some(volume) = &volume {
                 details.extend(self.blame.details(volume, node.as_deref()));
+            }
+            if self.list_was_stale {
+                details.insert("listWasStale", true.into());
             }
             let process = process.to_owned();
             self.violations.push(Violation {

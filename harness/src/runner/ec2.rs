@@ -1,16 +1,14 @@
 //! What a user does with the AWS CLI, and an operator with the cloud's admin API.
 
 use std::fmt::Write;
-use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use http::{Request, StatusCode};
 use mock_ec2::wire::VERSION;
 use serde_json::Value;
 use substrate::body::{call, collect, full};
-use substrate::link::LinkError;
 
-use super::objects::{PAUSE, TRIES};
+use super::objects::{PAUSE, TRIES, was_refused};
 use crate::cluster::Cluster;
 
 /// The most bytes that are read of one answer.
@@ -115,19 +113,6 @@ async fn send_once(cluster: &Cluster, request: Request<String>) -> Result<(Statu
     };
     let (status, bytes) = answered?;
     Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// Whether nobody took the request.
-fn was_refused(error: &substrate::BoxError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
-    while let Some(error) = cause {
-        let refused = matches!(error.downcast_ref(), Some(LinkError::Refused(_)));
-        if refused || error.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// The text of the first element `tag`.

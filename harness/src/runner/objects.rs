@@ -1,5 +1,6 @@
 //! What a user does with kubectl: objects as they are written, over the API server's wire.
 
+use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use http::{Method, Request, StatusCode, request};
 use serde_json::{Value, json};
 use substrate::body::{Body, call, collect, empty, full};
 use substrate::json::Value as Tree;
-use substrate::link::Streaming;
+use substrate::link::{LinkError, Streaming};
 use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
@@ -185,8 +186,8 @@ impl Objects {
         self.send(Method::PATCH, &object.path(), Some(("application/merge-patch+json", patch))).await.map(drop)
     }
 
-    /// Patches an object, or a part of it, as a step says. A JSON patch is sent once, since it may not mean the same the
-    /// second time.
+    /// Patches an object, or a part of it, as a step says. A JSON patch that somebody took is not sent again, since it may
+    /// not mean the same the second time.
     ///
     /// # Errors
     /// What the API server says.
@@ -197,7 +198,7 @@ impl Objects {
         }
         let body = Some((patch.r#type.content_type(), &patch.with));
         let sent = match patch.r#type {
-            PatchType::Json => self.send_patiently(Method::PATCH, &path, body).await,
+            PatchType::Json => self.send_where_taken(Method::PATCH, &path, body).await,
             PatchType::Merge | PatchType::Strategic => self.send(Method::PATCH, &path, body).await,
         };
         sent.map(drop)
@@ -229,6 +230,22 @@ impl Objects {
         self.send_patiently(method, path, body).await
     }
 
+    /// Sends a request, again where nothing listens.
+    async fn send_where_taken(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Bytes, ObjectError> {
+        for _ in 1..TRIES {
+            match self.send_patiently(method.clone(), path, body).await {
+                Err(ObjectError::Transport(error)) if was_refused(&error) => tokio::time::sleep(PAUSE).await,
+                answer => return answer,
+            }
+        }
+        self.send_patiently(method, path, body).await
+    }
+
     async fn send_patiently(
         &self,
         method: Method,
@@ -252,6 +269,19 @@ impl Objects {
         let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(transport)?;
         if status.is_success() { Ok(bytes) } else { Err(status_error(status, &decode(&bytes), &bytes)) }
     }
+}
+
+/// Whether nobody took the request.
+pub(super) fn was_refused(error: &BoxError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
+    while let Some(error) = cause {
+        let refused = matches!(error.downcast_ref(), Some(LinkError::Refused(_)));
+        if refused || error.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// A request of the runner.

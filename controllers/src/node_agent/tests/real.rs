@@ -189,3 +189,27 @@ pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl Asyn
 fn a_pod_comes_and_goes() {
     with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| story(&hand, &disk).await);
 }
+
+#[test]
+fn what_others_write_over_the_status_of_a_pod_does_not_stay() {
+    with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| {
+        bring_up(&hand, &disk, Value::Null, Value::Null).await;
+        let scheduled = async || {
+            let conditions = hand.pod().await.and_then(|p| p.status).and_then(|s| s.conditions).unwrap_or_default();
+            conditions.into_iter().find(|c| c.type_ == "PodScheduled").expect("a condition")
+        };
+        let told = json!([
+            { "type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "no answer" },
+            { "type": "example.com/gate", "status": "True" },
+        ]);
+        hand.status::<Pod>("default", "p", json!({ "conditions": told, "phase": "Pending" })).await;
+        assert_eq!(scheduled().await.reason.as_deref(), Some("SchedulerError"));
+        hand.until("it is as kubelet says", 11, async || scheduled().await.status == "True").await;
+        let condition = scheduled().await;
+        assert_eq!((condition.reason, condition.message), (None, None));
+        let status = hand.pod().await.and_then(|p| p.status).expect("a status");
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        // What is not kubelet's stays.
+        assert!(status.conditions.iter().flatten().any(|c| c.type_ == "example.com/gate"));
+    });
+}
