@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error};
 
-/// Objects that are remembered at most; a power of two.
-const REMEMBERED: usize = 1024;
+/// Objects that are remembered at most; a power of two. Each holds the bytes that it came in, which over a socket are the
+/// whole buffer of 16 KiB that was read, so many more would cost tens of megabytes and be met by nobody.
+const REMEMBERED: usize = 128;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 type Decoded = Arc<dyn Any + Send + Sync>;

@@ -222,7 +222,11 @@ pub async fn run_watched(
         }
     }
     let failure = result.err();
-    let waits_for = failure.as_ref().and_then(|failure| invariants.volume_of(&failure.expected));
+    // A step that waits for a list names what it sees in it.
+    let named = |failure: &Failure| {
+        invariants.volume_of(&failure.expected).or_else(|| invariants.volume_of(failure.seen.lines().next()?))
+    };
+    let waits_for = failure.as_ref().and_then(named);
     Outcome {
         failure,
         waits_for,

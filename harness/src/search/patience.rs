@@ -48,9 +48,9 @@ pub fn patient(document: &Document) -> (Document, usize) {
 }
 
 /// A broken run may go another way than the story tells: a machine that lost its power has nothing left to unmount. How
-/// things are before the last step that does something is waited for, and not demanded; where the run ends is.
+/// things are before the last step that does something, or waits, is waited for, and not demanded; where the run ends is.
 fn leave_the_way_open(steps: &mut [Value]) -> usize {
-    let only_looks = |item: &Value| ["expect", "wait", "sleep", "never"].iter().any(|key| item.get(key).is_some());
+    let only_looks = |item: &Value| ["expect", "never"].iter().any(|key| item.get(key).is_some());
     let end = steps.iter().rposition(|item| !only_looks(item)).map_or(0, |last| last + 1);
     leave_open(&mut steps[..end])
 }
@@ -82,13 +82,17 @@ fn is_counted(item: &Value) -> bool {
     item.get("never").is_some() || expect.is_some_and(|expect| COUNTED.iter().any(|key| expect.contains_key(*key)))
 }
 
-/// The item, or what is left of it when it counts. An Event that is waited for gives the story its order: what follows
-/// must not come before all others had time for what the Event tells of.
+/// The item, or what is left of it when it counts. What is waited for gives the story its order: what follows must not
+/// come before all others had time for it.
 fn uncounted(item: Value) -> Option<Value> {
     if !is_counted(&item) {
         return Some(item);
     }
-    let waits = item["expect"].get("event").and_then(|event| event.get("within"));
+    let expect = &item["expect"];
+    let waits = expect.get("event").and_then(|event| event.get("within"));
+    // Of a call it stands in the step.
+    let waits =
+        waits.or_else(|| expect.get("within")).or_else(|| expect.get("call")?.get("within")).or(item.get("within"));
     waits.map(|within| json!({ "sleep": Span(span(Some(within), Duration::ZERO).min(PAUSE)) }))
 }
 
