@@ -304,9 +304,9 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     code
 }
 
-/// As many events as are kept for `mooring timeline` and `mooring collect`: those of a hundred moves of volumes and more,
-/// in less than ten MB.
-const EVENTS: usize = 10_000;
+/// As many events as are kept for `mooring timeline` and `mooring collect`: those of thirty moves of volumes and more,
+/// in less than three MB.
+const EVENTS: usize = 3_000;
 
 /// Writes the trace where the user wants it.
 fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
