@@ -82,17 +82,13 @@ fn is_counted(item: &Value) -> bool {
     item.get("never").is_some() || expect.is_some_and(|expect| COUNTED.iter().any(|key| expect.contains_key(*key)))
 }
 
-/// The item, or what is left of it when it counts. What is waited for gives the story its order: what follows must not
-/// come before all others had time for it.
+/// The item, or what is left of it when it counts. An Event that is waited for gives the story its order: what follows
+/// must not come before all others had time for what the Event tells of.
 fn uncounted(item: Value) -> Option<Value> {
     if !is_counted(&item) {
         return Some(item);
     }
-    let expect = &item["expect"];
-    let waits = expect.get("event").and_then(|event| event.get("within"));
-    // Of a call it stands in the step.
-    let waits =
-        waits.or_else(|| expect.get("within")).or_else(|| expect.get("call")?.get("within")).or(item.get("within"));
+    let waits = item["expect"].get("event").and_then(|event| event.get("within"));
     waits.map(|within| json!({ "sleep": Span(span(Some(within), Duration::ZERO).min(PAUSE)) }))
 }
 
