@@ -6,10 +6,11 @@ use std::sync::Arc;
 use controllers::machine::container_log::{LineWriter, LogOptions};
 use jiff::Timestamp;
 
-/// Lines that are kept of one component.
-const MOST_LINES: usize = 1_000;
-/// Bytes that are kept of one component's lines.
-const MOST_BYTES: usize = 256 << 10;
+/// Bytes that the lines of all components may take. Who says most loses lines first, so that what a quiet component said
+/// long ago is still there, and the log of a cluster that has been up for some minutes grows no more.
+const MOST_BYTES: usize = 3 << 20;
+/// What a line takes beside its text: about that of a small allocation and a place in two trees.
+const PER_LINE: usize = 120;
 
 /// Something that a component said.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub(super) struct ComponentLog {
     lines: BTreeMap<u64, Line>,
     next: u64,
     components: BTreeMap<Arc<str>, Component>,
+    /// What all lines take.
+    bytes: usize,
 }
 
 /// Which lines a reader gets.
@@ -103,14 +106,22 @@ impl ComponentLog {
         self.next += 1;
         let component = self.component(process);
         component.lines.push_back(number);
-        component.bytes += text.len();
+        component.bytes += PER_LINE + text.len();
         let incarnation = component.life.incarnation;
+        self.bytes += PER_LINE + text.len();
         self.lines.insert(number, Line { at, process: process.clone(), incarnation, kind, text: text.into() });
-        let Some(component) = self.components.get_mut(process) else { return };
-        while component.lines.len() > MOST_LINES || component.bytes > MOST_BYTES && component.lines.len() > 1 {
-            let oldest = component.lines.pop_front().and_then(|oldest| self.lines.remove(&oldest));
-            component.bytes -= oldest.map_or(0, |line| line.text.len());
+        while self.bytes > MOST_BYTES && self.lines.len() > 1 {
+            self.forget_one();
         }
+    }
+
+    /// Forgets the oldest line of whose lines take most.
+    fn forget_one(&mut self) {
+        let Some(component) = self.components.values_mut().max_by_key(|component| component.bytes) else { return };
+        let Some(line) = component.lines.pop_front().and_then(|oldest| self.lines.remove(&oldest)) else { return };
+        let bytes = PER_LINE + line.text.len();
+        component.bytes -= bytes;
+        self.bytes -= bytes;
     }
 
     fn component(&mut self, process: &Arc<str>) -> &mut Component {
@@ -256,12 +267,17 @@ mod tests {
     fn a_component_that_says_much_takes_no_place_from_one_that_says_little() {
         let mut log = two();
         let b: Arc<str> = "b".into();
-        for second in 0..5_000 {
+        let fit = MOST_BYTES / (PER_LINE + "much".len());
+        for second in 0..2 * fit as u64 {
             log.write(at(second), &b, "b.y", "much");
         }
-        assert_eq!(log.lines.len(), 3 + MOST_LINES);
+        assert!((fit - 3..=fit).contains(&log.lines.len()), "{} of {fit}", log.lines.len());
         assert_eq!(read(&log, all(&["a"]), &LogOptions::default()), "a1\na2\na3\n");
         log.write(at(9_000), &b, "b.y", &"x".repeat(MOST_BYTES + 1));
+        assert_eq!(read(&log, all(&["a"]), &LogOptions::default()), "a1\na2\na3\n");
+        log.write(at(9_001), &b, "b.y", "after a line that is too long for any log");
         assert_eq!(log.lines.len(), 4);
+        let takes = |lines: &VecDeque<u64>| lines.iter().map(|n| PER_LINE + log.lines[n].text.len()).sum::<usize>();
+        assert_eq!(log.bytes, log.components.values().map(|component| takes(&component.lines)).sum::<usize>());
     }
 }
