@@ -152,6 +152,8 @@ impl Ec2 {
             let mut inner = self.lock();
             inner.state.power_on(ctx.world().scale(), now.wall);
             inner.state.plant(crate::mutants::planted(ctx));
+            // A detach that fell due while no process ran ends now, but not under a mount.
+            self.ask_who_holds(&mut inner, now);
             for (target, error) in std::mem::take(&mut inner.lost) {
                 inner.copied(ctx, now, &target, Err(error));
             }

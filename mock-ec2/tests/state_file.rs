@@ -99,6 +99,32 @@ fn all_that_was_answered_is_taken_over_without_a_clean_stop(#[case] latency: Lat
 }
 
 #[test]
+fn a_device_that_was_mounted_before_a_restart_is_busy_until_its_node_says_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.json");
+    let mounts = async |cloud: &Cloud, volumes: &[&str]| {
+        let of_node = format!("instances/{}/mounts", cloud.instance("node-a"));
+        assert_eq!(cloud.admin("PUT", &of_node, Some(json!({ "volumes": volumes }))).await.0, 200);
+    };
+    let volume = play(1, kept(Aws, &path, StateSync::Process), |cloud| async move {
+        let volume = cloud.volume().await;
+        cloud.attach(&volume, &cloud.instance("node-a"), "/dev/sdf").await;
+        cloud.sleep(30_000).await;
+        mounts(&cloud, &[&volume]).await;
+        cloud.detach(&volume).await;
+        assert_eq!(cloud.attachment_status(&volume).await, "detaching");
+        volume
+    });
+    play(1, kept(Aws, &path, StateSync::Process), |cloud| async move {
+        cloud.sleep(120_000).await;
+        assert_eq!(cloud.attachment_status(&volume).await, "busy");
+        mounts(&cloud, &[]).await;
+        cloud.sleep(30_000).await;
+        assert_eq!(cloud.volume_status(&volume).await, "available");
+    });
+}
+
+#[test]
 fn a_crash_at_any_byte_of_a_record_leaves_what_was_answered_before() {
     let dir = tempfile::tempdir().unwrap();
     let [path, cut] = ["s.json", "cut.json"].map(|name| dir.path().join(name));

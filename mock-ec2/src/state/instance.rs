@@ -102,7 +102,7 @@ pub struct Instance {
     /// Slots that something else takes, such as accelerators.
     pub reserved_slots: u32,
     /// The volumes whose devices are mounted, as the node says.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub mounted: BTreeSet<VolumeId>,
     /// The volumes whose devices are mounted, as the kernel says.
     #[serde(skip)]
