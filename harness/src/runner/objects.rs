@@ -50,6 +50,16 @@ impl ObjectError {
         matches!(self, Self::Status { code: 404, .. })
     }
 
+    /// Whether the network or an overloaded server failed the request, which may pass.
+    fn passes(&self) -> bool {
+        matches!(self, Self::Transport(_) | Self::Status { code: 429 | 500 | 503 | 504, .. })
+    }
+
+    /// Whether nobody took the request.
+    fn was_refused(&self) -> bool {
+        matches!(self, Self::Transport(error) if was_refused(error))
+    }
+
     /// Whether the API server says that it no longer has the revision that is asked for.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Status { code: 410, .. })
@@ -198,7 +208,7 @@ impl Objects {
         }
         let body = Some((patch.r#type.content_type(), &patch.with));
         let sent = match patch.r#type {
-            PatchType::Json => self.send_where_taken(Method::PATCH, &path, body).await,
+            PatchType::Json => self.send_once_taken(Method::PATCH, &path, body).await,
             PatchType::Merge | PatchType::Strategic => self.send(Method::PATCH, &path, body).await,
         };
         sent.map(drop)
@@ -216,30 +226,33 @@ impl Objects {
         }
     }
 
-    /// Sends a request, again when the network or an overloaded server fails it, as a person repeats a command. A
-    /// create whose reply was lost finds its object, and [`Objects::apply`] goes on from there.
+    /// Sends a request that means the same the second time, as a person repeats a command. A create whose reply was lost
+    /// finds its object, and [`Objects::apply`] goes on from there.
     async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
-        for _ in 1..TRIES {
-            match self.send_patiently(method.clone(), path, body).await {
-                Err(ObjectError::Transport(_) | ObjectError::Status { code: 429 | 500 | 503 | 504, .. }) => {
-                    tokio::time::sleep(PAUSE).await;
-                }
-                answer => return answer,
-            }
-        }
-        self.send_patiently(method, path, body).await
+        self.send_again(ObjectError::passes, method, path, body).await
     }
 
-    /// Sends a request, again where nothing listens.
-    async fn send_where_taken(
+    /// Sends a request that may mean something else the second time: only where the first was not taken.
+    async fn send_once_taken(
         &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Bytes, ObjectError> {
+        self.send_again(ObjectError::was_refused, method, path, body).await
+    }
+
+    /// Sends a request, again after each failure that `is_tried_again`.
+    async fn send_again(
+        &self,
+        is_tried_again: fn(&ObjectError) -> bool,
         method: Method,
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Bytes, ObjectError> {
         for _ in 1..TRIES {
             match self.send_patiently(method.clone(), path, body).await {
-                Err(ObjectError::Transport(error)) if was_refused(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) if is_tried_again(&error) => tokio::time::sleep(PAUSE).await,
                 answer => return answer,
             }
         }
