@@ -32,6 +32,7 @@ pub fn patient(document: &Document) -> (Document, usize) {
     let mut left_out = 0;
     if let Some(Value::Array(steps)) = document.tree_mut().get_mut("steps") {
         left_out += leave_the_way_open(steps);
+        left_out += demand_what_was_waited_for(steps);
     }
     document.lists_mut(&mut |list| {
         left_out += list.iter().filter(|item| is_counted(item)).count();
@@ -73,6 +74,23 @@ fn leave_open(items: &mut [Value]) -> usize {
             map.insert("sleep".to_owned(), pause);
         }
         left_out += 1;
+    }
+    left_out
+}
+
+/// How much a writer has written depends on how long its machine ran. A pod that follows it must find what the story has
+/// waited for, or one record; the invariant I6 demands the others, wherever they were synced.
+fn demand_what_was_waited_for(items: &mut [Value]) -> usize {
+    let (mut waited, mut left_out) = (1, 0);
+    for item in items {
+        waited = waited.max(item.pointer("/wait/records").and_then(Value::as_u64).unwrap_or_default());
+        let Some(expect) = item.get_mut("expect").filter(|expect| expect.get("bytes-intact").is_some()) else {
+            continue;
+        };
+        if let Some(records) = expect.get_mut("records").filter(|records| records.as_u64() > Some(waited)) {
+            *records = waited.into();
+            left_out += 1;
+        }
     }
     left_out
 }
@@ -130,18 +148,21 @@ steps:
   - expect: {elapsed: {at-most: 5m}}
   - expect: {attached: {claim: data, node: node-a, within: 5s}}
   - expect: {object: pod/p-1, that: \"false\"}
-  - expect: {bytes-intact: pod/p-1, records: 1}
+  - wait: {object: pod/p-1, records: 3}
+  - expect: {bytes-intact: pod/p-1, records: 2}
+  - expect: {bytes-intact: pod/p-1, records: 22}
   - delete: {object: pod/p-2}
   - wait: {object: pod/p-2, is: gone}
   - expect: {attached: {claim: data, node: node-a}}
   - expect: {object: pod/p-1, that: \"true\", within: 1m}
 ";
         let (patient, left_out) = patient(&Document::of_text("t", text).unwrap());
-        assert_eq!(left_out, 5);
+        assert_eq!(left_out, 6);
         let text = patient.text();
         for line in [
             "deadline: 390m",
-            "  - sleep: 10s\n  - sleep: 5s\n  - sleep: \"0s\"\n  - expect: {bytes-intact: pod/p-1, records: 1}\n",
+            "  - sleep: 10s\n  - sleep: 5s\n  - sleep: \"0s\"\n",
+            "  - expect: {bytes-intact: pod/p-1, records: 2}\n  - expect: {bytes-intact: pod/p-1, records: 3}\n",
             "wait: {object: \"pod/p-${i}\", is: Running, within: 35m}",
             "  - expect: {attached: {claim: data, node: node-a, within: 30m}}",
             "  - expect: {object: pod/p-1, that: \"true\", within: 31m}",
