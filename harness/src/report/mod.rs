@@ -315,9 +315,10 @@ the last 20 trace lines
 
     #[test]
     fn a_failure_for_programs_has_the_whole_text() {
-        let failure = report().failure();
+        let report = report();
+        let failure = report.failure();
         assert_eq!(failure.code, "expectation-failed");
-        assert_eq!(failure.message, report().render(Style::PLAIN).trim_end());
+        assert_eq!(failure.message, report.render(Style::PLAIN).trim_end());
         assert_eq!(failure.actions.len(), 1);
     }
 
