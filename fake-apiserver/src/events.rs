@@ -11,6 +11,9 @@ use crate::state::EventType;
 substrate::events! {
     /// A revision was committed.
     pub struct Commit = "api.commit" {
+        /// What a node's drivers have said of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub csinode: Option<Box<CsiNode>>,
         /// The API group of a custom kind; nothing for built-in kinds, whose resources have different names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub group: Option<Text>,
@@ -257,6 +260,26 @@ pub struct Node {
     pub volumes_in_use: Vec<Text>,
 }
 
+/// A CSINode in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CsiNode {
+    /// The drivers that have registered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<Driver>,
+}
+
+/// A driver in [`CsiNode`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Driver {
+    /// How many volumes of this driver the node takes; nothing where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Its name.
+    pub name: Text,
+}
+
 fn word(value: &Value) -> Option<Text> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -274,12 +297,15 @@ fn is_deleting(object: &Value) -> bool {
 
 impl Commit {
     /// Adds the few words of a storage object by which a reader follows a volume without the API: claims, volumes, pods,
-    /// attachments and nodes say what they are bound to and how far they are; other kinds nothing.
+    /// attachments, nodes and what their drivers say: what they are bound to and how far they are; other kinds nothing.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {
         match kind.index {
             index::PERSISTENT_VOLUME_CLAIMS => self.pvc = Some(Box::new(Claim::of(object))),
             index::PERSISTENT_VOLUMES => self.pv = Some(Box::new(Volume::of(object))),
             index::PODS => self.pod = Some(Box::new(Pod::of(object))),
+            index::CSI_NODES => {
+                self.csinode = Some(CsiNode::of(object)).filter(|is| *is != CsiNode::default()).map(Box::new)
+            }
             index::NODES => self.node = Some(Node::of(object)).filter(|node| *node != Node::default()).map(Box::new),
             index::VOLUME_ATTACHMENTS => self.volumeattachment = Some(Box::new(Attachment::of(object))),
             _ => {}
@@ -294,6 +320,7 @@ impl Commit {
                 | index::PERSISTENT_VOLUMES
                 | index::PODS
                 | index::NODES
+                | index::CSI_NODES
                 | index::VOLUME_ATTACHMENTS
         )
     }
@@ -361,6 +388,17 @@ impl Node {
             volumes_attached: words(&status["volumesAttached"], |volume| word(&volume["name"])),
             volumes_in_use: words(&status["volumesInUse"], word),
         }
+    }
+}
+
+impl CsiNode {
+    fn of(object: &Value) -> Self {
+        let drivers = object["spec"]["drivers"].as_array().into_iter().flatten();
+        let driver = |driver: &Value| {
+            let name = word(&driver["name"])?;
+            Some(Driver { limit: driver["allocatable"]["count"].as_u64(), name })
+        };
+        Self { drivers: drivers.filter_map(driver).collect() }
     }
 }
 

@@ -243,6 +243,7 @@ impl Server {
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let commit = || {
             let mut commit = Commit {
+                csinode: None,
                 group: event.kind.custom.as_ref().map(|_| event.kind.group.into()),
                 node: None,
                 object: event.key.clone(),

@@ -111,6 +111,7 @@ mod tests {
         };
         let deleted = |pod: &str| {
             let commit = Commit {
+                csinode: None,
                 group: None,
                 node: None,
                 object: pod.into(),

@@ -285,7 +285,8 @@ impl Blame {
     }
 }
 
-fn namespaced(name: &str) -> String {
+/// The key of an object that a sentence names, whose namespace may be the default one.
+pub(super) fn namespaced(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 

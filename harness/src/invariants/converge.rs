@@ -76,6 +76,13 @@ impl Facts {
         pending
     }
 
+    /// Whether a sentence begins with a volume that is staged on a node whose kubelet does not know of it any more.
+    pub(super) fn is_forgotten(&self, sentence: &str) -> bool {
+        let is =
+            |volume: &str, node: &str| sentence.starts_with(&format!("{volume} on {node} waits for NodeUnstageVolume"));
+        self.holds.iter().any(|((volume, node), hold)| hold.forgotten && hold.published.is_empty() && is(volume, node))
+    }
+
     /// Whether a pod on the node has the volume.
     fn is_wanted(&self, pv: &str, node: &str) -> bool {
         let Some(claim) = self.volumes.get(pv).and_then(|pv| pv.claim.as_deref()) else { return false };

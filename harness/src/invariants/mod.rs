@@ -23,6 +23,7 @@ mod blame;
 mod checked;
 mod converge;
 pub mod declared;
+mod early;
 mod facts;
 mod forgotten;
 mod hold;
@@ -129,6 +130,7 @@ pub struct Invariants(Mutex<State>);
 struct State {
     facts: Facts,
     blame: blame::Blame,
+    early: early::Early,
     forgotten: forgotten::Forgotten,
     unsaved: unsaved::Unsaved,
     checked: Checked,
@@ -169,6 +171,7 @@ impl Invariants {
         let State {
             facts,
             blame,
+            early,
             forgotten,
             unsaved,
             checked,
@@ -188,6 +191,7 @@ impl Invariants {
         }
         facts.observe(event);
         blame.observe(event, |instance| facts.name(instance).to_owned());
+        early.observe(event, |instance| facts.name(instance).to_owned());
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
@@ -250,7 +254,7 @@ impl Invariants {
         state.checked.add(Id::I4, compared);
         for message in disagreements {
             let volume = state.blame.volume_of(&state.facts, &message);
-            let mut details = state.blame.waits(&message).unwrap_or_default();
+            let mut details = state.waits(&message).unwrap_or_default();
             details.insert("newsWasLate", state.news_was_late.into());
             state.found_at_end(Id::I4, Found { message, volume, details, ..Found::default() });
         }
@@ -272,7 +276,7 @@ impl Invariants {
                 state.forgotten_volume(volume);
             }
         }
-        let Some(details) = state.blame.waits(expected) else { return };
+        let Some(details) = state.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
     }
@@ -348,7 +352,7 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        self.blame = blame::Blame::default();
+        (self.blame, self.early) = Default::default();
         (
             self.one_writer,
             self.detach_after_unstage,
@@ -365,12 +369,25 @@ impl State {
         }
     }
 
+    /// Why the object that a sentence begins with waits in vain, if that is known.
+    fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
+        self.blame.waits(sentence).or_else(|| {
+            let object = sentence.split(' ').next()?;
+            let pod = blame::namespaced(object.strip_prefix("pod/")?);
+            let is = self.early.is_one_too_many(&pod);
+            is.then(|| [(OBJECT, object.into()), ("limitUnknownWhenPlaced", true.into())].into())
+        })
+    }
+
     fn at_end(&mut self, id: Id, message: String) {
         let volume = self.blame.volume_of(&self.facts, &message);
-        let mut details = self.blame.waits(&message).unwrap_or_default();
+        let mut details = self.waits(&message).unwrap_or_default();
         let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
         if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
             details.insert("volumeIsGone", (!self.facts.volumes.contains_key(&attachment.pv)).into());
+        }
+        if self.facts.is_forgotten(&message) {
+            details.insert("kubeletRestartedSinceUnpublish", true.into());
         }
         self.found_at_end(id, Found { message, volume, details, ..Found::default() });
     }

@@ -204,6 +204,7 @@ mod tests {
 
     fn commit(resource: &str, object: &str) -> Commit {
         Commit {
+            csinode: None,
             group: None,
             node: None,
             object: object.into(),
