@@ -38,6 +38,8 @@ pub(super) struct Blame {
     given_up: BTreeMap<(&'static str, Key), u32>,
     /// What the cloud has then done for nobody, by RPC.
     late: BTreeSet<(&'static str, Key)>,
+    /// What it has detached so, and has not attached again.
+    taken: BTreeSet<Key>,
     /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
     of_pods: BTreeMap<String, BTreeSet<String>>,
     /// The uids of `of_pods`, oldest first.
@@ -91,6 +93,7 @@ impl Blame {
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
             self.late.retain(|(_, of)| of.0 != volume.as_str());
+            self.taken.retain(|of| of.0 != volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
@@ -220,8 +223,15 @@ impl Blame {
     fn on_attachment(&mut self, changed: &AttachmentChanged, node: String) {
         let of = (changed.volume.to_string(), node);
         if changed.state == AttachmentPhase::Detached {
+            let is_late = |(by, key): &(&str, Key)| *key == of && LATE[1].1 == *by;
+            if self.late.iter().any(is_late) {
+                self.taken.insert(of.clone());
+            }
             self.late.retain(|(_, key)| *key != of);
             return;
+        }
+        if changed.state == AttachmentPhase::Attaching {
+            self.taken.remove(&of);
         }
         let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
         if self.open.values().any(|call| call.rpc == *rpc && call.of == of) {
@@ -240,8 +250,9 @@ impl Blame {
         if self.failed.iter().any(|(of, _)| is(of)) {
             details.insert("mountedByFailedCall", true.into());
         }
-        for (_, rpc, detail) in LATE {
-            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) {
+        for (phase, rpc, detail) in LATE {
+            let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
+            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) || is_taken() {
                 details.insert(detail, true.into());
             }
         }

@@ -23,9 +23,9 @@ mod blame;
 mod checked;
 mod converge;
 pub mod declared;
-mod early;
 mod facts;
 mod forgotten;
+mod heard;
 mod hold;
 mod i1_one_attachment;
 mod i1_one_writer;
@@ -130,7 +130,7 @@ pub struct Invariants(Mutex<State>);
 struct State {
     facts: Facts,
     blame: blame::Blame,
-    early: early::Early,
+    heard: heard::Heard,
     forgotten: forgotten::Forgotten,
     unsaved: unsaved::Unsaved,
     checked: Checked,
@@ -171,7 +171,7 @@ impl Invariants {
         let State {
             facts,
             blame,
-            early,
+            heard,
             forgotten,
             unsaved,
             checked,
@@ -185,13 +185,13 @@ impl Invariants {
             is_mixed,
             ..
         } = state;
+        heard.observe(event, |instance| facts.name(instance).to_owned());
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
         facts.observe(event);
         blame.observe(event, |instance| facts.name(instance).to_owned());
-        early.observe(event, |instance| facts.name(instance).to_owned());
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
@@ -264,7 +264,8 @@ impl Invariants {
     pub fn converged(&self, pending: Vec<String>) {
         let mut state = self.state();
         state.checked.add(Id::I8, 1);
-        pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
+        let kept: Vec<String> = state.heard.kept().map(|claim| format!("pvc/{claim} waits for its end")).collect();
+        pending.into_iter().chain(kept).for_each(|message| state.at_end(Id::I8, message));
     }
 
     /// A step failed that expected this and saw that: reports that it waited in vain, where it is known why (I5, I8).
@@ -352,7 +353,7 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        (self.blame, self.early) = Default::default();
+        (self.blame, self.heard) = Default::default();
         (
             self.one_writer,
             self.detach_after_unstage,
@@ -371,12 +372,7 @@ impl State {
 
     /// Why the object that a sentence begins with waits in vain, if that is known.
     fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
-        self.blame.waits(sentence).or_else(|| {
-            let object = sentence.split(' ').next()?;
-            let pod = blame::namespaced(object.strip_prefix("pod/")?);
-            let is = self.early.is_one_too_many(&pod);
-            is.then(|| [(OBJECT, object.into()), ("limitUnknownWhenPlaced", true.into())].into())
-        })
+        self.blame.waits(sentence).or_else(|| self.heard.waits(sentence))
     }
 
     fn at_end(&mut self, id: Id, message: String) {

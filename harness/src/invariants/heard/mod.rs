@@ -1,0 +1,285 @@
+//! What control loops had heard of objects, and what they leave undone for ever because they had not heard.
+//!
+//! A stream that is late, or that ends and begins anew after something has come and gone, keeps news from a loop. Most loops
+//! look again; what some of upstream's never do is in the files of this module.
+
+mod early;
+mod unheard;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent};
+use fake_apiserver::state::EventType;
+use serde_json::Value;
+use substrate::Event;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+
+use super::OBJECT;
+use super::blame::namespaced;
+
+/// The resources that are looked after, and who watches them: the User-Agent up to its first `/`.
+const OF: [(&str, &str); 2] = [("csinodes", "kube-scheduler"), ("pods", "kube-controller-manager")];
+
+/// Revisions of an object.
+#[derive(Debug)]
+struct Revisions {
+    first: u64,
+    /// The newest that its watcher knows; 0 while it has heard nothing.
+    known: u64,
+}
+
+/// Who has heard of what.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// What the open streams of watchers in [`OF`] are about.
+    streams: BTreeMap<(Arc<str>, u64), &'static str>,
+    /// By resource and key.
+    objects: BTreeMap<&'static str, BTreeMap<Arc<str>, Revisions>>,
+    early: early::Early,
+    unheard: unheard::Unheard,
+}
+
+impl Heard {
+    /// Takes in an event; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if let Some(opened) = event.get::<WatchOpened>() {
+            self.on_opened(event, opened);
+        } else if let Some(WatchClosed { stream }) = event.get() {
+            self.streams.remove(&(event.process.clone(), *stream));
+        } else if let Some(sent) = event.get::<WatchSent>() {
+            self.on_sent(event, sent);
+        } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
+            self.streams.retain(|(server, _), _| *server != event.process);
+        } else if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else {
+            self.early.observe(event, node_of);
+        }
+    }
+
+    fn on_opened(&mut self, event: &Event, opened: &WatchOpened) {
+        let caller = opened.caller.split('/').next().unwrap_or_default();
+        let Some((resource, _)) = OF.iter().find(|of| **of == (opened.resource.as_str(), caller)) else { return };
+        if opened.filtered || opened.namespace.is_some() || opened.node.is_some() || opened.object.is_some() {
+            return;
+        }
+        self.streams.insert((event.process.clone(), opened.stream), resource);
+        // A stream goes on after a list, in which everything was that was there then.
+        for revisions in self.objects.get_mut(resource).into_iter().flat_map(BTreeMap::values_mut) {
+            if !opened.initial && revisions.first <= opened.from_rv {
+                revisions.known = revisions.known.max(opened.from_rv);
+            }
+        }
+    }
+
+    fn on_sent(&mut self, event: &Event, sent: &WatchSent) {
+        let Some(object) = sent.object.as_ref().filter(|_| sent.r#type != Told::Error) else { return };
+        let Some(resource) = self.streams.get(&(event.process.clone(), sent.stream)) else { return };
+        let objects = self.objects.get_mut(resource);
+        if let Some(revisions) = objects.and_then(|objects| objects.get_mut(object)) {
+            revisions.known = revisions.known.max(sent.rv);
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let known = |objects: &BTreeMap<&str, BTreeMap<Arc<str>, Revisions>>, resource: &str, object: &str| {
+            objects.get(resource).and_then(|objects| objects.get(object)).map_or(0, |revisions| revisions.known)
+        };
+        if let Some((resource, _)) = OF.iter().find(|(resource, _)| *resource == commit.resource.as_str()) {
+            let objects = self.objects.entry(resource).or_default();
+            objects.entry(commit.object.clone()).or_insert(Revisions { first: commit.rv, known: 0 });
+        }
+        self.unheard.on_commit(commit, known(&self.objects, "pods", &commit.object) > 0);
+        self.early.on_commit(commit, |node| known(&self.objects, "csinodes", node));
+        if commit.r#type == EventType::Deleted
+            && let Some(objects) = self.objects.get_mut(commit.resource.as_str())
+        {
+            objects.remove(&commit.object);
+        }
+    }
+
+    /// Claims that are kept for a pod that was never heard of, by namespace and name.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.unheard.kept()
+    }
+
+    /// Why the object that a sentence begins with waits in vain, if that is known: it, and the detail.
+    pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, Value>> {
+        let object = sentence.split(' ').next()?;
+        let (kind, name) = object.split_once('/')?;
+        let name = namespaced(name);
+        let detail = match kind {
+            "pod" if self.early.is_one_too_many(&name) => "limitUnknownWhenPlaced",
+            "pvc" if self.unheard.kept().any(|claim| claim == name) => "lastPodUnheard",
+            _ => return None,
+        };
+        Some([(OBJECT, object.into()), (detail, true.into())].into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_mock::events::CsiDone;
+    use fake_apiserver::events::{Claim, CsiNode, Driver, Pod};
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+
+    /// What happens in a cluster, revision by revision.
+    struct Story {
+        trace: Trace,
+        rv: u64,
+    }
+
+    impl Story {
+        fn new() -> Self {
+            Self { trace: Trace::new(Clock::live(), Level::Info), rv: 0 }
+        }
+
+        fn committed(&mut self, resource: &str, object: &str, r#type: EventType, say: impl FnOnce(&mut Commit)) {
+            self.rv += 1;
+            let mut commit = Commit {
+                csinode: None,
+                group: None,
+                node: None,
+                object: object.into(),
+                pod: None,
+                pv: None,
+                pvc: None,
+                resource: resource.into(),
+                rv: self.rv,
+                r#type,
+                user: "test".into(),
+                verb: "update".into(),
+                volumeattachment: None,
+            };
+            say(&mut commit);
+            self.trace.info(&"fake-apiserver".into(), commit);
+        }
+
+        fn pod(&mut self, name: &str, r#type: EventType, node: Option<&str>) {
+            let pod = Pod { claims: vec!["data".into()], node: node.map(Into::into), ..Pod::default() };
+            self.committed("pods", &format!("default/{name}"), r#type, |commit| commit.pod = Some(Box::new(pod)));
+        }
+
+        fn claim(&mut self, verb: &str) {
+            self.committed("persistentvolumeclaims", "default/data", EventType::Modified, |commit| {
+                (commit.pvc, commit.verb) = (Some(Box::new(Claim::default())), verb.into());
+            });
+        }
+
+        fn limit(&mut self) {
+            let drivers = vec![Driver { limit: Some(1), name: "ebs.csi.aws.com".into() }];
+            let csinode = Some(Box::new(CsiNode { drivers }));
+            self.committed("csinodes", "node-a", EventType::Modified, |commit| commit.csinode = csinode);
+        }
+
+        /// A stream that begins with what there is now.
+        fn watches(&self, caller: &str, resource: &str, stream: u64) {
+            let opened = WatchOpened {
+                bookmarks: true,
+                caller: format!("{caller}/v1.36.2 (linux/amd64)").into(),
+                filtered: false,
+                from_rv: self.rv,
+                group: "".into(),
+                initial: false,
+                namespace: None,
+                node: None,
+                object: None,
+                resource: resource.into(),
+                stream,
+            };
+            self.trace.info(&"fake-apiserver".into(), opened);
+        }
+
+        /// The stream tells of the newest revision, which is of this object.
+        fn told(&self, object: &str, stream: u64) {
+            let sent =
+                WatchSent { initial: false, object: Some(object.into()), rv: self.rv, stream, r#type: Told::Modified };
+            self.trace.info(&"fake-apiserver".into(), sent);
+        }
+
+        fn refused(&self) {
+            let done = CsiDone {
+                rpc: "ControllerPublishVolume".into(),
+                volume: Some("vol-1".into()),
+                node: Some("i-1".into()),
+                ordinal: 1,
+                code: "RESOURCE_EXHAUSTED".into(),
+                took_ms: 1,
+                message: None,
+            };
+            self.trace.info(&"csi-controller".into(), done);
+        }
+
+        fn ends(self, sentence: &str) -> Option<String> {
+            let mut heard = Heard::default();
+            self.trace.events().iter().for_each(|event| heard.observe(event, |_| "node-a".to_owned()));
+            let details = heard.waits(sentence)?;
+            details.into_keys().find(|key| *key != OBJECT).map(str::to_owned)
+        }
+    }
+
+    #[test]
+    fn a_pod_is_one_too_many_where_one_came_before_the_scheduler_knew_the_limit() {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Limit {
+            Before,
+            BeforeAndUnheard,
+            After,
+        }
+        let one_too_many = |limit: Limit, is_refused: bool| {
+            let mut story = Story::new();
+            story.watches("kube-scheduler", "csinodes", 7);
+            story.committed("csinodes", "node-a", EventType::Added, |_| {});
+            if limit != Limit::After {
+                story.limit();
+            }
+            if limit == Limit::Before {
+                story.told("node-a", 7);
+            }
+            story.pod("one", EventType::Modified, Some("node-a"));
+            story.limit();
+            story.told("node-a", 7);
+            story.pod("two", EventType::Modified, Some("node-a"));
+            if is_refused {
+                story.refused();
+            }
+            story.ends("pod/two is Running within 40m").is_some_and(|detail| detail == "limitUnknownWhenPlaced")
+        };
+        assert!(one_too_many(Limit::After, true));
+        assert!(one_too_many(Limit::BeforeAndUnheard, true));
+        assert!(!one_too_many(Limit::Before, true), "the scheduler could have counted");
+        assert!(!one_too_many(Limit::After, false), "it fits");
+    }
+
+    #[test]
+    fn a_claim_is_kept_for_a_pod_that_was_gone_before_it_was_heard_of() {
+        let kept = |tells: bool, lists: bool, touches: bool| {
+            let mut story = Story::new();
+            story.watches("kube-controller-manager", "pods", 3);
+            story.trace.info(&"fake-apiserver".into(), WatchClosed { stream: 3 });
+            story.pod("web", EventType::Added, None);
+            if tells {
+                story.watches("kube-controller-manager", "pods", 4);
+                story.pod("web", EventType::Modified, Some("node-a"));
+                story.told("default/web", 4);
+            }
+            story.claim("delete");
+            if lists {
+                story.watches("kube-controller-manager", "pods", 5);
+            }
+            story.pod("web", EventType::Deleted, Some("node-a"));
+            story.watches("kube-controller-manager", "pods", 6);
+            if touches {
+                story.claim("patch");
+            }
+            story.ends("pvc/data is gone within 40m").is_some_and(|detail| detail == "lastPodUnheard")
+        };
+        assert!(kept(false, false, false));
+        assert!(!kept(true, false, false), "the stream has told of the pod");
+        assert!(!kept(false, true, false), "the list had the pod");
+        assert!(!kept(false, false, true), "the claim was looked at again");
+    }
+}
