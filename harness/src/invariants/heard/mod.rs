@@ -4,6 +4,7 @@
 //! look again; what some of upstream's never do is in the files of this module.
 
 mod early;
+mod past;
 mod unheard;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,11 @@ use super::OBJECT;
 use super::blame::namespaced;
 
 /// The resources that are looked after, and who watches them: the User-Agent up to its first `/`.
-const OF: [(&str, &str); 2] = [("csinodes", "kube-scheduler"), ("pods", "kube-controller-manager")];
+const OF: [(&str, &str); 3] = [
+    ("csinodes", "kube-scheduler"),
+    ("persistentvolumes", "kube-controller-manager"),
+    ("pods", "kube-controller-manager"),
+];
 
 /// Revisions of an object.
 #[derive(Debug)]
@@ -37,6 +42,7 @@ pub(super) struct Heard {
     /// By resource and key.
     objects: BTreeMap<&'static str, BTreeMap<Arc<str>, Revisions>>,
     early: early::Early,
+    past: past::Past,
     unheard: unheard::Unheard,
 }
 
@@ -51,10 +57,12 @@ impl Heard {
             self.on_sent(event, sent);
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.streams.retain(|(server, _), _| *server != event.process);
+            self.past.observe(event, node_of);
         } else if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
         } else {
-            self.early.observe(event, node_of);
+            self.early.observe(event, &node_of);
+            self.past.observe(event, node_of);
         }
     }
 
@@ -65,6 +73,10 @@ impl Heard {
             return;
         }
         self.streams.insert((event.process.clone(), opened.stream), resource);
+        if *resource == "persistentvolumes" {
+            let volumes = self.objects.get(resource);
+            self.past.on_opened(opened, |pv| Some(volumes?.get(pv)?.first));
+        }
         // A stream goes on after a list, in which everything was that was there then.
         for revisions in self.objects.get_mut(resource).into_iter().flat_map(BTreeMap::values_mut) {
             if !opened.initial && revisions.first <= opened.from_rv {
@@ -91,6 +103,7 @@ impl Heard {
             objects.entry(commit.object.clone()).or_insert(Revisions { first: commit.rv, known: 0 });
         }
         self.unheard.on_commit(commit, known(&self.objects, "pods", &commit.object) > 0);
+        self.past.on_commit(commit);
         self.early.on_commit(commit, |node| known(&self.objects, "csinodes", node));
         if commit.r#type == EventType::Deleted
             && let Some(objects) = self.objects.get_mut(commit.resource.as_str())
@@ -107,11 +120,15 @@ impl Heard {
     /// Why the object that a sentence begins with waits in vain, if that is known: it, and the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, Value>> {
         let object = sentence.split(' ').next()?;
+        if self.past.is_for_nobody(sentence) {
+            return Some([("attachedForNobody", true.into())].into());
+        }
         let (kind, name) = object.split_once('/')?;
-        let name = namespaced(name);
+        let key = namespaced(name);
         let detail = match kind {
-            "pod" if self.early.is_one_too_many(&name) => "limitUnknownWhenPlaced",
-            "pvc" if self.unheard.kept().any(|claim| claim == name) => "lastPodUnheard",
+            "volumeattachment" if self.past.leaves_out(name) => "volumeUnknownAtStart",
+            "pod" if self.early.is_one_too_many(&key) => "limitUnknownWhenPlaced",
+            "pvc" if self.unheard.kept().any(|claim| claim == key) => "lastPodUnheard",
             _ => return None,
         };
         Some([(OBJECT, object.into()), (detail, true.into())].into())

@@ -1,0 +1,176 @@
+//! What is done for VolumeAttachments by somebody who began with a list from the past.
+//!
+//! An attacher whose first list has a VolumeAttachment that is gone attaches for it, and nobody detaches. An attach-detach that
+//! does not find the volume of a VolumeAttachment in its first list leaves that out of its actual state of the world, and never
+//! deletes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_mock::events::CsiCall;
+use fake_apiserver::events::{Commit, WatchOpened};
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
+use substrate::events::ProcessStarted;
+
+/// A volume and a node.
+type Key = (String, String);
+
+/// Who does not know of what.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// The volume and the node of each VolumeAttachment.
+    attachments: BTreeMap<String, Key>,
+    /// PersistentVolumes by what the driver calls them.
+    handles: BTreeMap<String, String>,
+    /// Volumes that the driver was asked to attach when no VolumeAttachment wanted it.
+    for_nobody: BTreeSet<Key>,
+    /// Whether kube-controller-manager was started and has not watched volumes yet.
+    begins: bool,
+    /// VolumeAttachments whose volume it did not know when it began.
+    left_out: BTreeSet<String>,
+}
+
+impl Past {
+    /// Takes in what is no commit; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if event.is::<ProcessStarted>() {
+            self.begins |= event.process.starts_with("kube-controller-manager");
+        } else if let Some(CsiCall { rpc, volume: Some(volume), node: Some(node), .. }) = event.get() {
+            if &**rpc == "ControllerPublishVolume" {
+                self.on_publish(volume, node_of(node));
+            }
+        } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
+            self.for_nobody.remove(&(volume.as_str().to_owned(), node_of(instance.as_str())));
+        }
+    }
+
+    fn on_publish(&mut self, volume: &str, node: String) {
+        let pv = self.handles.get(volume).cloned().unwrap_or_default();
+        let wanted = (pv, node);
+        let is_wanted = self.attachments.values().any(|key| *key == wanted);
+        let key = (volume.to_owned(), wanted.1);
+        if is_wanted {
+            self.for_nobody.remove(&key);
+        } else {
+            self.for_nobody.insert(key);
+        }
+    }
+
+    /// Kube-controller-manager begins to watch volumes; `first` gives the first revision of one.
+    pub fn on_opened(&mut self, opened: &WatchOpened, first: impl Fn(&str) -> Option<u64>) {
+        if std::mem::take(&mut self.begins) {
+            let is_new = |pv: &str| first(pv).is_some_and(|first| first > opened.from_rv);
+            let unknown = self.attachments.iter().filter(|(_, (pv, _))| is_new(pv));
+            self.left_out = unknown.map(|(name, _)| name.clone()).collect();
+        }
+    }
+
+    /// Takes in a commit.
+    pub fn on_commit(&mut self, commit: &Commit) {
+        let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(attachment) = &commit.volumeattachment {
+            if deleted {
+                self.attachments.remove(object);
+                self.left_out.remove(object);
+            } else if let (Some(pv), Some(node)) = (&attachment.pv, &attachment.node) {
+                self.attachments.insert(object.to_owned(), (pv.to_string(), node.to_string()));
+            }
+        } else if let Some(handle) = commit.pv.as_ref().and_then(|pv| pv.handle.as_ref()) {
+            if deleted {
+                self.handles.remove(handle.as_str());
+            } else {
+                self.handles.insert(handle.to_string(), object.to_owned());
+            }
+        }
+    }
+
+    /// Whether the VolumeAttachment is one that attach-detach has left out.
+    pub fn leaves_out(&self, attachment: &str) -> bool {
+        self.left_out.contains(attachment)
+    }
+
+    /// Whether a sentence begins with a volume on a node where it was attached for nobody.
+    pub fn is_for_nobody(&self, sentence: &str) -> bool {
+        self.for_nobody.iter().any(|(volume, node)| sentence.starts_with(&format!("{volume} on {node} is attached")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::{Attachment, Volume};
+
+    use super::*;
+
+    fn commit(object: &str) -> Commit {
+        Commit {
+            csinode: None,
+            group: None,
+            node: None,
+            object: object.into(),
+            pod: None,
+            pv: None,
+            pvc: None,
+            resource: "any".into(),
+            rv: 1,
+            r#type: EventType::Modified,
+            user: "test".into(),
+            verb: "update".into(),
+            volumeattachment: None,
+        }
+    }
+
+    fn with_attachment() -> Past {
+        let mut past = Past::default();
+        let pv = Volume { handle: Some("vol-1".into()), ..Volume::default() };
+        past.on_commit(&Commit { pv: Some(Box::new(pv)), ..commit("pvc-1") });
+        past.on_commit(&attachment(EventType::Added));
+        past
+    }
+
+    fn attachment(r#type: EventType) -> Commit {
+        let is = Attachment { node: Some("node-a".into()), pv: Some("pvc-1".into()), ..Attachment::default() };
+        Commit { volumeattachment: Some(Box::new(is)), r#type, ..commit("csi-1") }
+    }
+
+    #[test]
+    fn what_is_attached_without_an_attachment_is_attached_for_nobody() {
+        let sentence = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
+        let mut past = with_attachment();
+        past.on_publish("vol-1", "node-a".to_owned());
+        assert!(!past.is_for_nobody(sentence));
+        past.on_publish("vol-1", "node-b".to_owned());
+        assert!(!past.is_for_nobody(sentence), "that is another node");
+        past.on_commit(&attachment(EventType::Deleted));
+        past.on_publish("vol-1", "node-a".to_owned());
+        assert!(past.is_for_nobody(sentence));
+        past.on_commit(&attachment(EventType::Added));
+        past.on_publish("vol-1", "node-a".to_owned());
+        assert!(!past.is_for_nobody(sentence), "it is wanted again");
+    }
+
+    #[test]
+    fn what_attach_detach_does_not_know_when_it_begins_is_left_out() {
+        let left_out = |begins: bool, from_rv: u64| {
+            let mut past = Past { begins, ..with_attachment() };
+            let opened = WatchOpened {
+                bookmarks: true,
+                caller: "kube-controller-manager/v1.36.2".into(),
+                filtered: false,
+                from_rv,
+                group: "".into(),
+                initial: false,
+                namespace: None,
+                node: None,
+                object: None,
+                resource: "persistentvolumes".into(),
+                stream: 1,
+            };
+            past.on_opened(&opened, |_| Some(10));
+            past.leaves_out("csi-1")
+        };
+        assert!(left_out(true, 9));
+        assert!(!left_out(true, 10), "the list had it");
+        assert!(!left_out(false, 9), "it goes on with what it knew");
+    }
+}
