@@ -243,6 +243,12 @@ impl Blame {
         }
     }
 
+    /// The nodes to which the cloud has attached a volume for a call that had ended.
+    pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
+        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume;
+        self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
+    }
+
     /// What befell a volume on a node, or anywhere.
     pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
         let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);

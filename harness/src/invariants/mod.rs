@@ -277,6 +277,7 @@ impl Invariants {
                 state.forgotten_volume(volume);
             }
         }
+        state.attached_for_nobody(expected);
         let Some(details) = state.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
@@ -293,7 +294,7 @@ impl Invariants {
         let made = state.facts.made();
         state.checked.add(Id::I5, made);
         let (forgotten, others) = leftovers.split(|node, path| state.forgotten.volume(node, path).map(str::to_owned));
-        let is_unsaved = |volume: &String| state.unsaved.restarted_since(volume) && !state.facts.was_saved(volume);
+        let is_unsaved = |volume: &String| state.unsaved.why(volume).is_some() && !state.facts.was_saved(volume);
         let (unsaved, volumes): (Vec<String>, Vec<String>) = others.cloud_volumes.into_iter().partition(is_unsaved);
         let others = Leftovers { cloud_volumes: volumes, ..others };
         for (message, left) in others.sentences() {
@@ -400,9 +401,24 @@ impl State {
         self.found_at_end(Id::I5, found);
     }
 
+    /// Reports that the volume for which somebody waits is attached where nobody wants it, if that is known (I4).
+    fn attached_for_nobody(&mut self, expected: &str) {
+        let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
+        let mut nodes = self.blame.attached_late(&volume);
+        nodes.extend(self.heard.for_nobody(&volume));
+        nodes.retain(|node| !self.facts.wants_attached(&volume, node));
+        for node in nodes {
+            let message =
+                format!("{volume} on {node} is attached in the cloud, and not attached by its VolumeAttachment");
+            let details = self.waits(&message).unwrap_or_default();
+            let (volume, node) = (Some(volume.clone()), Some(node));
+            self.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
+        }
+    }
+
     /// Reports a volume that was made and never saved, and of which the provisioner that is there now cannot know.
     fn forgotten_volume(&mut self, volume: String) {
-        let details = [("provisionerRestartedSinceMade", true.into())].into();
+        let details = self.unsaved.why(&volume).map(|why| (why, true.into())).into_iter().collect();
         let message = format!("a cloud volume is left over: {volume}");
         self.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
     }

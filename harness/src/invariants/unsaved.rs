@@ -1,10 +1,12 @@
-//! Volumes of which a provisioner does not know that was started anew.
+//! Volumes of which no provisioner knows.
 //!
 //! Nothing records that a volume is being made until its PersistentVolume is saved. A provisioner that ends before that and
-//! finds no claim when it is back does not go on, as upstream's does not.
+//! finds no claim when it is back does not go on, as upstream's does not. Nor does one whose driver has made the volume and
+//! answered with an error that says that it has not, once the claim is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use csi_mock::events::CsiDone;
 use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessStarted;
@@ -12,30 +14,49 @@ use substrate::events::ProcessStarted;
 /// The process that makes volumes; a second replica has a number behind its name.
 const PROVISIONER: &str = "csi-provisioner";
 
-/// The volumes of the cloud, and whether a provisioner was started anew since each was made.
+/// After these a provisioner takes it that the volume may be there (external-provisioner, `isFinalError`).
+const NOT_FINAL: [&str; 6] = ["OK", "CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"];
+
+/// The volumes of the cloud.
 #[derive(Debug, Default)]
-pub(super) struct Unsaved(BTreeMap<String, bool>);
+pub(super) struct Unsaved {
+    /// Whether a provisioner was started anew since each was made.
+    restarted: BTreeMap<String, bool>,
+    /// Those that the driver has made, and said that it has not.
+    denied: BTreeSet<String>,
+}
 
 impl Unsaved {
     /// Takes in an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
-            self.0.entry(volume.to_string()).or_default();
+            self.restarted.entry(volume.to_string()).or_default();
         } else if event.process.starts_with(PROVISIONER)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
-            self.0.values_mut().for_each(|restarted| *restarted = true);
+            self.restarted.values_mut().for_each(|restarted| *restarted = true);
+        } else if let Some(CsiDone { rpc, code, volume: Some(volume), .. }) = event.get()
+            && &**rpc == "CreateVolume"
+        {
+            if NOT_FINAL.contains(&&**code) {
+                self.denied.remove(&**volume);
+            } else {
+                self.denied.insert(volume.to_string());
+            }
         }
     }
 
     /// The volumes since which a provisioner was started anew.
     pub fn restarted(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().filter(|(_, restarted)| **restarted).map(|(volume, _)| volume)
+        self.restarted.iter().filter(|(_, restarted)| **restarted).map(|(volume, _)| volume)
     }
 
-    /// Whether a provisioner was started anew since `volume` was made.
-    pub fn restarted_since(&self, volume: &str) -> bool {
-        self.0.get(volume).copied().unwrap_or_default()
+    /// Why no provisioner knows of `volume`, if none does and that is known.
+    pub fn why(&self, volume: &str) -> Option<&'static str> {
+        if self.restarted.get(volume).copied().unwrap_or_default() {
+            return Some("provisionerRestartedSinceMade");
+        }
+        self.denied.contains(volume).then_some("madeByFailedCall")
     }
 }
 
@@ -71,6 +92,29 @@ mod tests {
         assert_eq!(found.message, format!("a cloud volume is left over: {VOLUME}"));
         let known = declared::all().unwrap();
         known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
+    }
+
+    #[test]
+    fn what_a_driver_has_made_and_denies_is_told_until_it_says_that_it_is_there() {
+        let done = |code: &str| CsiDone {
+            rpc: "CreateVolume".into(),
+            volume: Some(VOLUME.into()),
+            node: None,
+            ordinal: 1,
+            code: code.to_owned().into(),
+            took_ms: 1,
+            message: None,
+        };
+        let why = |codes: &[&str]| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            codes.iter().for_each(|code| trace.info(&"csi-controller".into(), done(code)));
+            let mut unsaved = Unsaved::default();
+            trace.events().iter().for_each(|event| unsaved.observe(event));
+            unsaved.why(VOLUME)
+        };
+        assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
+        assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
+        assert_eq!(why(&["INTERNAL", "OK"]), None);
     }
 
     #[test]

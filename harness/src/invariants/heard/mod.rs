@@ -117,6 +117,11 @@ impl Heard {
         self.unheard.kept()
     }
 
+    /// The nodes to which a volume was attached for nobody.
+    pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
+        self.past.for_nobody(volume)
+    }
+
     /// Why the object that a sentence begins with waits in vain, if that is known: it, and the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, Value>> {
         let object = sentence.split(' ').next()?;

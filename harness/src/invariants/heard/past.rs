@@ -90,6 +90,11 @@ impl Past {
         self.left_out.contains(attachment)
     }
 
+    /// The nodes to which a volume was attached for nobody.
+    pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
+        self.for_nobody.iter().filter(move |(of, _)| of == volume).map(|(_, node)| node.clone())
+    }
+
     /// Whether a sentence begins with a volume on a node where it was attached for nobody.
     pub fn is_for_nobody(&self, sentence: &str) -> bool {
         self.for_nobody.iter().any(|(volume, node)| sentence.starts_with(&format!("{volume} on {node} is attached")))
