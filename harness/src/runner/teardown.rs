@@ -26,9 +26,12 @@ pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
     let mut waited = Duration::ZERO;
     let mut claims_deleted = false;
     loop {
-        if !claims_deleted && cluster.objects().list(Kind::pod()).await.is_ok_and(|pods| pods.is_empty()) {
-            delete_all(cluster, Kind::claim()).await;
-            claims_deleted = true;
+        if !claims_deleted && let Ok(pods) = cluster.objects().list(Kind::pod()).await {
+            // A pod that cannot end keeps its own claims, and after a while no others.
+            if pods.is_empty() || waited >= patience / 2 {
+                delete_claims(cluster, &pods).await;
+                claims_deleted = pods.is_empty();
+            }
         }
         let left = leftovers(cluster).await;
         if (claims_deleted && left.is_empty()) || waited >= patience {
@@ -55,11 +58,30 @@ pub(crate) async fn until_empty(cluster: &Cluster, patience: Duration) -> Leftov
 
 async fn delete_all(cluster: &Cluster, kind: Kind) {
     for object in cluster.objects().list(kind).await.unwrap_or_default() {
-        if let Some(name) = object["metadata"]["name"].as_str() {
-            let reference = ObjectRef::new(kind, object["metadata"]["namespace"].as_str(), name);
-            // What cannot be deleted is found as a leftover.
-            let _ = cluster.objects().delete(&reference, None).await;
+        delete(cluster, kind, &object).await;
+    }
+}
+
+/// Deletes the claims that none of `pods` has, each once.
+async fn delete_claims(cluster: &Cluster, pods: &[Value]) {
+    let has = |pod: &Value, claim: &Value| {
+        let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        pod["metadata"]["namespace"] == claim["metadata"]["namespace"]
+            && volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"])
+    };
+    for claim in cluster.objects().list(Kind::claim()).await.unwrap_or_default() {
+        let is_deleted = !claim["metadata"]["deletionTimestamp"].is_null();
+        if !is_deleted && !pods.iter().any(|pod| has(pod, &claim)) {
+            delete(cluster, Kind::claim(), &claim).await;
         }
+    }
+}
+
+async fn delete(cluster: &Cluster, kind: Kind, object: &Value) {
+    if let Some(name) = object["metadata"]["name"].as_str() {
+        let reference = ObjectRef::new(kind, object["metadata"]["namespace"].as_str(), name);
+        // What cannot be deleted is found as a leftover.
+        let _ = cluster.objects().delete(&reference, None).await;
     }
 }
 
