@@ -37,7 +37,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
         return usage(format!(
-            "{}: nothing goes wrong in it, so there is nothing to shrink",
+            "{}: nothing goes wrong in it but what is declared, so there is nothing to shrink",
             args.which.file.display()
         ));
     };
