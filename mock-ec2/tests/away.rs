@@ -1,7 +1,5 @@
 //! A cloud whose process was away while a detach fell due.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod common;
 
 use std::sync::Arc;

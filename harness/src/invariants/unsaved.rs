@@ -1,15 +1,15 @@
 //! Volumes of which no provisioner knows.
 //!
 //! Nothing records that a volume is being made until its PersistentVolume is saved. A provisioner that ends before that and
-//! finds no claim when it is back does not go on, as upstream's does not. Nor does one whose driver has made the volume and
+//! finds no claim when it is back does not go on, as upstream's does not, also where the cloud makes the volume later. Nor does one whose driver has made the volume and
 //! answered with an error that says that it has not, once the claim is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_mock::events::CsiDone;
+use csi_mock::events::{CsiCall, CsiDone};
 use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::events::ProcessStarted;
+use substrate::events::{ProcessCrashed, ProcessStarted};
 
 /// The process that makes volumes; a second replica has a number behind its name.
 const PROVISIONER: &str = "csi-provisioner";
@@ -24,25 +24,50 @@ pub(super) struct Unsaved {
     restarted: BTreeMap<String, bool>,
     /// Those that the driver has made, and said that it has not.
     denied: BTreeSet<String>,
+    /// Calls of CreateVolume that are under way, by process and ordinal.
+    open: BTreeSet<(String, u64)>,
+    /// How many were given up: the cloud may still make a volume for each.
+    given_up: usize,
+    /// How many were under way or given up when a provisioner was started anew, and have not made a volume since.
+    lost: usize,
 }
 
 impl Unsaved {
     /// Takes in an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
-            self.restarted.entry(volume.to_string()).or_default();
+            let is_lost = self.lost > 0;
+            if self.open.is_empty() {
+                (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
+            }
+            *self.restarted.entry(volume.to_string()).or_default() |= is_lost;
         } else if event.process.starts_with(PROVISIONER)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
             self.restarted.values_mut().for_each(|restarted| *restarted = true);
-        } else if let Some(CsiDone { rpc, code, volume: Some(volume), .. }) = event.get()
-            && &**rpc == "CreateVolume"
-        {
-            if NOT_FINAL.contains(&&**code) {
-                self.denied.remove(&**volume);
-            } else {
-                self.denied.insert(volume.to_string());
+            self.lost = self.open.len() + self.given_up;
+        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
+            let before = self.open.len();
+            self.open.retain(|(process, _)| *process != *event.process);
+            self.given_up += before - self.open.len();
+        } else if let Some(CsiCall { rpc, ordinal, .. }) = event.get() {
+            if &**rpc == "CreateVolume" {
+                self.open.insert((event.process.to_string(), *ordinal));
             }
+        } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
+            self.on_done(&event.process, done);
+        }
+    }
+
+    fn on_done(&mut self, process: &str, done: &CsiDone) {
+        self.open.remove(&(process.to_owned(), done.ordinal));
+        let is_final = !NOT_FINAL.contains(&&*done.code);
+        match &done.volume {
+            Some(volume) if is_final => drop(self.denied.insert(volume.to_string())),
+            Some(volume) => drop(self.denied.remove(&**volume)),
+            // The driver gave the cloud up, not the other way round.
+            None if !is_final => self.given_up += 1,
+            None => {}
         }
     }
 
@@ -72,16 +97,18 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
+    fn made() -> VolumeChanged {
+        let (volume, zone) = (VOLUME.parse().unwrap(), "us-east-1a".into());
+        VolumeChanged { volume, state: VolumePhase::Creating, zone, size_gib: 1, multi_attach: false, snapshot: None }
+    }
+
     /// As which deviation the volume counts that is left when the provisioner was started as often before it was made, and
     /// after that.
     fn declared_after(before: u32, after: u32) -> Option<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let provisioner: Arc<str> = PROVISIONER.into();
         (1..=before).for_each(|incarnation| trace.info(&provisioner, ProcessStarted { incarnation }));
-        let (volume, zone) = (VOLUME.parse().unwrap(), "us-east-1a".into());
-        let state = VolumePhase::Creating;
-        let made = VolumeChanged { volume, state, zone, size_gib: 1, multi_attach: false, snapshot: None };
-        trace.info(&"mock-ec2".into(), made);
+        trace.info(&"mock-ec2".into(), made());
         let then = before + 1..=before + after;
         then.for_each(|incarnation| trace.info(&provisioner, ProcessStarted { incarnation }));
         let invariants = Invariants::new(TimeScale::default());
@@ -92,6 +119,37 @@ mod tests {
         assert_eq!(found.message, format!("a cloud volume is left over: {VOLUME}"));
         let known = declared::all().unwrap();
         known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
+    }
+
+    #[test]
+    fn a_volume_that_the_cloud_makes_after_the_provisioner_has_gone_is_unknown_to_the_next() {
+        let why = |answered: bool| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let driver: Arc<str> = "csi-controller".into();
+            let call = CsiCall {
+                rpc: "CreateVolume".into(),
+                volume: None,
+                node: None,
+                ordinal: 1,
+                target: None,
+                stages_nothing: false,
+            };
+            trace.info(&driver, call);
+            if answered {
+                let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
+                trace.info(
+                    &driver,
+                    CsiDone { rpc, volume: None, node: None, ordinal: 1, code, took_ms: 1, message: None },
+                );
+            }
+            trace.info(&PROVISIONER.into(), ProcessStarted { incarnation: 2 });
+            trace.info(&"mock-ec2".into(), made());
+            let mut unsaved = Unsaved::default();
+            trace.events().iter().for_each(|event| unsaved.observe(event));
+            unsaved.why(VOLUME)
+        };
+        assert_eq!(why(false), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(true), None, "nothing was under way");
     }
 
     #[test]
