@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::json;
 use substrate::fault::Span;
 
@@ -70,7 +70,7 @@ fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
         }
     };
     kill(pid, Signal::TERM, place)?;
-    if gone(place, args.timeout.0) {
+    if gone(place, args.timeout.0) && ended(pid, args.timeout.0) {
         return Ok(true);
     }
     if !args.force {
@@ -79,7 +79,7 @@ fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
         return Err(next(late(message), "`mooring down --force` kills it and removes what it leaves behind"));
     }
     kill(pid, Signal::KILL, place)?;
-    if !gone(place, args.timeout.0) && place.is_held() {
+    if !gone(place, args.timeout.0) && place.is_held() || !ended(pid, args.timeout.0) {
         return Err(late(format!("process {pid} does not end, although it was killed")));
     }
     if place.is_there() {
@@ -111,4 +111,23 @@ fn gone(place: &Place, within: Duration) -> bool {
     }
     // Its files go before its lock; one that was killed meanwhile has left them.
     !place.is_there() || place.clean().is_ok()
+}
+
+/// Waits until the process has ended, which it does a moment after it has given up its name; says whether that came.
+fn ended(pid: Pid, within: Duration) -> bool {
+    let since = Timestamp::now();
+    while test_kill_process(pid).is_ok() && !is_zombie(pid) {
+        if is_over(since, within) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}
+
+/// Whether the process has ended and only its parent has not heard of it.
+fn is_zombie(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name before it may have spaces and parentheses.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
