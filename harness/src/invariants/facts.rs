@@ -163,6 +163,14 @@ impl Facts {
         self.attachments.values().any(|a| !a.deleting && a.node == node && of_volume(a))
     }
 
+    /// Whether all pods that want the volume on the node are being deleted, and nobody has said that they run.
+    pub fn are_unheard(&self, volume: &str, node: &str) -> bool {
+        let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
+        let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));
+        let is_unheard = |pod: &Pod| pod.deleting && pod.phase == "Pending";
+        pods.next().is_some_and(|first| is_unheard(first) && pods.all(is_unheard))
+    }
+
     /// The volumes that Kubernetes knows or knew, each with the name of its PersistentVolume.
     pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
         self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), pv.as_str()))

@@ -61,6 +61,7 @@ impl DetachAfterUnstage {
                 ("published", hold.published.len().into()),
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
                 ("attachmentStays", facts.wants_attached(volume, node).into()),
+                ("podsUnheard", facts.are_unheard(volume, node).into()),
                 ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
             ]
             .into(),
