@@ -296,6 +296,25 @@ fn is_deleting(object: &Value) -> bool {
 }
 
 impl Commit {
+    /// One of a built-in kind that says nothing of its object.
+    pub fn new(resource: impl Into<Text>, object: impl Into<Arc<str>>, rv: u64, r#type: EventType) -> Self {
+        Self {
+            csinode: None,
+            group: None,
+            node: None,
+            object: object.into(),
+            pod: None,
+            pv: None,
+            pvc: None,
+            resource: resource.into(),
+            rv,
+            r#type,
+            user: Text::default(),
+            verb: Text::default(),
+            volumeattachment: None,
+        }
+    }
+
     /// Adds the few words of a storage object by which a reader follows a volume without the API: claims, volumes, pods,
     /// attachments, nodes and what their drivers say: what they are bound to and how far they are; other kinds nothing.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {

@@ -242,20 +242,12 @@ impl Server {
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let commit = || {
+            let resource = Text::new_static(event.kind.plural);
             let mut commit = Commit {
-                csinode: None,
                 group: event.kind.custom.as_ref().map(|_| event.kind.group.into()),
-                node: None,
-                object: event.key.clone(),
-                pod: None,
-                pv: None,
-                pvc: None,
-                resource: Text::new_static(event.kind.plural),
-                rv: event.revision,
-                r#type: event.own_type(),
                 user: user.into(),
                 verb: verb.into(),
-                volumeattachment: None,
+                ..Commit::new(resource, event.key.clone(), event.revision, event.own_type())
             };
             if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::says(&event.kind)) {
                 commit.say(&event.kind, &object.value);

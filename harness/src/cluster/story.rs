@@ -110,21 +110,7 @@ mod tests {
             trace.info(&"node-a".into(), started);
         };
         let deleted = |pod: &str| {
-            let commit = Commit {
-                csinode: None,
-                group: None,
-                node: None,
-                object: pod.into(),
-                pod: None,
-                pv: None,
-                pvc: None,
-                resource: "pods".into(),
-                rv: 1,
-                r#type: EventType::Deleted,
-                user: "u".into(),
-                verb: "delete".into(),
-                volumeattachment: None,
-            };
+            let commit = Commit::new("pods", pod, 1, EventType::Deleted);
             trace.info(&"fake-apiserver".into(), commit);
         };
         wrote("default/stays");

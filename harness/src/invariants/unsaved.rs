@@ -14,8 +14,8 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 /// The process that makes volumes; a second replica has a number behind its name.
 const PROVISIONER: &str = "csi-provisioner";
 
-/// After these a provisioner takes it that the volume may be there (external-provisioner, `isFinalError`).
-const NOT_FINAL: [&str; 6] = ["OK", "CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"];
+/// After these a provisioner takes it that the volume may be made yet, and asks again (external-provisioner, `checkError`).
+const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
 
 /// The volumes of the cloud.
 #[derive(Debug, Default)]
@@ -61,13 +61,16 @@ impl Unsaved {
 
     fn on_done(&mut self, process: &str, done: &CsiDone) {
         self.open.remove(&(process.to_owned(), done.ordinal));
-        let is_final = !NOT_FINAL.contains(&&*done.code);
-        match &done.volume {
-            Some(volume) if is_final => drop(self.denied.insert(volume.to_string())),
-            Some(volume) => drop(self.denied.remove(&**volume)),
-            // The driver gave the cloud up, not the other way round.
-            None if !is_final => self.given_up += 1,
-            None => {}
+        let volume = done.volume.as_deref();
+        if done.code == "OK" {
+            // What was given up before was asked for again, by the same name.
+            self.given_up = self.given_up.saturating_sub(1);
+            volume.map(|volume| self.denied.remove(volume));
+        } else if IN_BACKGROUND.contains(&&*done.code) {
+            self.given_up += usize::from(volume.is_none());
+            volume.map(|volume| self.denied.remove(volume));
+        } else {
+            self.denied.extend(volume.map(str::to_owned));
         }
     }
 

@@ -203,21 +203,7 @@ mod tests {
     use super::*;
 
     fn commit(resource: &str, object: &str) -> Commit {
-        Commit {
-            csinode: None,
-            group: None,
-            node: None,
-            object: object.into(),
-            pod: None,
-            pv: None,
-            pvc: None,
-            resource: resource.into(),
-            rv: 1,
-            r#type: EventType::Modified,
-            user: "u".into(),
-            verb: "update".into(),
-            volumeattachment: None,
-        }
+        Commit::new(resource, object, 1, EventType::Modified)
     }
 
     /// What is told of a trace.

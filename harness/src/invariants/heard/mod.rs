@@ -161,21 +161,7 @@ mod tests {
 
         fn committed(&mut self, resource: &str, object: &str, r#type: EventType, say: impl FnOnce(&mut Commit)) {
             self.rv += 1;
-            let mut commit = Commit {
-                csinode: None,
-                group: None,
-                node: None,
-                object: object.into(),
-                pod: None,
-                pv: None,
-                pvc: None,
-                resource: resource.into(),
-                rv: self.rv,
-                r#type,
-                user: "test".into(),
-                verb: "update".into(),
-                volumeattachment: None,
-            };
+            let mut commit = Commit::new(resource, object, self.rv, r#type);
             say(&mut commit);
             self.trace.info(&"fake-apiserver".into(), commit);
         }

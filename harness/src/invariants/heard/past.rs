@@ -107,35 +107,20 @@ mod tests {
 
     use super::*;
 
-    fn commit(object: &str) -> Commit {
-        Commit {
-            csinode: None,
-            group: None,
-            node: None,
-            object: object.into(),
-            pod: None,
-            pv: None,
-            pvc: None,
-            resource: "any".into(),
-            rv: 1,
-            r#type: EventType::Modified,
-            user: "test".into(),
-            verb: "update".into(),
-            volumeattachment: None,
-        }
-    }
-
     fn with_attachment() -> Past {
         let mut past = Past::default();
         let pv = Volume { handle: Some("vol-1".into()), ..Volume::default() };
-        past.on_commit(&Commit { pv: Some(Box::new(pv)), ..commit("pvc-1") });
+        past.on_commit(&Commit {
+            pv: Some(Box::new(pv)),
+            ..Commit::new("persistentvolumes", "pvc-1", 1, EventType::Added)
+        });
         past.on_commit(&attachment(EventType::Added));
         past
     }
 
     fn attachment(r#type: EventType) -> Commit {
         let is = Attachment { node: Some("node-a".into()), pv: Some("pvc-1".into()), ..Attachment::default() };
-        Commit { volumeattachment: Some(Box::new(is)), r#type, ..commit("csi-1") }
+        Commit { volumeattachment: Some(Box::new(is)), ..Commit::new("volumeattachments", "csi-1", 1, r#type) }
     }
 
     #[test]
