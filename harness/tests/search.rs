@@ -582,4 +582,14 @@ fn a_step_that_a_declared_deviation_keeps_waiting_is_that_deviation() {
     let as_it_is = |text: String| text;
     let mounted = "mount-that-was-done-and-answered-with-an-error.yaml";
     assert_eq!(verdict("found", mounted, &as_it_is), declared("kubelet-trusts-failed-mount"));
+    // The next pod of the claim waits for the volume on another node.
+    let moves = |text: String| {
+        let other = "  - pod: {name: web-2, claim: data, node: node-b}\n";
+        waits(
+            text.replace("nodes: {count: 1}", "nodes: {count: 2}")
+                .replace("claim: data, ", "claim: data, node: node-a, ")
+                + other,
+        )
+    };
+    assert_eq!(verdict("found", mounted, &moves), declared("kubelet-trusts-failed-mount"));
 }

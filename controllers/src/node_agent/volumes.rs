@@ -255,8 +255,15 @@ pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) ->
     })
 }
 
-async fn write_data(agent: &Agent, beside: &Path, data: &[u8]) -> Result<(), StepError> {
-    agent.config.disk.write(&vol_data_path(beside), data).await.map_err(|e| disk_error(&e))
+/// Writes the metadata of a volume. Where that fails, and nothing is mounted there, what was made for the volume goes again
+/// (`MountDevice`, `NewMounter`).
+async fn write_data(agent: &Agent, beside: &Path, data: &[u8], is_mounted: bool) -> Result<(), StepError> {
+    let written = agent.config.disk.write(&vol_data_path(beside), data).await;
+    if written.is_err() && !is_mounted {
+        // Upstream logs what it cannot remove: it is the write that is repeated.
+        let _ = clear(agent, beside).await;
+    }
+    written.map_err(|e| disk_error(&e))
 }
 
 async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
@@ -290,7 +297,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         attachment_id: String::new(),
         volume_lifecycle_mode: String::new(),
     };
-    write_data(agent, &staging, &encoded(&data)?).await?;
+    write_data(agent, &staging, &encoded(&data)?, false).await?;
     let result = driver.stage(spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
         // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
@@ -315,11 +322,12 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
         return driver.publish(spec, (&staging, &target), readonly, carried).await;
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
-    write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?).await?;
+    // A pod that has it keeps it, whatever becomes of a repeat.
+    let is_mounted = agent.volumes().is_mounted(uid, &spec.name);
+    write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?, is_mounted).await?;
     let group = carried.group.filter(|_| !driver.mount_group);
     let result = driver.publish(spec, (&staging, &target), readonly, carried).await;
-    // A pod that has it keeps it, whatever becomes of a repeat.
-    if matches!(result, Err(StepError::Final(_))) && !agent.volumes().is_mounted(uid, &spec.name) {
+    if matches!(result, Err(StepError::Final(_))) && !is_mounted {
         // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
         let _ = clear(agent, &target).await;
     }

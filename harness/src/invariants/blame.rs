@@ -249,6 +249,11 @@ impl Blame {
         self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
     }
 
+    /// The nodes on which a call that was answered with an error that is final has mounted a volume.
+    pub fn mounted_by_failed_call(&self, volume: &str) -> BTreeSet<String> {
+        self.failed.iter().filter(|((of, _), _)| of == volume).map(|((_, node), _)| node.clone()).collect()
+    }
+
     /// What befell a volume on a node, or anywhere.
     pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
         let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);

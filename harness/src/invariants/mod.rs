@@ -278,6 +278,7 @@ impl Invariants {
             }
         }
         state.attached_for_nobody(expected);
+        state.mounted_for_nobody(expected);
         let Some(details) = state.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
@@ -399,6 +400,18 @@ impl State {
             None => {}
         }
         self.found_at_end(Id::I5, found);
+    }
+
+    /// Reports that the volume for which somebody waits is mounted where nobody wants it, by a call that was answered with an
+    /// error (I8).
+    fn mounted_for_nobody(&mut self, expected: &str) {
+        let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
+        let nodes = self.blame.mounted_by_failed_call(&volume);
+        let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
+        let pending = self.facts.pending().into_iter().filter(|pending| is_there(&pending.what));
+        for message in pending.map(|pending| pending.to_string()).collect::<Vec<_>>() {
+            self.at_end(Id::I8, message);
+        }
     }
 
     /// Reports that the volume for which somebody waits is attached where nobody wants it, if that is known (I4).

@@ -1,5 +1,6 @@
 //! A finding without what it does not need: delta debugging over faults, steps and objects, then fewer nodes, fewer
-//! repetitions, shorter times.
+//! repetitions, shorter times. What comes back in the finding comes back in what is left of it, and a fault that ends goes
+//! on ending: a story in which something stays away waits in vain for that reason alone.
 
 use std::time::Duration;
 
@@ -84,6 +85,34 @@ pub fn first_sound<E>(
     Ok(None)
 }
 
+/// What a step breaks, and whether it is the one that undoes that.
+fn breaks(step: &Value) -> Option<(&'static str, String, bool)> {
+    const PAIRS: [(&str, &str); 4] =
+        [("crash", "restart"), ("partition", "heal"), ("fault", "clear-fault"), ("cordon", "uncordon")];
+    let word = |value: &Value| value.as_str().or_else(|| value["name"].as_str()).map(str::to_owned);
+    if let Some((taint, undoes)) =
+        ["taint", "untaint"].into_iter().find_map(|key| Some((step.get(key)?, key == "untaint")))
+    {
+        return Some(("taint", format!("{} {}", taint["node"], taint["key"]), undoes));
+    }
+    PAIRS.into_iter().find_map(|(breaks, undoes)| match (step.get(breaks), step.get(undoes)) {
+        (Some(what), _) => Some((breaks, word(what)?, false)),
+        (_, Some(what)) => Some((breaks, word(what)?, true)),
+        _ => None,
+    })
+}
+
+/// The steps that break what is undone by a step after them, each with the place of that one.
+fn undone(steps: &[Value]) -> Vec<(usize, usize)> {
+    let told: Vec<_> = steps.iter().map(breaks).collect();
+    let undo = |at: usize| -> Option<(usize, usize)> {
+        let (kind, what, false) = told[at].as_ref()? else { return None };
+        let is = |step: &Option<(&str, String, bool)>| matches!(step, Some((k, w, true)) if k == kind && w == what);
+        told[at..].iter().position(is).map(|by| (at, at + by))
+    };
+    (0..steps.len()).filter_map(undo).collect()
+}
+
 /// How many faults, steps and objects a document has.
 pub fn size(document: &Document) -> usize {
     atoms(document).len()
@@ -97,15 +126,18 @@ fn atoms(document: &Document) -> Vec<Atom> {
     LISTS.iter().flat_map(|key| (0..count(key)).map(move |at| (*key, at))).collect()
 }
 
-/// The document with these items alone.
+/// The document with these items alone, but for what would stay broken only because the step that undoes it is not among
+/// them.
 fn with(document: &Document, kept: &[Atom]) -> Document {
     let mut out = document.clone();
+    let undone = document.tree()["steps"].as_array().map(|steps| undone(steps)).unwrap_or_default();
+    let stays_broken = |at: usize| undone.iter().any(|(breaks, by)| *breaks == at && !kept.contains(&("steps", *by)));
     for key in LISTS {
         let Some(Value::Array(list)) = out.tree_mut().get_mut(*key) else { continue };
         let mut at = 0;
         list.retain(|_| {
             at += 1;
-            kept.contains(&(*key, at - 1))
+            kept.contains(&(*key, at - 1)) && !(*key == "steps" && stays_broken(at - 1))
         });
         if list.is_empty()
             && *key != "steps"
@@ -181,17 +213,19 @@ fn simplifications(document: &Document) -> Vec<Document> {
     let mut words = Vec::new();
     values(document.tree(), &mut String::new(), &mut spans, &mut words);
     for path in &words {
-        offer(&|d| remove(d.tree_mut(), path));
+        let when = document.tree().pointer(path).filter(|_| path.ends_with("/when"));
+        if when.is_some_and(ends) {
+            offer(&|d| set(d.tree_mut(), path, json!({ "first": 1 })));
+            offer(&|d| remove(d.tree_mut(), &format!("{path}/probability")));
+        } else {
+            offer(&|d| remove(d.tree_mut(), path));
+        }
     }
     for (path, span) in &spans {
         for shorter in [Duration::from_secs(1), Duration::from_secs(span.as_secs() / 60 * 60), *span / 2] {
             let shorter = Duration::from_secs(shorter.as_secs());
             if !shorter.is_zero() && shorter < *span {
-                offer(&|d| {
-                    if let Some(value) = d.tree_mut().pointer_mut(path) {
-                        *value = json!(Span(shorter));
-                    }
-                });
+                offer(&|d| set(d.tree_mut(), path, json!(Span(shorter))));
             }
         }
     }
@@ -228,6 +262,17 @@ fn values(value: &Value, path: &mut String, spans: &mut Vec<(String, Duration)>,
             }
         }
         _ => {}
+    }
+}
+
+/// Whether a fault ends that acts then.
+fn ends(when: &Value) -> bool {
+    ["first", "nth", "for", "until"].iter().any(|key| when.get(*key).is_some())
+}
+
+fn set(tree: &mut Value, path: &str, to: Value) {
+    if let Some(value) = tree.pointer_mut(path) {
+        *value = to;
     }
 }
 
@@ -320,6 +365,34 @@ steps:
   - wait: {object: pod/web, is: Running}
 ";
         assert_eq!(unbroken(&Document::of_text("t", text).unwrap()).text(), twin);
+    }
+
+    #[test]
+    fn what_comes_back_in_the_finding_comes_back_in_what_is_left() {
+        let text = "\
+name: t
+nodes: {count: 2}
+faults:
+  - {name: eio, match: {plane: disk, op: stage}, when: {for: 2m, probability: 0.3}, effect: {io_error: EIO}}
+steps:
+  - pod: {name: web, claim: data, node: node-a}
+  - crash: node-a/csi-node
+  - partition: {name: cut, between: [node-b/kubelet, apiserver]}
+  - restart: node-a/csi-node
+  - heal: cut
+  - crash: node-b
+  - taint: {node: node-b, key: a, effect: NoExecute}
+  - untaint: {node: node-b, key: b}
+  - wait: {object: pod/web, is: Running}
+";
+        let document = Document::of_text("t", text).unwrap();
+        let steps = document.tree()["steps"].as_array().unwrap();
+        assert_eq!(undone(steps), [(1, 3), (2, 4)], "what stays away in the finding, and another taint, is no pair");
+        // Whatever waits fails, so all that can go goes; what is left must fail because of the crash and of the fault.
+        let crashes = |d: &Document| d.text().contains("crash: node-a/csi-node") && d.text().contains("eio");
+        let small = shrink(&document, &mut |all| Ok(all.iter().position(crashes))).unwrap().text();
+        assert!(small.contains("restart: node-a/csi-node") && small.contains("when: {first: 1}"), "{small}");
+        assert!(!small.contains("cut") && !small.contains("crash: node-b"), "{small}");
     }
 
     #[test]

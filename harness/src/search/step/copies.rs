@@ -2,14 +2,25 @@
 
 use std::io::{PipeWriter, Read, Write};
 
+use super::Setup;
 use super::player::{self, Left};
 use super::session::Session;
-use super::{EVERY, Setup};
 use crate::scenario::Scenario;
 use crate::search::fork::{self, Child, Side};
 
+/// How often a run copies itself, in events, as long as there are few copies.
+const EVERY: u64 = 100;
 /// Copies that may wait before they are farther apart.
 const CLOSE: u64 = 16;
+/// The least that two copies are apart, in events.
+const NEAR: u64 = 25;
+
+/// The event at which there is to be another copy, after one at the event `n`. On the way to a known place copies come
+/// closer and closer: whoever went there is likely to go back from there, step by step.
+fn next(n: u64, depth: u64, to: Option<u64>) -> u64 {
+    let far = EVERY * (1 + depth / CLOSE);
+    n + to.and_then(|to| to.checked_sub(n)).filter(|left| *left > 0).map_or(far, |left| far.min((left / 2).max(NEAR)))
+}
 
 /// The chain of copies, seen from its end.
 #[derive(Debug, Default)]
@@ -39,11 +50,12 @@ pub(super) fn outermost(setup: &Setup, scenario: &Scenario, session: Session) ->
     if setup.from_start || fork::check().is_err() {
         return alone(Copies::default());
     }
+    let place = session.to;
     let (from, to) = std::io::pipe().map_err(|e| format!("no pipe can be made: {e}"))?;
     match fork::fork() {
         Ok(Side::Child) => {
             drop(from);
-            let copies = Copies { up: Some(to), depth: 0, next: Some(EVERY) };
+            let copies = Copies { up: Some(to), depth: 0, next: Some(next(0, 0, Some(place))) };
             match player::play(setup, scenario, session, copies) {
                 Ok(_) => std::process::exit(0),
                 Err(why) => {
@@ -66,28 +78,29 @@ impl Copies {
         self.next.is_some_and(|next| n >= next)
     }
 
-    /// Goes on in a copy, while this process waits for whoever comes back to the event `n` or later. Gives whether somebody
-    /// has come back, with the session that goes on. When all is over, or somebody goes back farther, this process ends.
-    pub fn copy(&mut self, n: u64, session: &mut Session) -> bool {
+    /// Goes on in a copy, to the event `to` if that is known, while this process waits for whoever comes back to the event
+    /// `n` or later. Gives whether somebody has come back, with the session that goes on. When all is over, or somebody
+    /// goes back farther, this process ends.
+    pub fn copy(&mut self, n: u64, mut to: Option<u64>, session: &mut Session) -> bool {
         let mut back = false;
         loop {
-            let Ok((from, to)) = std::io::pipe() else {
+            let Ok((down, up)) = std::io::pipe() else {
                 self.next = None;
                 return back;
             };
             match fork::fork() {
                 Ok(Side::Child) => {
-                    drop(from);
+                    drop(down);
                     // The way up leads to the process that waits here, and to no other.
-                    self.up = Some(to);
+                    self.up = Some(up);
                     self.depth += 1;
-                    self.next = Some(n + EVERY * (1 + self.depth / CLOSE));
+                    self.next = Some(next(n, self.depth, to));
                     return back;
                 }
                 Ok(Side::Parent(mut child)) => {
-                    drop(to);
-                    match heard(&mut child, from) {
-                        Some(again) if again.to >= n => (*session, back) = (again, true),
+                    drop(up);
+                    match heard(&mut child, down) {
+                        Some(again) if again.to >= n => (to, *session, back) = (Some(again.to), again, true),
                         Some(again) => self.say(&again),
                         None => std::process::exit(0),
                     }
@@ -136,4 +149,42 @@ pub(super) enum Aside {
     Here,
     /// The other; it has been looked.
     Done,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where copies are on the way from the event `from` to `to`.
+    fn on_the_way(from: u64, to: u64) -> Vec<u64> {
+        let copies = std::iter::successors(Some((from, 0)), |(n, depth)| Some((next(*n, *depth, Some(to)), depth + 1)));
+        copies.map(|(n, _)| n).skip(1).take_while(|n| *n <= to).collect()
+    }
+
+    #[test]
+    fn copies_come_closer_before_the_place_that_somebody_goes_to_and_few_wait_in_a_long_run() {
+        assert_eq!(on_the_way(0, 400), [100, 200, 300, 350, 375, 400]);
+        let long = on_the_way(0, 10_000);
+        assert!(long.len() < 64, "{}", long.len());
+        assert!(long.ends_with(&[9_999]) || 10_000 - long[long.len() - 1] < NEAR, "{long:?}");
+    }
+
+    #[test]
+    fn a_walk_back_does_few_events_again() {
+        // What waits, and the events that are done again, step by step.
+        let mut copies = on_the_way(0, 10_000);
+        let mut again = Vec::new();
+        for to in (9_900..10_000).rev() {
+            copies.retain(|n| *n <= to);
+            let (last, depth) = (copies[copies.len() - 1], copies.len() as u64);
+            again.push(to - last);
+            let mut n = next(last, depth, Some(to));
+            while n <= to {
+                copies.push(n);
+                n = next(n, copies.len() as u64, Some(to));
+            }
+        }
+        again.sort_unstable();
+        assert!(again[again.len() / 2] <= NEAR, "{again:?}");
+    }
 }

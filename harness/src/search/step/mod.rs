@@ -1,9 +1,9 @@
 //! A debugger of runs: forward and back, by event, by object, by process.
 //!
 //! A simulation stands still while somebody thinks: it is one thread, and the debugger is an observer of its trace. Every
-//! hundred events or so the run copies itself, and the copy goes on. To go back, the copy ends with the place to go to as
-//! its last word, and the nearest of those that wait copies itself anew and goes there. Without copies the run begins
-//! again from its start; what is seen is the same.
+//! hundred events or so, and more often near the place that somebody goes to, the run copies itself, and the copy goes on.
+//! To go back, the copy ends with the place to go to as its last word, and the nearest of those that wait copies itself
+//! anew and goes there. Without copies the run begins again from its start; what is seen is the same.
 //!
 //! | | |
 //! |---|---|
@@ -37,8 +37,6 @@ pub struct Setup {
     pub prompts: bool,
 }
 
-/// How often a run copies itself, in events, as long as there are few copies.
-const EVERY: u64 = 100;
 /// A look at the cluster takes at most so long.
 const LOOK: Duration = Duration::from_secs(30);
 

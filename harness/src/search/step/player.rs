@@ -157,7 +157,11 @@ impl Player {
         }
         self.told = violations.len();
         if self.copies.is_due(event.n) {
-            let back = self.copies.copy(event.n, &mut self.session);
+            let to = match self.goal {
+                Goal::Event(n) | Goal::Moment(Moment::Event(n)) => Some(n),
+                Goal::Count(..) | Goal::Moment(_) | Goal::Any => None,
+            };
+            let back = self.copies.copy(event.n, to, &mut self.session);
             if back {
                 self.goal = Goal::Event(self.session.to);
             }
