@@ -130,6 +130,15 @@ substrate::events! {
         pub stream: u64,
     }
 
+    /// A fault had a list answered with what was there some revisions ago, as by a server whose cache lags. Only for observers,
+    /// and at the trace level.
+    pub struct ListWasStale = "list.was-stale" {
+        /// Who lists: the User-Agent.
+        pub caller: Text,
+        /// The resource, as URLs name it.
+        pub resource: Text,
+    }
+
     /// A watch stream ended. Only for observers, and at the trace level.
     pub struct WatchClosed = "watch.closed" {
         /// The number of the stream.

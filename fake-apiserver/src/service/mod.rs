@@ -463,6 +463,9 @@ impl Server {
             }
             state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
+        if twist.stale > 0 {
+            self.ctx.trace().whisper(self.ctx.name(), || opening::stale(call));
+        }
         Ok(shown.list(200, listed, now.wall))
     }
 

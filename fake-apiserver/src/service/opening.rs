@@ -13,7 +13,7 @@ use super::fault::Twist;
 use super::respond::{Shown, typed};
 use super::watch::{Plan, Registration, WatchStream};
 use super::{Server, list_numbers, selector};
-use crate::events::{WatchOpened, WatchSpoiled};
+use crate::events::{ListWasStale, WatchOpened, WatchSpoiled};
 use crate::kinds;
 use crate::state::selector::Selector;
 use crate::state::{Match, Started, Status, Version, WatchOptions};
@@ -66,6 +66,7 @@ impl Server {
         if twist.stale > 0 && started.state {
             let fault = || WatchSpoiled { fault: twist.fault.clone(), object: None, rv: None, stream };
             self.ctx.trace().whisper(self.ctx.name(), fault);
+            self.ctx.trace().whisper(self.ctx.name(), || stale(call));
         }
         let media = shown.stream_media();
         let stream = WatchStream::new(Plan {
@@ -87,6 +88,11 @@ impl Server {
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
         Ok(response)
     }
+}
+
+/// That `call` is told what was there some revisions ago.
+pub(super) fn stale(call: &Call) -> ListWasStale {
+    ListWasStale { caller: call.agent.as_str().into(), resource: call.kind.plural.into() }
 }
 
 fn opened(stream: u64, call: &Call, selector: &Selector, bookmarks: bool, started: &Started) -> WatchOpened {

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::scenario::LatencyProfile;
-use fake_apiserver::events::{RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{
+    ListWasStale, RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled,
+};
 use futures_util::future::LocalBoxFuture;
 use mock_ec2::InstanceSpec;
 use mock_ec2::events::RequestEnded as CloudRequest;
@@ -41,7 +43,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(super) const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 
 /// What a component only whispers, and checkers look at.
-const WHISPERED: [&str; 4] = [WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
+const WHISPERED: [&str; 5] =
+    [ListWasStale::KIND, WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
 
 /// What a component only mentions, and a scenario may count.
 const MENTIONED: [&str; 2] = [KubernetesRequest::KIND, CloudRequest::KIND];
@@ -309,6 +312,7 @@ fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
     match &*line.kind {
         WatchOpened::KIND => say::<WatchOpened>(world, line),
         WatchSent::KIND => say::<WatchSent>(world, line),
+        ListWasStale::KIND => say::<ListWasStale>(world, line),
         WatchSpoiled::KIND => say::<WatchSpoiled>(world, line),
         WatchClosed::KIND => say::<WatchClosed>(world, line),
         KubernetesRequest::KIND => say::<KubernetesRequest>(world, line),

@@ -167,6 +167,19 @@ mod tests {
     }
 
     #[test]
+    fn a_list_from_the_past_excuses_who_took_it_and_what_it_was_of() {
+        let is_declared = |list: &str| {
+            let details = [("staleLists", serde_json::json!([list])), ("attachmentStays", true.into())].into();
+            let mut one = [Violation { details, ..violation() }];
+            mark_known(&mut one).unwrap();
+            one[0].declared.as_deref() == Some("attacher-trusts-former-attachment")
+        };
+        assert!(is_declared("csi-attacher volumeattachments"));
+        assert!(!is_declared("csi-attacher persistentvolumes"));
+        assert!(!is_declared("kube-controller-manager volumeattachments"));
+    }
+
+    #[test]
     fn a_declaration_hides_nothing_with_another_signature() {
         let expected = ["kubelet-forgets-staged-volume".to_owned()];
         let mut same = [violation()];

@@ -50,12 +50,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fake_apiserver::events::Reset;
+use fake_apiserver::events::{ListWasStale, Reset};
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessFailed, ProcessPanicked};
-use substrate::fault::Effect;
 
 use facts::Facts;
 
@@ -145,8 +144,8 @@ struct State {
     is_mixed: bool,
     /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
     news_was_late: bool,
-    /// A list was answered from the past, as by an API server whose cache lags.
-    list_was_stale: bool,
+    /// Lists that were answered from the past, as by an API server whose cache lags: who listed what.
+    stale_lists: BTreeSet<String>,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -222,9 +221,12 @@ impl Invariants {
         ] {
             state.at(event, id, found);
         }
-        if let Some(FaultFired { op, effect, .. }) = event.get() {
+        if let Some(FaultFired { op, .. }) = event.get() {
             state.news_was_late |= MAKE_LATE.contains(&op.as_str());
-            state.list_was_stale |= matches!(effect, Effect::StaleRead(_));
+        }
+        if let Some(ListWasStale { caller, resource }) = event.get() {
+            let caller = caller.split('/').next().unwrap_or_default();
+            state.stale_lists.insert(format!("{caller} {resource}"));
         }
         if let Some(message) = broken(event) {
             let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
@@ -448,8 +450,8 @@ impl State {
             if let Some(volume) = &volume {
                 details.extend(self.blame.details(volume, node.as_deref()));
             }
-            if self.list_was_stale {
-                details.insert("listWasStale", true.into());
+            if !self.stale_lists.is_empty() {
+                details.insert("staleLists", self.stale_lists.iter().map(String::as_str).collect());
             }
             let process = process.to_owned();
             self.violations.push(Violation {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use controllers::events::EventRecorded;
 use controllers::machine::events::WorkloadSynced;
 use fake_apiserver::events::{
-    Commit, RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled,
+    Commit, ListWasStale, RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled,
 };
 use jiff::Timestamp;
 use substrate::events::{FaultFired, LinkReply, LinkRequest};
@@ -15,12 +15,13 @@ use substrate::json::Value;
 use substrate::{Event, EventKind, EventType};
 
 /// What would drown the rest: messages, streams and their events, requests of the API server, each record of a writer.
-const UNSAID: [&str; 8] = [
+const UNSAID: [&str; 9] = [
     LinkRequest::KIND,
     LinkReply::KIND,
     WatchOpened::KIND,
     WatchSent::KIND,
     WatchSpoiled::KIND,
+    ListWasStale::KIND,
     WatchClosed::KIND,
     KubernetesRequest::KIND,
     WorkloadSynced::KIND,
