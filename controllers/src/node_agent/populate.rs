@@ -13,6 +13,7 @@ use super::volume_manager::VolumeSpec;
 use super::volume_manager::desired::{DesiredMount, Sizes};
 use crate::binder::quantity;
 use crate::kube::ApiError;
+use crate::protection::claim::FINALIZER;
 
 /// A volume of a pod that the volume manager handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +130,9 @@ pub fn volume_of_claim(claim: &PersistentVolumeClaim, pod: &Pod, use_: &ClaimUse
             ));
         }
     }
-    if claim.metadata.deletion_timestamp.is_some() {
+    // A claim that is protected stays until its last pod has gone: a kubelet that starts must not take it from one that runs.
+    let is_protected = || claim.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
+    if claim.metadata.deletion_timestamp.is_some() && !is_protected() {
         return Err("PVC is being deleted".to_owned());
     }
     if claim.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
@@ -292,6 +295,18 @@ mod tests {
         assert_eq!(volume_of_claim(&claim("Pending", Some("pv")), &pod, &use_), Err("PVC is not bound".to_owned()));
         let mine = ClaimUse { ephemeral: true, ..use_ };
         assert!(volume_of_claim(&claim("Bound", Some("pv")), &pod, &mine).is_err());
+    }
+
+    #[test]
+    fn a_claim_that_is_being_deleted_names_its_volume_as_long_as_it_is_protected() {
+        let pod = pod(json!({ "containers": [] }));
+        let mut claim = claim("Bound", Some("pv"));
+        claim.metadata.deletion_timestamp = substrate::json::from_value(json!("2026-01-01T00:00:00Z")).expect("a time");
+        assert_eq!(volume_of_claim(&claim, &pod, &use_("v")), Err("PVC is being deleted".to_owned()));
+        claim.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
+        assert_eq!(volume_of_claim(&claim, &pod, &use_("v")), Err("PVC is being deleted".to_owned()));
+        claim.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        assert_eq!(volume_of_claim(&claim, &pod, &use_("v")), Ok("pv".to_owned()));
     }
 
     #[test]

@@ -169,7 +169,9 @@ mod tests {
     #[test]
     fn a_list_from_the_past_excuses_who_took_it_and_what_it_was_of() {
         let is_declared = |list: &str| {
-            let details = [("staleLists", serde_json::json!([list])), ("attachmentStays", true.into())].into();
+            let mut details = violation().details;
+            details.insert("kubeletRestartedSinceUnpublish", false.into());
+            details.extend([("staleLists", serde_json::json!([list])), ("attachmentStays", true.into())]);
             let mut one = [Violation { details, ..violation() }];
             mark_known(&mut one).unwrap();
             one[0].declared.as_deref() == Some("attacher-trusts-former-attachment")
