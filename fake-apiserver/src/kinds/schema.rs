@@ -27,6 +27,8 @@ pub struct Type {
     pub name: &'static str,
     /// Whether server-side apply owns all of it as one value, wherever a field does not say otherwise.
     pub atomic: bool,
+    /// If set, other fields are kept as well, and server-side apply owns them one by one.
+    pub open: bool,
     /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
     /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
@@ -265,8 +267,8 @@ impl Eq for Type {}
 
 impl Type {
     /// A struct that is in no table.
-    pub(crate) fn custom(fields: Vec<Field>) -> Self {
-        Self::new("", fields)
+    pub(crate) fn custom(fields: Vec<Field>, open: bool) -> Self {
+        Self { open, ..Self::new("", fields) }
     }
 
     fn new(name: &'static str, fields: Vec<Field>) -> Self {
@@ -280,7 +282,7 @@ impl Type {
             by_name[at] = Some(i);
         }
         let unset = (0u16..).zip(&fields).filter(|(_, field)| field.unset.is_some()).map(|(i, _)| i).collect();
-        Self { name, atomic: false, fields, by_name, unset }
+        Self { name, atomic: false, open: false, fields, by_name, unset }
     }
 
     /// The fields that are written when they are not set, and what is written then.

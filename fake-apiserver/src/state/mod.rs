@@ -18,6 +18,7 @@ mod event_view;
 mod flaw;
 mod flow;
 mod history;
+mod identity;
 mod internal;
 mod limits;
 mod list;
@@ -70,7 +71,7 @@ use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
-pub use update::refused;
+pub use update::{check_applied_type, refused};
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
@@ -409,6 +410,12 @@ impl Store {
         }
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
+        assert!(identity::stands_at(&shelf.kind, &key, &value), "{key} of {} is written as {value}", shelf.kind.plural);
+        debug_assert!(
+            shelf.objects().get(&key).is_none_or(|old| identity::changed(&old.unfolded().value, &value).is_none()),
+            "{key} of {} would lose its identity: {value}",
+            shelf.kind.plural
+        );
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
         let object = Object::new(&shelf.kind, value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());

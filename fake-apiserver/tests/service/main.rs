@@ -16,6 +16,7 @@ mod events;
 mod expressions;
 mod faults;
 mod fields;
+mod identity;
 mod kinds;
 mod linearizable;
 mod logs;
