@@ -20,6 +20,7 @@ mod service;
 pub mod state;
 mod text;
 pub mod tls;
+mod trust;
 pub mod wire;
 pub mod x509;
 
