@@ -16,7 +16,7 @@ use substrate::{Process, World, memory};
 
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
-use crate::state::Limits;
+use crate::state::{Limits, ServiceAccounts};
 use crate::tls::Authority;
 use crate::{Apiserver, Audit, Config, Policy, Rbac, dial, kubeconfig};
 
@@ -70,8 +70,20 @@ struct Args {
     /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
     etcd_compaction_interval: Duration,
+    /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
+    /// and get no volume with a token
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<Plugin>,
     #[command(flatten)]
     host: HostOptions,
+}
+
+/// An admission plugin that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Plugin {
+    /// Accounts of pods, and the volumes of their tokens
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -123,7 +135,9 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     let audit =
         args.audit_log_path.as_deref().map(|path| audit(path, args.audit_policy_file.as_deref())).transpose()?;
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
+    let is_without_accounts = args.disable_admission_plugins.contains(&Plugin::ServiceAccount);
     let config = Config {
+        service_accounts: if is_without_accounts { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted },
         dial: Some(dial::webhooks()),
         nodes: Some(dial::nodes()),
         logs: None,

@@ -28,3 +28,4 @@ pub use cli::main_with;
 pub use service::{
     Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
 };
+pub use state::ServiceAccounts;

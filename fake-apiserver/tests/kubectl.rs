@@ -125,7 +125,8 @@ const STORY: &[(&str, &[&str])] = &[
         "apply -f objects.yaml",
         &[
             "storageclass.storage.k8s.io/gp3 unchanged",
-            "pod/writer unchanged",
+            // The token volume that the server adds makes its list of volumes longer than the file's.
+            "pod/writer configured",
             "persistentvolume/pv-1 unchanged",
             "node/node-a unchanged",
         ],
@@ -176,7 +177,7 @@ const STORY: &[(&str, &[&str])] = &[
     // Describe.
     (
         "describe pod writer",
-        &["Name:             writer", "ClaimName:   data", "not-ready:NoExecute op=Exists for 300s"],
+        &["Name:             writer", "ClaimName:  data", "kube-api-access-", "not-ready:NoExecute op=Exists for 300s"],
     ),
     ("describe pvc data", &["StorageClass:  gp3", "Status:        Pending", "Used By:       writer"]),
     (

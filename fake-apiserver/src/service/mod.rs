@@ -131,6 +131,7 @@ impl Apiserver {
         if config.track_managers {
             store.track_managers();
         }
+        store.admit_service_accounts(config.service_accounts);
         if config.rbac.is_some() {
             store.check_access();
         }

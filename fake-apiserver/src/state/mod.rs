@@ -38,6 +38,7 @@ mod runtime_class;
 mod scale;
 pub mod selector;
 mod service;
+mod service_account;
 pub mod shape;
 mod shelf;
 mod status;
@@ -67,6 +68,7 @@ pub use object::{Key, Object, encode, key, line, name_of};
 pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use scale::scale_of;
+pub use service_account::ServiceAccounts;
 use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
@@ -144,6 +146,9 @@ pub struct Store {
     uids: Random,
     names: Random,
     tokens: Random,
+    /// Draws the names of token volumes.
+    volumes: Random,
+    service_accounts: ServiceAccounts,
     /// What signs the tokens of service accounts.
     token_key: [u8; 64],
     /// What verifies those that someone else signs.
@@ -196,6 +201,8 @@ impl Store {
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
             tokens: Box::new(seed.child("token").rng()),
+            volumes: Box::new(seed.child("token volume").rng()),
+            service_accounts: ServiceAccounts::default(),
             token_key,
             token_verifiers: Vec::new(),
             authority: None,

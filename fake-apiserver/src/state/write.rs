@@ -157,6 +157,7 @@ impl Store {
             write.object = object;
         }
         write.strip()?;
+        self.admit_service_account(kind, &mut write.object)?;
         strategy::admit_create(self, kind, &mut write.object)?;
         self.mutate(&mut write)?;
         strategy::begin(kind, &mut write.object, write.options.requester.as_deref(), now);

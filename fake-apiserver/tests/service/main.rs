@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod accounts;
 mod admin;
 mod apply;
 mod audit;
