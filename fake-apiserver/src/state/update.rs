@@ -9,6 +9,7 @@ use super::command::{Part, Reply, Target, WriteOptions};
 use super::create::{check_named, converts_not, identify, stored};
 use super::flaw::FieldValidation;
 use super::object::{Key, Object, key};
+use super::restore::restorable;
 use super::status::Status;
 use super::value::{self, resource_version, text, uid};
 use super::write::Write;
@@ -151,6 +152,9 @@ impl Store {
             Status::invalid_type("", "", "", vec![FieldError::invalid("patch", &shown.into(), &why)])
         };
         managed::keep_reset(&mut object);
+        if patch_kind == PatchKind::Strategic {
+            restorable(served, &object).map_err(|why| refuse(&object, why))?;
+        }
         let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why))?;
         if patch_kind == PatchKind::Strategic {
             unknown.sort_unstable();
