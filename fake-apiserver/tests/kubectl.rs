@@ -116,6 +116,7 @@ const STORY: &[(&str, &[&str])] = &[
     ("explain pvc.spec.resources", &["limits\t<map[string]Quantity>", "maximum amount of compute resources allowed"]),
     ("explain service.spec.ports", &["targetPort\t<IntOrString>"]),
     ("explain pod.metadata", &["creationTimestamp\t<string>"]),
+    ("explain pod.spec.restartPolicy", &["ENUM:", "    Always", "    OnFailure"]),
     ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
     (
         "apply -f objects.yaml",
@@ -421,6 +422,7 @@ const CUSTOM_STORY: &[(&str, &[&str])] = &[
     ("wait --for=condition=Established crd/backups.example.com --timeout=5s", &["condition met"]),
     ("api-resources --api-group=example.com", &["backups", "bk", "example.com/v1", "true", "Backup"]),
     ("api-versions", &["example.com/v1"]),
+    ("explain backup", &["apiVersion\t<string>", "kind\t<string>", "metadata\t<ObjectMeta>", "APIVersion defines"]),
     ("explain backup.spec", &["source", "<string>", "-required-", "What is backed up."]),
     ("apply -f backup.yaml", &["backup.example.com/nightly created"]),
     ("apply -f backup.yaml", &["backup.example.com/nightly unchanged"]),

@@ -65,6 +65,8 @@ pub struct Field {
     pub zero: bool,
     /// What Go writes for the field when it is not set; nothing for most.
     pub unset: Option<Unset>,
+    /// The values that the text may have, or each text of the list, as they stand in the table.
+    choices: Option<&'static str>,
 }
 
 /// What Go writes for a field that is not set.
@@ -394,7 +396,14 @@ impl Field {
             numbers: Vec::new(),
             zero: false,
             unset: None,
+            choices: None,
         }
+    }
+
+    /// The values that the text may have, or each text of the list; none for a field without such a list. kube-apiserver
+    /// shows them in OpenAPI (`+enum` of the Go type).
+    pub fn choices(&self) -> Option<Vec<String>> {
+        Some(self.choices?.split('|').map(|value| value.replace("%20", " ")).collect())
     }
 }
 
@@ -420,6 +429,7 @@ fn field(row: &'static str) -> Option<Field> {
             Some(("list", of)) => field.list_type = Some(of),
             Some(("keys", keys)) => field.list_keys = keys.split('+').map(Text::new_static).collect(),
             Some(("map", of)) => field.map_type = Some(of),
+            Some(("enum", values)) => field.choices = Some(values),
             Some(_) => {}
         }
     }
