@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use substrate::admin::Secret;
 use substrate::fault::Span;
 use substrate::host::{self, Host, HostOptions};
@@ -60,6 +62,10 @@ struct Args {
     /// Directory for ca.crt and ca.key, admin.crt and admin.key: for kube-controller-manager's signer, and for clients
     #[arg(long, value_name = "DIR")]
     pki: Option<PathBuf>,
+    /// Certificates (PEM) of authorities whose client certificates are trusted, beside the server's own: the common name
+    /// is the user, and each organization a group
+    #[arg(long, value_name = "PATH")]
+    client_ca_file: Option<PathBuf>,
     /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which
     /// kube-controller-manager signs; may be repeated
     #[arg(long, value_name = "PATH")]
@@ -164,6 +170,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         token: Some(token),
         kubeconfig: args.kubeconfig,
         authority: Some(authority),
+        client_authorities: args.client_ca_file.as_deref().map(client_authorities).transpose()?.unwrap_or_default(),
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
     let counted = apiserver.clone();
@@ -216,6 +223,18 @@ fn write_pki(folder: &Path, authority: &Authority) -> Result<(), anyhow::Error> 
         kubeconfig::write(&folder.join(format!("{name}.key")), &made.key)?;
     }
     Ok(())
+}
+
+/// Reads the certificates of a `--client-ca-file`.
+fn client_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, anyhow::Error> {
+    let wrong = |why: String| anyhow::anyhow!("--client-ca-file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = read.map_err(|error| wrong(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(wrong("it holds no certificate in PEM".to_owned()));
+    }
+    Ok(certificates)
 }
 
 /// What the ready file says.
