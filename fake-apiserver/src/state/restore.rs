@@ -30,7 +30,7 @@ fn kind_of(value: &Value) -> &'static str {
 fn structure(of: &Type, value: &Value) -> Result<(), String> {
     let Some(map) = value.as_object() else { return Err(format!("cannot restore struct from: {}", kind_of(value))) };
     for field in &of.fields {
-        if let Some(value) = map.get(&*field.name) {
+        if let Some(value) = map.get(&field.name) {
             shaped(&field.shape, value)?;
         }
     }

@@ -243,7 +243,7 @@ async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str
     }
 }
 
-/// What each way to write a field of the metadata of an existing object answers: a code and a part of the message.
+/// Expected answer of a way to write a field of the metadata of an existing object: a code and a part of the message.
 fn answer(way: Way, field: &str, value: &Value, unconditional: bool, namespaced: bool) -> (u16, &'static str) {
     let text = value.as_str().unwrap_or_default();
     match (field, text) {
