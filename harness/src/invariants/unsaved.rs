@@ -66,6 +66,11 @@ impl Unsaved {
             // What was given up before was asked for again, by the same name.
             self.given_up = self.given_up.saturating_sub(1);
             volume.map(|volume| self.denied.remove(volume));
+            // The provisioner that is there now has been told of the volume: as long as its claim is there, upstream asks
+            // again after a start, and gets it by its name.
+            if let Some(restarted) = volume.and_then(|volume| self.restarted.get_mut(volume)) {
+                *restarted = false;
+            }
         } else if IN_BACKGROUND.contains(&&*done.code) {
             self.given_up += usize::from(volume.is_none());
             volume.map(|volume| self.denied.remove(volume));
@@ -176,6 +181,31 @@ mod tests {
         assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
         assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
         assert_eq!(why(&["INTERNAL", "OK"]), None);
+    }
+
+    #[test]
+    fn a_provisioner_that_was_told_of_a_volume_after_its_start_is_not_excused() {
+        let why = |told: bool, restarts: bool| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let start = |incarnation: u32| trace.info(&PROVISIONER.into(), ProcessStarted { incarnation });
+            start(1);
+            trace.info(&"mock-ec2".into(), made());
+            start(2);
+            if told {
+                let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
+                let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
+                trace.info(&"csi-controller".into(), done);
+            }
+            if restarts {
+                start(3);
+            }
+            let mut unsaved = Unsaved::default();
+            trace.events().iter().for_each(|event| unsaved.observe(event));
+            unsaved.why(VOLUME)
+        };
+        assert_eq!(why(false, false), Some("provisionerRestartedSinceMade"));
+        assert_eq!(why(true, false), None);
+        assert_eq!(why(true, true), Some("provisionerRestartedSinceMade"));
     }
 
     #[test]
