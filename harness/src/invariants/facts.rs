@@ -67,6 +67,8 @@ pub(super) struct Volume {
     pub claim: Option<String>,
     /// More than one node may have it for writing.
     pub shared: bool,
+    /// Its phase is Bound: it is not the volume of a former claim of that name.
+    pub bound: bool,
 }
 
 /// All facts. Volumes are cloud volume ids, nodes are node names.
@@ -191,10 +193,8 @@ impl Facts {
 
     /// The pod that runs with a volume, by the claim that the volume is for.
     pub fn running_with(&self, volume: &str) -> Option<&str> {
-        let pv = self.by_handle.get(volume)?;
-        let claim = self.volumes.get(pv)?.claim.as_deref()?;
-        // Another volume may be for the claim by now.
-        self.pv_of_claim.get(claim).filter(|of_claim| *of_claim == pv)?;
+        let pv = self.volumes.get(self.by_handle.get(volume)?).filter(|pv| pv.bound)?;
+        let claim = pv.claim.as_deref()?;
         let runs = |pod: &&String| self.pods.get(*pod).is_some_and(|pod| pod.phase == "Running");
         self.users.get(claim)?.iter().find(runs).map(String::as_str)
     }
@@ -511,7 +511,8 @@ impl Facts {
                 self.by_handle.insert(handle.clone(), object.to_owned());
             }
             let shared = pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
-            let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared };
+            let bound = pv.phase.as_deref() == Some("Bound");
+            let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared, bound };
             if let Some(claim) = &volume.claim {
                 if deleted {
                     self.pv_of_claim.remove(claim);

@@ -44,9 +44,9 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
-    /// The violations of a run in which a driver is asked to delete a volume with this reclaim policy, whose pod is in
-    /// this phase.
-    fn violations(reclaim: Option<&str>, phase: Option<&str>, is_for_another: bool) -> Vec<String> {
+    /// The violations of a run in which a driver is asked to delete a volume with this reclaim policy. A pod with the claim
+    /// of that name is in this phase, and the volume itself in the other.
+    fn violations(reclaim: Option<&str>, phase: Option<&str>, of_volume: &str) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let mut rv = 0;
         let mut commit = |resource: &str, object: &str, say: &dyn Fn(&mut Commit)| {
@@ -55,16 +55,14 @@ mod tests {
             say(&mut commit);
             trace.info(&"fake-apiserver".into(), commit);
         };
-        let pv = |handle: &str| Volume {
+        let pv = Volume {
             claim: Some("default/data".into()),
-            handle: Some(handle.into()),
+            handle: Some(VOLUME.into()),
+            phase: Some(of_volume.into()),
             reclaim: reclaim.map(Into::into),
             ..Volume::default()
         };
-        commit("persistentvolumes", "pv-1", &|commit| commit.pv = Some(Box::new(pv(VOLUME))));
-        if is_for_another {
-            commit("persistentvolumes", "pv-2", &|commit| commit.pv = Some(Box::new(pv("vol-2"))));
-        }
+        commit("persistentvolumes", "pv-1", &|commit| commit.pv = Some(Box::new(pv.clone())));
         if let Some(phase) = phase {
             let pod = Pod { claims: vec!["data".into()], phase: Some(phase.into()), ..Pod::default() };
             commit("pods", "default/web", &|commit| commit.pod = Some(Box::new(pod.clone())));
@@ -87,18 +85,22 @@ mod tests {
     #[test]
     fn a_volume_that_is_kept_or_used_is_not_deleted() {
         let called = format!("I11 DeleteVolume was called for {VOLUME}");
-        let kept = violations(Some("Retain"), None, false);
+        let kept = violations(Some("Retain"), None, "Released");
         assert_eq!(kept, [format!("{called} although its PersistentVolume has the reclaim policy Retain")]);
-        let used = violations(None, Some("Running"), false);
+        let used = violations(None, Some("Running"), "Bound");
         assert_eq!(used, [format!("{called} while pod default/web runs with it")]);
     }
 
     #[test]
     fn a_volume_that_nothing_wants_is_deleted() {
-        for (phase, is_for_another) in
-            [(None, false), (Some("Succeeded"), false), (Some("Pending"), false), (Some("Running"), true)]
-        {
-            assert!(violations(None, phase, is_for_another).is_empty(), "{phase:?}");
+        for (phase, of_volume) in [
+            (None, "Bound"),
+            (Some("Succeeded"), "Bound"),
+            (Some("Pending"), "Bound"),
+            // The claim was made again under its name, and has another volume.
+            (Some("Running"), "Released"),
+        ] {
+            assert!(violations(None, phase, of_volume).is_empty(), "{phase:?} {of_volume}");
         }
     }
 }
