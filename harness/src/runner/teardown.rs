@@ -96,7 +96,7 @@ fn stays(volume: &Value) -> bool {
     !is_deleted && (volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || !is_provisioned)
 }
 
-/// What there is now that should not be there once all pods and claims are gone. Volumes that Retain keeps, and those that
+/// Objects and resources that should be gone once all pods and claims are. Volumes that Retain keeps, and those that
 /// the user made, belong there.
 async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let mut left = Leftovers::default();

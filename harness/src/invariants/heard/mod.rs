@@ -50,7 +50,7 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// Nothing was told yet; faults divide their delays by `scale`.
+    /// State before the first event; faults divide their delays by `scale`.
     pub fn new(scale: TimeScale) -> Self {
         Self { taints: taints::Taints::new(scale), ..Self::default() }
     }

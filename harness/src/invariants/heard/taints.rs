@@ -112,7 +112,7 @@ impl Taints {
             return;
         }
         self.stream = Some((event.process.clone(), opened.stream));
-        // What was held belonged to the stream before.
+        // The held events belonged to the former stream.
         self.held_until = 0;
         if !opened.initial {
             // The reader has the list already.
