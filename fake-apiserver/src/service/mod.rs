@@ -439,17 +439,17 @@ impl Server {
             return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
         }
         let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
-        // What upstream's watch cache does not answer.
-        let stored = limit > 0 || matching == Some(Match::Exact) || !call.query.get("continue").is_empty();
-        let parse = if stored { Version::parse_for_storage } else { Version::parse };
+        let version = Version::parse(call.query.get("resourceVersion"));
         let mut options = ListOptions {
-            version: parse(call.query.get("resourceVersion"))?,
+            // A text that is not a number counts as a named revision until the combination of options is checked.
+            version: *version.as_ref().unwrap_or(&Version::At(0)),
             matching,
             // Less than nothing is no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
         };
         options.check()?;
+        options.version = version?;
         if let Some(revision) = options.needed() {
             self.fresh(revision).await?;
         }

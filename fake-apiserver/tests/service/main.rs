@@ -22,6 +22,7 @@ mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod ownership;
+mod parameters;
 mod pod_security;
 mod points;
 mod protobuf;

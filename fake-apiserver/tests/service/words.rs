@@ -141,17 +141,28 @@ fn a_resource_version_that_is_none_is_refused_in_gos_words() {
     story(|client| async move {
         client.post(CONFIGS, config("c")).await;
         let invalid = "strconv.ParseUint: parsing \"abc\": invalid syntax";
-        let shown = format!("resourceVersion: Invalid value: \"abc\": {invalid}");
-        for query in ["/c?resourceVersion=abc", "?resourceVersion=abc", "?watch=1&resourceVersion=abc"] {
+        let shown = format!("invalid resource version: resourceVersion: Invalid value: \"abc\": {invalid}");
+        let queries = [
+            "/c?resourceVersion=abc",
+            "?resourceVersion=abc",
+            "?resourceVersion=abc&limit=1",
+            "?resourceVersion=abc&resourceVersionMatch=Exact",
+            "?watch=1&resourceVersion=abc",
+            "?watch=1&resourceVersion=abc&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        ];
+        for query in queries {
             let answer = client.get(&format!("{CONFIGS}{query}")).await;
-            assert_eq!(said(&answer), (500, shown.clone()), "{query}");
+            assert_eq!(said(&answer), (400, shown.clone()), "{query}");
         }
-        // A page comes from storage.
-        let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&limit=1")).await;
-        assert_eq!(said(&answer), (400, format!("invalid resource version: {shown}")));
+        // Combinations that make no sense are refused first.
+        let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&continue=x")).await;
+        let why = "specifying resource version is not allowed when using continue";
+        assert_eq!(said(&answer), (400, why.to_owned()));
+        let answer = client.get(&format!("{CONFIGS}?watch=1&resourceVersion=abc&resourceVersionMatch=Exact")).await;
+        assert_eq!(answer.0, 422);
         let answer = client.get(&format!("{CONFIGS}?resourceVersion=18446744073709551616")).await;
         let why = "strconv.ParseUint: parsing \"18446744073709551616\": value out of range";
-        assert_eq!(answer.1["message"], format!("resourceVersion: Invalid value: \"18446744073709551616\": {why}"));
+        assert_eq!(answer.1["message"], format!("invalid resource version: resourceVersion: Invalid value: \"18446744073709551616\": {why}"));
         let mut object = config("c");
         object["metadata"]["resourceVersion"] = "abc".into();
         assert_eq!(said(&client.put(&format!("{CONFIGS}/c"), object).await), (500, invalid.to_owned()));
