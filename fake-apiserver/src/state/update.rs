@@ -145,7 +145,7 @@ impl Store {
             };
             Status::invalid_type("", "", "", vec![FieldError::invalid("patch", &shown.into(), &why)])
         };
-        let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why))?;
+        let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why.message))?;
         if patch_kind == PatchKind::Strategic {
             unknown.sort_unstable();
         }
