@@ -63,7 +63,7 @@ fn an_exact_revision_is_that_revision() {
     assert_eq!(names(&list(&m, exact(Version::Any, None, 0)).unwrap()), ["a", "b"]);
     let future = list(&m, exact(Version::At(999), None, 0)).unwrap_err();
     assert_eq!((future.code, future.details.causes[0].reason), (504, "ResourceVersionTooLarge"));
-    assert_eq!(future.message, format!("Too large resource version: 999, current: {}", m.store.revision()));
+    assert_eq!(future.message, format!("Timeout: Too large resource version: 999, current: {}", m.store.revision()));
 }
 
 #[test]
