@@ -10,8 +10,10 @@ mod certificates;
 mod client;
 mod conformance;
 mod conversion;
+mod decoding;
 mod details;
 mod encoding;
+mod event_views;
 mod events;
 mod expressions;
 mod faults;
@@ -21,6 +23,7 @@ mod linearizable;
 mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod order;
 mod ownership;
 mod parameters;
 mod pod_security;
@@ -35,10 +38,13 @@ mod requirements;
 mod reviews;
 mod robust;
 mod signing;
+mod slow;
+mod unicode;
 mod warnings;
 mod watches;
 mod webhooks;
 mod words;
+mod yaml;
 
 use std::time::Duration;
 
