@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use substrate::admin::Secret;
 use substrate::fault::Span;
 use substrate::host::{self, Host, HostOptions};
@@ -16,7 +18,7 @@ use substrate::{Process, World, memory};
 
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
-use crate::state::Limits;
+use crate::state::{Limits, ServiceAccounts};
 use crate::tls::Authority;
 use crate::{Apiserver, Audit, Config, Policy, Rbac, dial, kubeconfig};
 
@@ -60,6 +62,10 @@ struct Args {
     /// Directory for ca.crt and ca.key, admin.crt and admin.key: for kube-controller-manager's signer, and for clients
     #[arg(long, value_name = "DIR")]
     pki: Option<PathBuf>,
+    /// Certificates (PEM) of authorities whose client certificates are trusted, beside the server's own: the common name
+    /// is the user, and each organization a group
+    #[arg(long, value_name = "PATH")]
+    client_ca_file: Option<PathBuf>,
     /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which
     /// kube-controller-manager signs; may be repeated
     #[arg(long, value_name = "PATH")]
@@ -70,8 +76,20 @@ struct Args {
     /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
     etcd_compaction_interval: Duration,
+    /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
+    /// and get no volume with a token
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<Plugin>,
     #[command(flatten)]
     host: HostOptions,
+}
+
+/// An admission plugin that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Plugin {
+    /// Accounts of pods, and the volumes of their tokens
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -123,7 +141,9 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     let audit =
         args.audit_log_path.as_deref().map(|path| audit(path, args.audit_policy_file.as_deref())).transpose()?;
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
+    let is_without_accounts = args.disable_admission_plugins.contains(&Plugin::ServiceAccount);
     let config = Config {
+        service_accounts: if is_without_accounts { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted },
         dial: Some(dial::webhooks()),
         nodes: Some(dial::nodes()),
         logs: None,
@@ -150,6 +170,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         token: Some(token),
         kubeconfig: args.kubeconfig,
         authority: Some(authority),
+        client_authorities: args.client_ca_file.as_deref().map(client_authorities).transpose()?.unwrap_or_default(),
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
     let counted = apiserver.clone();
@@ -203,6 +224,18 @@ fn write_pki(folder: &Path, authority: &Authority) -> Result<(), anyhow::Error> 
         kubeconfig::write(&folder.join(format!("{name}.key")), &made.key)?;
     }
     Ok(())
+}
+
+/// Reads the certificates of a `--client-ca-file`.
+fn client_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, anyhow::Error> {
+    let wrong = |why: String| anyhow::anyhow!("--client-ca-file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = read.map_err(|error| wrong(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(wrong("it holds no certificate in PEM".to_owned()));
+    }
+    Ok(certificates)
 }
 
 /// What the ready file says.

@@ -9,15 +9,15 @@ use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{DigitallySignedStruct, SignatureScheme};
 use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::service::{Dial, Endpoint, NodeDial, NodeEndpoint};
+use crate::trust::Bundle;
 
 /// Dials webhooks by sockets, each call a connection of its own.
 pub fn webhooks() -> Dial {
@@ -26,17 +26,15 @@ pub fn webhooks() -> Dial {
         if uri.scheme_str() != Some("https") {
             return Err(format!("{}: must be https", endpoint.url).into());
         }
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&endpoint.ca_pem) {
-            roots.add(certificate.map_err(|error| format!("caBundle: {error}"))?)?;
-        }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = uri.port_u16().unwrap_or(443);
         let name = ServerName::try_from(endpoint.server_name.clone().unwrap_or_else(|| host.clone()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let bundle = Arc::new(Bundle::parse(&endpoint.ca_pem, provider.clone())?);
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .dangerous()
+            .with_custom_certificate_verifier(bundle)
             .with_no_client_auth();
         let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(config)));
         Ok(HttpService::new(move |request| {

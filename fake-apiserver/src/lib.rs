@@ -21,6 +21,7 @@ mod service;
 pub mod state;
 mod text;
 pub mod tls;
+mod trust;
 pub mod wire;
 pub mod x509;
 
@@ -28,3 +29,4 @@ pub use cli::main_with;
 pub use service::{
     Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
 };
+pub use state::ServiceAccounts;

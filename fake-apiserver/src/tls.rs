@@ -13,7 +13,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose, SigningKey,
 };
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use sha2::{Digest, Sha256};
 
@@ -120,14 +120,19 @@ pub struct Tls {
 /// # Errors
 /// When one of `hosts` cannot stand in a certificate.
 pub fn generate(hosts: &[String]) -> Result<Tls, TlsError> {
-    serving(&Authority::new()?, hosts)
+    serving(&Authority::new()?, hosts, &[])
 }
 
-/// Makes a serving certificate that `authority` signs, for the same.
+/// Makes a serving certificate that `authority` signs, for the same. Clients may show a certificate of `authority` or of
+/// one of `client_authorities`.
 ///
 /// # Errors
-/// When one of `hosts` cannot stand in a certificate.
-pub fn serving(authority: &Authority, hosts: &[String]) -> Result<Tls, TlsError> {
+/// When one of `hosts` cannot stand in a certificate, or a client authority is none.
+pub fn serving(
+    authority: &Authority,
+    hosts: &[String],
+    client_authorities: &[CertificateDer<'static>],
+) -> Result<Tls, TlsError> {
     let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let mut names: Vec<String> = NAMES.iter().map(ToString::to_string).collect();
     names.extend(loopback.iter().map(ToString::to_string));
@@ -147,6 +152,9 @@ pub fn serving(authority: &Authority, hosts: &[String]) -> Result<Tls, TlsError>
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     let mut roots = rustls::RootCertStore::empty();
     roots.add(authority.0.der().clone())?;
+    for client_authority in client_authorities {
+        roots.add(client_authority.clone())?;
+    }
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let mut server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -173,7 +181,7 @@ mod tests {
     use rustls::client::WebPkiServerVerifier;
     use rustls::client::danger::ServerCertVerifier;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::pki_types::{ServerName, UnixTime};
 
     use super::*;
 

@@ -116,6 +116,7 @@ const STORY: &[(&str, &[&str])] = &[
     ("explain pvc.spec.resources", &["limits\t<map[string]Quantity>", "maximum amount of compute resources allowed"]),
     ("explain service.spec.ports", &["targetPort\t<IntOrString>"]),
     ("explain pod.metadata", &["creationTimestamp\t<string>"]),
+    ("explain pod.spec.restartPolicy", &["ENUM:", "    Always", "    OnFailure"]),
     ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
     (
         "apply -f objects.yaml",
@@ -125,7 +126,8 @@ const STORY: &[(&str, &[&str])] = &[
         "apply -f objects.yaml",
         &[
             "storageclass.storage.k8s.io/gp3 unchanged",
-            "pod/writer unchanged",
+            // The token volume that the server adds makes its list of volumes longer than the file's.
+            "pod/writer configured",
             "persistentvolume/pv-1 unchanged",
             "node/node-a unchanged",
         ],
@@ -176,7 +178,7 @@ const STORY: &[(&str, &[&str])] = &[
     // Describe.
     (
         "describe pod writer",
-        &["Name:             writer", "ClaimName:   data", "not-ready:NoExecute op=Exists for 300s"],
+        &["Name:             writer", "ClaimName:  data", "kube-api-access-", "not-ready:NoExecute op=Exists for 300s"],
     ),
     ("describe pvc data", &["StorageClass:  gp3", "Status:        Pending", "Used By:       writer"]),
     (
@@ -420,6 +422,7 @@ const CUSTOM_STORY: &[(&str, &[&str])] = &[
     ("wait --for=condition=Established crd/backups.example.com --timeout=5s", &["condition met"]),
     ("api-resources --api-group=example.com", &["backups", "bk", "example.com/v1", "true", "Backup"]),
     ("api-versions", &["example.com/v1"]),
+    ("explain backup", &["apiVersion\t<string>", "kind\t<string>", "metadata\t<ObjectMeta>", "APIVersion defines"]),
     ("explain backup.spec", &["source", "<string>", "-required-", "What is backed up."]),
     ("apply -f backup.yaml", &["backup.example.com/nightly created"]),
     ("apply -f backup.yaml", &["backup.example.com/nightly unchanged"]),

@@ -27,6 +27,14 @@ use life::{Crowd, Heard, Life, Place};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate(pub Arc<[u8]>);
 
+/// Bytes of a request line with its headers that are read, as by Go's net/http (`DefaultMaxHeaderBytes`). A path with its
+/// query has 65,534 bytes at most, which the `http` crate fixes.
+const HEAD_BYTES: usize = 1 << 20;
+/// The same for HTTP/2.
+const HEAD_LIST_BYTES: u32 = 1 << 20;
+/// Headers of a request over HTTP/1.1: Go sets no limit, and a user can be impersonated with hundreds of groups.
+const HEADERS: usize = 512;
+
 /// How long an accept that failed waits: out of descriptors, the next one would fail at once too.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long a connection that is told to end may take for it.
@@ -159,7 +167,9 @@ async fn served(
 ) {
     let io = TokioIo::new(Heard { stream, life: life.clone() });
     let incoming = Incoming { service, certificate, life: Some(life.clone()) };
-    let builder = Builder::new(Tasks(ctx));
+    let mut builder = Builder::new(Tasks(ctx));
+    builder.http1().max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+    builder.http2().max_header_list_size(HEAD_LIST_BYTES);
     let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, TowerToHyperService::new(incoming)));
     tokio::select! { biased;
         // A connection that breaks is not an event of the domain.

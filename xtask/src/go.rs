@@ -37,6 +37,10 @@ pub struct Package {
     /// Structs that are one value (`+structType=atomic` in the comment above).
     pub atomic: BTreeSet<String>,
     pub named: BTreeMap<String, Type>,
+    /// Types of text with few values (`+enum` in the comment above).
+    pub enums: BTreeSet<String>,
+    /// Values of the constants of each named type.
+    pub constants: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Package {
@@ -85,8 +89,16 @@ impl Package {
                 continue;
             }
             let above = std::mem::take(&mut markers);
-            let Some(rest) = line.strip_prefix("type ") else { continue };
+            let Some(rest) = line.strip_prefix("type ") else {
+                if let Some((of, value)) = constant(trimmed) {
+                    self.constants.entry(of).or_default().insert(value);
+                }
+                continue;
+            };
             let Some((name, of)) = rest.split_once(' ') else { continue };
+            if above.iter().any(|(name, _)| name == "enum") {
+                self.enums.insert(name.to_owned());
+            }
             if above.iter().any(|(name, value)| name == "structType" && value == "atomic") {
                 self.atomic.insert(name.to_owned());
             }
@@ -101,6 +113,19 @@ impl Package {
         }
         Ok(())
     }
+}
+
+/// The type and the value of a constant of a named type: `PullAlways PullPolicy = "Always"`, or with a conversion.
+fn constant(line: &str) -> Option<(String, String)> {
+    let (declared, value) = line.strip_prefix("const ").unwrap_or(line).split_once(" = ")?;
+    let words: Vec<&str> = declared.split_whitespace().collect();
+    let (of, quoted) = match words[..] {
+        [_, of] => (of, value),
+        [_] => value.strip_suffix(')')?.split_once('(')?,
+        _ => return None,
+    };
+    let text = quoted.strip_prefix('"')?.split('"').next()?;
+    Some((of.to_owned(), text.to_owned()))
 }
 
 /// The packages that a file imports, by the name that it knows them by.
@@ -176,6 +201,17 @@ fn parse(text: &str, imports: &BTreeMap<String, String>) -> Result<Type, anyhow:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constants_of_a_type_are_its_values() {
+        let source = "// A policy.\n// +enum\ntype Policy string\n\nconst (\n\t// Never.\n\tNever Policy = \"Never\" // no\n\
+                      \tUnset Policy = \"\"\n\tOther = Policy(\"Other\")\n\tPlain = \"x\"\n)\n";
+        let mut package = Package::default();
+        package.source(source).unwrap();
+        assert!(package.enums.contains("Policy"));
+        assert_eq!(package.constants["Policy"].iter().collect::<Vec<_>>(), ["", "Never", "Other"]);
+        assert_eq!(package.constants.len(), 1);
+    }
 
     #[test]
     fn a_struct_is_one_value_where_the_comment_above_says_so() {

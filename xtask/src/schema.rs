@@ -156,6 +156,11 @@ impl Reader {
         if let Some(of) = marker("mapType").or_else(|| marker("structType")) {
             say(&format!("map={of}"));
         }
+        if let Some(values) = self.values(package, of)? {
+            // A space ends a word of the row.
+            let values: Vec<String> = values.iter().map(|value| value.replace(' ', "%20")).collect();
+            say(&format!("enum={}", values.join("|")));
+        }
         if path.is_empty() {
             bail!("{name} has no number");
         }
@@ -175,6 +180,21 @@ impl Reader {
         }
         rows.push(row);
         Ok(())
+    }
+
+    /// The values of a type of text with few values, or of a list of such texts.
+    fn values(&mut self, package: &str, of: &Type) -> Result<Option<Vec<String>>, anyhow::Error> {
+        let named = match of {
+            Type::Pointer(of) | Type::List(of) => return self.values(package, of),
+            Type::Map(..) => return Ok(None),
+            Type::Named(path, _) if !path.is_empty() && !path.starts_with("k8s.io/") => return Ok(None),
+            named => named,
+        };
+        let Ok(qualified) = self.reference(package, named) else { return Ok(None) };
+        let (home, name) = qualified.split_once('.').context("a qualified name")?;
+        let home = self.package(home)?;
+        let values = home.constants.get(name).filter(|_| home.enums.contains(name));
+        Ok(values.map(|values| values.iter().cloned().collect()))
     }
 
     /// The qualified name of a struct of the API.

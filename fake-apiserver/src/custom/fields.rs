@@ -9,7 +9,7 @@ use crate::kinds::schema::{Field, Shape, Type, TypeRef};
 
 /// The struct of an object with `schema`.
 pub(super) fn fields(schema: &Schema) -> Type {
-    let mut of = of(schema);
+    let mut of = of(schema, schema.is_open());
     // The metadata is Kubernetes' own, whatever the schema says of it.
     of.retain(|field| !matches!(&*field.name, "apiVersion" | "kind" | "metadata"));
     of.push(Field::plain(Text::new_static("apiVersion"), Shape::String));
@@ -17,15 +17,17 @@ pub(super) fn fields(schema: &Schema) -> Type {
     of.extend(
         TypeRef::named("meta/v1.ObjectMeta").map(|meta| Field::plain(Text::new_static("metadata"), Shape::Ref(meta))),
     );
-    Type::custom(of)
+    Type::custom(of, schema.is_open())
 }
 
-fn of(schema: &Schema) -> Vec<Field> {
+/// The fields of an object. `open` is inherited: below an object that preserves unknown fields all objects do (kube-openapi
+/// `schemaconv`, `preserveUnknownFields`).
+fn of(schema: &Schema, open: bool) -> Vec<Field> {
     schema
         .properties
         .iter()
         .map(|(name, schema)| {
-            let mut field = Field::plain(name.into(), shape(schema));
+            let mut field = Field::plain(name.into(), shape(schema, open));
             field.list_type = schema.list_type.as_deref().and_then(|of| match of {
                 "map" => Some("map"),
                 "set" => Some("set"),
@@ -38,14 +40,18 @@ fn of(schema: &Schema) -> Vec<Field> {
         .collect()
 }
 
-fn shape(schema: &Schema) -> Shape {
+fn shape(schema: &Schema, open: bool) -> Shape {
+    let open = open || schema.is_open();
     match schema.of {
-        Some(Of::Object) if !schema.properties.is_empty() => Shape::Custom(Arc::new(Type::custom(of(schema)))),
-        Some(Of::Object) => match &schema.values {
-            Some(values) => Shape::Map(Box::new(shape(values))),
-            None => Shape::Map(Box::new(Shape::Any)),
-        },
-        Some(Of::Array) => Shape::List(Box::new(schema.items.as_deref().map_or(Shape::Any, shape))),
+        Some(Of::Object) if !schema.properties.is_empty() => {
+            Shape::Custom(Arc::new(Type::custom(of(schema, open), open)))
+        }
+        Some(Of::Object) => {
+            Shape::Map(Box::new(schema.values.as_deref().map_or(Shape::Any, |values| shape(values, open))))
+        }
+        Some(Of::Array) => {
+            Shape::List(Box::new(schema.items.as_deref().map_or(Shape::Any, |items| shape(items, open))))
+        }
         _ => Shape::Any,
     }
 }

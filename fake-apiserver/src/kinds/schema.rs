@@ -27,6 +27,8 @@ pub struct Type {
     pub name: &'static str,
     /// Whether server-side apply owns all of it as one value, wherever a field does not say otherwise.
     pub atomic: bool,
+    /// If set, other fields are kept as well, and server-side apply owns them one by one.
+    pub open: bool,
     /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
     /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
@@ -65,6 +67,8 @@ pub struct Field {
     pub zero: bool,
     /// What Go writes for the field when it is not set; nothing for most.
     pub unset: Option<Unset>,
+    /// The values that the text may have, or each text of the list, as they stand in the table.
+    choices: Option<&'static str>,
 }
 
 /// What Go writes for a field that is not set.
@@ -267,8 +271,8 @@ impl Eq for Type {}
 
 impl Type {
     /// A struct that is in no table.
-    pub(crate) fn custom(fields: Vec<Field>) -> Self {
-        Self::new("", fields)
+    pub(crate) fn custom(fields: Vec<Field>, open: bool) -> Self {
+        Self { open, ..Self::new("", fields) }
     }
 
     fn new(name: &'static str, fields: Vec<Field>) -> Self {
@@ -282,7 +286,7 @@ impl Type {
             by_name[at] = Some(i);
         }
         let unset = (0u16..).zip(&fields).filter(|(_, field)| field.unset.is_some()).map(|(i, _)| i).collect();
-        Self { name, atomic: false, fields, by_name, unset }
+        Self { name, atomic: false, open: false, fields, by_name, unset }
     }
 
     /// The fields that are written when they are not set, and what is written then.
@@ -395,12 +399,19 @@ impl Field {
             go: None,
             zero: false,
             unset: None,
+            choices: None,
         }
     }
 
     /// The type as Go calls it.
     pub fn go_type(&self) -> String {
         self.go.map_or_else(|| self.shape.go_type(), str::to_owned)
+    }
+
+    /// The values that the text may have, or each text of the list; none for a field without such a list. kube-apiserver
+    /// shows them in OpenAPI (`+enum` of the Go type).
+    pub fn choices(&self) -> Option<Vec<String>> {
+        Some(self.choices?.split('|').map(|value| value.replace("%20", " ")).collect())
     }
 }
 
@@ -454,6 +465,7 @@ fn field(row: &'static str) -> Option<Field> {
             Some(("keys", keys)) => field.list_keys = keys.split('+').map(Text::new_static).collect(),
             Some(("map", of)) => field.map_type = Some(of),
             Some(("go", of)) => field.go = Some(of),
+            Some(("enum", values)) => field.choices = Some(values),
             Some(_) => {}
         }
     }

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
 use substrate::body::HttpService;
 use substrate::{Ctx, guard, listen};
 use tokio::net::TcpListener;
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     pub kubeconfig: PathBuf,
     /// What signs the certificates; a new one when absent.
     pub authority: Option<Arc<Authority>>,
+    /// Certificates of other authorities whose clients are trusted, beside those of `authority`.
+    pub client_authorities: Vec<CertificateDer<'static>>,
 }
 
 /// Where it listens.
@@ -115,7 +118,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
         Some(authority) => authority.clone(),
         None => Arc::new(Authority::new()?),
     };
-    let tls = tls::serving(&authority, &names)?;
+    let tls = tls::serving(&authority, &names, &config.client_authorities)?;
     let client = authority.client(ADMIN, MASTERS)?;
     let endpoint = format!("https://{}", reachable(bound, &config.allow_hosts));
     let path = std::path::absolute(&config.kubeconfig).unwrap_or_else(|_| config.kubeconfig.clone());

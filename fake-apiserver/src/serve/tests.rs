@@ -18,6 +18,7 @@ fn config(listen: &str, folder: &tempfile::TempDir) -> ServeConfig {
         token: None,
         kubeconfig: folder.path().join("kubeconfig"),
         authority: None,
+        client_authorities: Vec::new(),
     }
 }
 
@@ -162,4 +163,66 @@ async fn an_answer_to_head_over_http2_leaves_the_stream_intact() {
         assert_eq!(body.is_empty(), method == "HEAD", "{method}");
     }
     process.crash();
+}
+
+/// Off loopback a certificate is as good as the token: of the server's own authority, or of one that was given.
+#[tokio::test]
+async fn clients_of_a_given_authority_are_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (known, unknown) = (Authority::new().unwrap(), Authority::new().unwrap());
+    let given = CertificateDer::from_pem_slice(known.credentials().certificate.as_bytes()).unwrap();
+    let config = ServeConfig { client_authorities: vec![given], ..config("0.0.0.0:0", &folder) };
+    let (_process, served) = started(&config).await;
+    let port = served.endpoint.rsplit_once(':').unwrap().1.to_owned();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(served.ca_pem.as_bytes()).unwrap()).unwrap();
+    let asked = async |authority: Option<&Authority>| {
+        let client = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots.clone());
+        let client = match authority {
+            None => client.with_no_client_auth(),
+            Some(authority) => {
+                let shown = authority.client("ann", "team").unwrap();
+                let certificate = CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap();
+                let key = rustls::pki_types::PrivateKeyDer::from_pem_slice(shown.key.as_bytes()).unwrap();
+                client.with_client_auth_cert(vec![certificate], key).unwrap()
+            }
+        };
+        let stream = tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+        let Ok(mut stream) = connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await else {
+            return "refused".to_owned();
+        };
+        // With TLS 1.3 the client learns of a refused certificate when it reads.
+        let mut answer = Vec::new();
+        let request = b"GET /api HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n";
+        let _ = stream.write_all(request).await;
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap().lines().next().unwrap_or("refused").to_owned()
+    };
+    assert_eq!(asked(None).await, "HTTP/1.1 401 Unauthorized");
+    assert_eq!(asked(Some(&known)).await, "HTTP/1.1 200 OK");
+    assert_eq!(asked(Some(&unknown)).await, "refused");
+}
+
+/// kube-apiserver reads headers of up to a megabyte.
+#[tokio::test]
+async fn long_headers_and_paths_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_process, served) = started(&config("127.0.0.1:0", &folder)).await;
+    let status = |answer: &str| answer.lines().next().unwrap_or_default().to_owned();
+    let long = |length: usize| format!("x-long: {}\r\n", "a".repeat(length));
+    let many = (0..400).map(|i| format!("impersonate-group: g{i}\r\n")).collect::<String>();
+    let path = format!("/api?labelSelector={}", "a".repeat(60_000));
+    for (path, headers) in [("/api", long(900_000)), ("/api", many), (path.as_str(), long(1))] {
+        assert_eq!(status(&secure(&served, path, &headers).await), "HTTP/1.1 200 OK");
+    }
+    assert_eq!(
+        status(&secure(&served, "/api", &long(1_200_000)).await),
+        "HTTP/1.1 431 Request Header Fields Too Large"
+    );
+    let endless = format!("/api?labelSelector={}", "a".repeat(70_000));
+    assert_eq!(status(&secure(&served, &endless, "").await), "HTTP/1.1 414 URI Too Long");
 }

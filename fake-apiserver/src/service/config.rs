@@ -8,7 +8,7 @@ use super::audit::Audit;
 use super::logs::{LogDial, NodeDial};
 use super::webhook::Dial;
 use crate::keys::PublicKey;
-use crate::state::Limits;
+use crate::state::{Limits, ServiceAccounts};
 use crate::tls::Authority;
 
 /// What a server is made with.
@@ -30,6 +30,8 @@ pub struct Config {
     /// fields that are not set where Go writes them. Otherwise only objects that were applied say the one, and none has
     /// the other.
     pub track_managers: bool,
+    /// How new pods are admitted by their service accounts.
+    pub service_accounts: ServiceAccounts,
     /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
     /// kube-controller-manager puts it there.
     pub publish_root_ca: bool,
@@ -63,6 +65,7 @@ impl std::fmt::Debug for Config {
             .field("unserved", &self.unserved.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
+            .field("service_accounts", &self.service_accounts)
             .field("publish_root_ca", &self.publish_root_ca)
             .field("gather", &self.gather)
             .field("authority", &self.authority)

@@ -26,7 +26,7 @@ use crate::custom;
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 use crate::state::value::{self, list, text};
-use crate::state::{Listed, Object, Status, encode, key, shape};
+use crate::state::{Listed, Object, Status, check_applied_type, encode, key, shape};
 
 /// How long a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,6 +83,9 @@ impl Server {
         let applies = media.split(';').next().unwrap_or_default().trim() == "application/apply-patch+yaml";
         if call.verb == Verb::Patch && !applies {
             return self.patch_converted(parts, call, stored, plain, sent, twist).await;
+        }
+        if applies {
+            check_applied_type(&call.kind.api_version(), call.kind.kind, &sent)?;
         }
         let object = self.stored_form(call, sent, !applies).await?;
         let media = if applies { "application/apply-patch+yaml" } else { "application/json" };

@@ -28,6 +28,7 @@ mod review;
 mod verb;
 mod watch;
 mod webhook;
+mod workers;
 mod write;
 mod yaml;
 
@@ -53,6 +54,7 @@ use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 use self::verb::{Sub, Verb};
 pub use self::webhook::{Dial, Endpoint};
+use self::workers::Workers;
 use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
 use crate::kinds::{self, KindRef};
@@ -94,6 +96,8 @@ pub(crate) struct Shared {
     nodes: Option<NodeDial>,
     logs: Option<LogDial>,
     unserved: Option<Unserved>,
+    /// Clients that may work on kinds that this program does not work on.
+    pub(crate) workers: Arc<Workers>,
     rbac: Option<Rbac>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
@@ -135,6 +139,7 @@ impl Apiserver {
         if config.track_managers {
             store.track_managers();
         }
+        store.admit_service_accounts(config.service_accounts);
         if config.rbac.is_some() {
             store.check_access();
         }
@@ -155,6 +160,7 @@ impl Apiserver {
             nodes: config.nodes,
             logs: config.logs,
             unserved: config.unserved,
+            workers: Arc::default(),
             rbac: config.rbac,
             gather: config.gather,
             authority: config.authority,

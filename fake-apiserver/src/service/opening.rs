@@ -71,6 +71,9 @@ impl Server {
             self.ctx.trace().whisper(self.ctx.name(), || stale(call));
         }
         let media = shown.stream_media();
+        // A client that sees only metadata collects garbage or counts objects.
+        let counts = self.shared.unserved.is_some() && shown.is_whole();
+        let watching = if counts { self.shared.workers.watches(call) } else { None };
         let stream = WatchStream::new(Plan {
             ctx: self.ctx.clone(),
             call: call.clone(),
@@ -83,7 +86,7 @@ impl Server {
             bookmarks: options.allow_bookmarks,
             lifetime: Duration::from_secs(lifetime),
             receiver,
-            registration: Registration { shared: self.shared.clone(), ticket, epoch },
+            registration: Registration { shared: self.shared.clone(), ticket, epoch, _watching: watching },
             fault: twist.watch.map(|watch| (twist.fault.clone(), watch)),
         });
         let mut response = Response::new(boxed(StreamBody::new(stream)));

@@ -51,6 +51,11 @@ impl Shown {
         Self { kind, representation, encoding, include: IncludeObject::default(), headless: false }
     }
 
+    /// True if objects are shown with all that they hold.
+    pub(super) fn is_whole(&self) -> bool {
+        self.representation == Representation::Object
+    }
+
     /// Whether stored objects are shown as they are.
     fn is_plain(&self) -> bool {
         self.representation == Representation::Object && !self.kind.is_view()

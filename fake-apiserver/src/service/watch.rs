@@ -18,6 +18,7 @@ use super::call::Call;
 use super::fault::{Broken, Upset, upset};
 use super::hub::{Delivery, Ticket};
 use super::respond::Shown;
+use super::workers::Watching;
 use super::{MOST_GATHERED, Shared};
 use crate::events::{Told, WatchClosed, WatchSent, WatchSpoiled};
 use crate::state::value::{name, namespace};
@@ -73,6 +74,8 @@ pub(crate) struct Registration {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ticket: Ticket,
     pub(crate) epoch: u64,
+    /// Held as long as the stream is open.
+    pub(crate) _watching: Option<Watching>,
 }
 
 impl Drop for Registration {

@@ -102,10 +102,14 @@ impl Server {
             status.details.warnings = std::mem::take(&mut said);
             status
         })?;
-        if let (Reply::Created(_), Some(unserved)) = (&reply, &self.shared.unserved)
-            && let Some(text) = unserved(call.kind.group, call.kind.kind)
-        {
-            said.insert(0, text);
+        if let Some(unserved) = &self.shared.unserved {
+            match &reply {
+                Reply::Created(_) => {
+                    let text = unserved(call.kind.group, call.kind.kind);
+                    said.splice(..0, text.filter(|_| !self.shared.workers.work_on(call)));
+                }
+                _ => self.shared.workers.wrote(call),
+            }
         }
         if let Reply::Object(object) = &reply
             && call.subresource == Sub::Approval

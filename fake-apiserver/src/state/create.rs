@@ -58,13 +58,9 @@ pub(super) fn identify(
     let api_version = kind.api_version();
     check_type(kind, &api_version, object)?;
     let sent_namespace = value::namespace(object);
-    if let Some(namespace) = namespace.filter(|n| !sent_namespace.is_empty() && *n != sent_namespace) {
-        return Err(Status::bad_request(match expected {
-            None => "the namespace of the provided object does not match the namespace sent on the request".to_owned(),
-            Some(_) => format!(
-                "the namespace of the object ({sent_namespace}) does not match the namespace on the request ({namespace})"
-            ),
-        }));
+    if namespace.is_some_and(|n| !sent_namespace.is_empty() && n != sent_namespace) {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(why));
     }
     if let Some(expected) = expected {
         let sent = name(object);
@@ -101,9 +97,8 @@ pub(super) fn check_named(object: &Value, expected: &str) -> Result<(), Status> 
 
 /// Refuses an object that says it is of another type than its URL.
 fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Status> {
-    let or = |sent: &str, usual: &str| if sent.is_empty() { usual.to_owned() } else { sent.to_owned() };
-    let sent_version = or(text(object, &["apiVersion"]), api_version);
-    let sent_kind = or(text(object, &["kind"]), kind.kind);
+    let sent_version = sent(object, "apiVersion").unwrap_or(api_version);
+    let sent_kind = sent(object, "kind").unwrap_or(kind.kind);
     let (same_version, same_kind) = (sent_version == api_version, sent_kind == kind.kind);
     if same_version && same_kind {
         return Ok(());
@@ -114,23 +109,42 @@ fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Stat
         if !same_version {
             return Err(Status::bad_request(other_version));
         }
-        let error = FieldError::invalid("kind", &sent_kind.as_str().into(), format!("must be {}", kind.kind));
+        let error = FieldError::invalid("kind", &sent_kind.into(), format!("must be {}", kind.kind));
         return Err(Status::invalid(kind, name(object), vec![error]));
     }
-    let found = kinds::find_kind(&sent_version, &sent_kind);
-    if same_kind && found.is_some() {
-        return Err(Status::bad_request(other_version));
+    match converts_not(kind, object) {
+        None => Err(Status::bad_request(other_version)),
+        Some(why) => {
+            let version = sent_version.split_once('/').map_or(sent_version, |(_, version)| version);
+            let shown = format!("{sent_kind} in version {version:?} cannot be handled as a {}: {why}", kind.kind);
+            Err(Status::bad_request(shown))
+        }
     }
-    let version = sent_version.split_once('/').map_or(sent_version.as_str(), |(_, version)| version);
-    let why = match found {
+}
+
+/// A field of the type that an object names.
+fn sent<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+    Some(text(object, &[field])).filter(|sent| !sent.is_empty())
+}
+
+/// The reason why an object of the type that it names cannot be read as a built-in kind, in Go's words; none if it can,
+/// if only in another version.
+pub(super) fn converts_not(kind: &Kind, object: &Value) -> Option<String> {
+    let api_version = kind.api_version();
+    let sent_version = sent(object, "apiVersion").unwrap_or(&api_version);
+    let sent_kind = sent(object, "kind").unwrap_or(kind.kind);
+    if kind.custom.is_some() || (sent_version == api_version && sent_kind == kind.kind) {
+        return None;
+    }
+    let version = sent_version.split_once('/').map_or(sent_version, |(_, version)| version);
+    match kinds::find_kind(sent_version, sent_kind) {
+        Some(_) if sent_kind == kind.kind => None,
         // The types of Go: of a version, and the internal one, whose package is called as the group begins.
         Some(_) => {
             let package = if kind.group.is_empty() { "core" } else { kind.group };
             let package = package.split('.').next().unwrap_or_default();
-            format!("converting ({version}.{sent_kind}) to ({package}.{}): unknown conversion", kind.kind)
+            Some(format!("converting ({version}.{sent_kind}) to ({package}.{}): unknown conversion", kind.kind))
         }
-        None => format!("no kind {sent_kind:?} is registered for version {sent_version:?} in scheme {SCHEME:?}"),
-    };
-    let shown = format!("{sent_kind} in version {version:?} cannot be handled as a {}: {why}", kind.kind);
-    Err(Status::bad_request(shown))
+        None => Some(format!("no kind {sent_kind:?} is registered for version {sent_version:?} in scheme {SCHEME:?}")),
+    }
 }

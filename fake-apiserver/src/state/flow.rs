@@ -7,6 +7,7 @@ use substrate::Now;
 use substrate::json::{Value, json};
 
 use super::Store;
+use super::dangling::condition;
 use super::object::{Object, key};
 use super::rbac::Access;
 use super::token::Identity;
@@ -125,13 +126,7 @@ impl Store {
             if !distinguisher.is_empty() {
                 value::set(&mut spec, "distinguisherMethod", Some(json!({"type": distinguisher})));
             }
-            let message = format!(
-                "This FlowSchema references the PriorityLevelConfiguration object named {level:?} and it exists"
-            );
-            let condition = json!({
-                "type": "Dangling", "status": "False", "reason": "Found", "message": message,
-                "lastTransitionTime": value::time(now.wall),
-            });
+            let condition = condition(level, true, now);
             self.announce_flow(now, kinds::FLOW_SCHEMAS, name, spec, json!({"conditions": [condition]}));
         }
     }

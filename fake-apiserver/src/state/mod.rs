@@ -12,6 +12,7 @@ mod command;
 mod compactor;
 mod complete;
 mod create;
+mod dangling;
 mod default;
 mod definitions;
 mod delete;
@@ -19,6 +20,7 @@ mod event_view;
 mod flaw;
 mod flow;
 mod history;
+mod identity;
 mod internal;
 mod limits;
 mod list;
@@ -33,11 +35,13 @@ mod pod_security;
 mod policies;
 mod quota;
 pub mod rbac;
+mod restore;
 mod roles;
 mod runtime_class;
 mod scale;
 pub mod selector;
 mod service;
+mod service_account;
 pub mod shape;
 mod shelf;
 mod status;
@@ -68,11 +72,12 @@ pub use object::{Key, Object, encode, key, line, name_of};
 pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use scale::scale_of;
+pub use service_account::ServiceAccounts;
 use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
-pub use update::refused;
+pub use update::{check_applied_type, refused};
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
@@ -145,6 +150,9 @@ pub struct Store {
     uids: Random,
     names: Random,
     tokens: Random,
+    /// Draws the names of token volumes.
+    volumes: Random,
+    service_accounts: ServiceAccounts,
     /// What signs the tokens of service accounts.
     token_key: [u8; 64],
     /// What verifies those that someone else signs.
@@ -197,6 +205,8 @@ impl Store {
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
             tokens: Box::new(seed.child("token").rng()),
+            volumes: Box::new(seed.child("token volume").rng()),
+            service_accounts: ServiceAccounts::default(),
             token_key,
             token_verifiers: Vec::new(),
             authority: None,
@@ -411,6 +421,12 @@ impl Store {
         }
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
+        assert!(identity::stands_at(&shelf.kind, &key, &value), "{key} of {} is written as {value}", shelf.kind.plural);
+        debug_assert!(
+            shelf.objects().get(&key).is_none_or(|old| identity::changed(&old.unfolded().value, &value).is_none()),
+            "{key} of {} would lose its identity: {value}",
+            shelf.kind.plural
+        );
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
         let object = Object::new(&shelf.kind, value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());

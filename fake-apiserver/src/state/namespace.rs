@@ -55,6 +55,7 @@ impl Store {
 
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
         self.follow_quotas(now, event);
+        self.follow_flows(now, event);
         if event.kind == kinds::NAMESPACES {
             if let Some(namespace) = &event.new {
                 if is_terminating(&namespace.value) {

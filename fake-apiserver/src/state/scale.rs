@@ -6,7 +6,7 @@ use substrate::json::{Map, Value, json};
 use super::command::{Reply, Stage, Target, WriteOptions};
 use super::matching::Attributes;
 use super::status::Status;
-use super::update::refused;
+use super::update::{refused, take_type};
 use super::value::{self, at, text};
 use super::write::Write;
 use super::{FieldError, Store};
@@ -186,6 +186,9 @@ impl Store {
         let mut before = scale_of(kind, &old.value)?;
         let version = value::metadata(&mut before).remove("resourceVersion");
         let mut scale = patch::apply(kind, patch_kind, patch, &before).map_err(|error| refused(&error))?;
+        if patch_kind == PatchKind::Strategic {
+            take_type(&mut scale, "autoscaling/v1", "Scale");
+        }
         // A version that the patch names is a precondition; without one it is that of now.
         value::metadata(&mut scale).entry("resourceVersion").or_insert_with(|| version.unwrap_or_default());
         self.update_scale(now, target, &scale, options)

@@ -6,11 +6,12 @@ use substrate::Now;
 use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
-use super::create::{check_named, identify, stored};
+use super::create::{check_named, converts_not, identify, stored};
 use super::flaw::FieldValidation;
 use super::object::{Key, Object, key};
+use super::restore::restorable;
 use super::status::Status;
-use super::value::{self, resource_version, uid};
+use super::value::{self, resource_version, text, uid};
 use super::write::Write;
 use super::{FieldError, Store, managed, shape, strategy, view};
 use crate::kinds::{self, Kind};
@@ -35,6 +36,7 @@ impl Store {
         if target.part == Part::Scale {
             return self.update_scale(now, target, &object, options);
         }
+        managed::keep_reset(&mut object);
         let unknown = shape::decode(served, &mut object)?;
         self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
         check_named(&object, &target.name)?;
@@ -70,8 +72,13 @@ impl Store {
     ) -> Result<Reply, Status> {
         let served = &target.kind;
         if target.part == Part::Scale {
+            check_applied_type("autoscaling/v1", "Scale", &applied)?;
             // A Scale has one field: to apply it is to set it.
             return self.patch_scale(now, target, PatchKind::Merge, applied, options);
+        }
+        check_applied_type(&served.api_version(), served.kind, &applied)?;
+        if applied["metadata"]["managedFields"].is_array() {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
         let as_sent = applied.clone();
         let mut undeclared = if served.custom.is_none() { managed::undeclared(served, &applied) } else { Vec::new() };
@@ -79,35 +86,34 @@ impl Store {
         if served.custom.is_some() {
             undeclared.extend(unknown.iter().map(|path| managed::not_declared(&format!(".{path}"))));
         }
-        if !value::list(&applied, &["metadata", "managedFields"]).is_empty() {
-            return Err(Status::bad_request("metadata.managedFields must be nil"));
-        }
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut applied)?;
-        let (kind, mut applied) = stored(served, applied);
+        let kind = kinds::stored(served);
         let manager = options.manager.clone();
-        let writer = managed::Writer { kind, part: target.part, manager: &manager, now };
+        let writer = managed::Writer { kind: served, part: target.part, manager: &manager, now };
         managed::appliable(&writer, &applied, undeclared)?;
         let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
-            let sent = uid(&applied);
-            if !sent.is_empty() {
-                return Err(uid_mismatch(served, target, sent, ""));
-            }
             if target.part != Part::Main {
                 return Err(Status::not_found(served, &target.name));
             }
+            let sent = uid(&applied);
+            if !sent.is_empty() {
+                let why =
+                    format!("uid mismatch: the provided object specified uid {sent}, and no existing object was found");
+                return Err(Status::conflict(served, &target.name, &why));
+            }
             check_named(&as_sent, &target.name)?;
+            // Storage does not look at the revision of an object that an update makes.
+            value::metadata(&mut applied).remove("resourceVersion");
             managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
-            shape::drop_empty(kind, &mut applied);
-            return self.write(Write::new(served, target.namespace.as_deref(), applied, options, now));
+            let (kind, mut made) = stored(served, applied);
+            shape::drop_empty(kind, &mut made);
+            return self.write(Write::new(served, target.namespace.as_deref(), made, options, now));
         };
-        let sent = uid(&applied);
-        if !sent.is_empty() && sent != uid(&old.value) {
-            return Err(uid_mismatch(served, target, sent, uid(&old.value)));
-        }
         let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
         shape::drop_empty(kind, &mut object);
         self.judge_applied(&options)?;
+        check_unconditional(served, target, &object)?;
         let write = Write::of(target, old, object, options, now);
         self.write(Write { applied: true, ..write })
     }
@@ -145,17 +151,54 @@ impl Store {
             };
             Status::invalid_type("", "", "", vec![FieldError::invalid("patch", &shown.into(), &why)])
         };
+        managed::keep_reset(&mut object);
+        if patch_kind == PatchKind::Strategic {
+            restorable(served, &object).map_err(|why| refuse(&object, why))?;
+        }
         let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why.message))?;
         if patch_kind == PatchKind::Strategic {
             unknown.sort_unstable();
         }
         self.judge_fields(&options, unknown).map_err(|why| refuse(&object, why))?;
+        match patch_kind {
+            PatchKind::Strategic => take_type(&mut object, &served.api_version(), served.kind),
+            _ => {
+                if let Some(why) = converts_not(served, &object) {
+                    return Err(refuse(&object, why));
+                }
+            }
+        }
         check_named(&object, &target.name)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;
         self.write(Write::of(target, old, object, options, now))
     }
+}
+
+/// Gives an object the type of its URL: the Go type that a strategic merge patch is decoded into decides, not the type
+/// that the patch names.
+pub(super) fn take_type(object: &mut Value, api_version: &str, kind: &str) {
+    value::set(object, "apiVersion", Some(api_version.into()));
+    value::set(object, "kind", Some(kind.into()));
+}
+
+/// Refuses a configuration that does not name the type of its URL (`versionCheckManager`).
+///
+/// # Errors
+/// 400 with the type that the configuration names.
+pub fn check_applied_type(api_version: &str, kind: &str, applied: &Value) -> Result<(), Status> {
+    let (sent_version, sent_kind) = (text(applied, &["apiVersion"]), text(applied, &["kind"]));
+    if (sent_version, sent_kind) == (api_version, kind) {
+        return Ok(());
+    }
+    // Go reads a version with two slashes as no type at all.
+    let shown = match sent_version.split_once('/') {
+        Some((_, version)) if version.contains('/') => "/, Kind=".to_owned(),
+        Some((group, version)) => format!("{group}/{version}, Kind={sent_kind}"),
+        None => format!("/{sent_version}, Kind={sent_kind}"),
+    };
+    Err(Status::bad_request(format!("invalid object type: {shown}")))
 }
 
 /// A patch that cannot be applied, as a failure.

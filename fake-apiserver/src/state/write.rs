@@ -15,7 +15,7 @@ use super::quota::Charge;
 use super::status::Status;
 use super::update::names_no_revision;
 use super::value::{self, copy_meta, finalizers, int, is_terminating, name, resource_version, text};
-use super::{FieldError, Store, managed, shape, strategy};
+use super::{FieldError, Store, identity, managed, shape, strategy};
 use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
@@ -94,7 +94,7 @@ impl<'a> Write<'a> {
     }
 
     fn writer(&self) -> managed::Writer<'_> {
-        managed::Writer { kind: self.kind, part: self.part, manager: &self.options.manager, now: self.now }
+        managed::Writer { kind: self.served, part: self.part, manager: &self.options.manager, now: self.now }
     }
 
     /// 422 with what is wrong, where anything is.
@@ -126,7 +126,7 @@ impl<'a> Write<'a> {
         if managed::is_tracked(&old.value) || sent_any {
             copy_meta(&old.value, &mut self.object, "managedFields");
             let writer =
-                managed::Writer { kind: self.kind, part: self.part, manager: &self.options.manager, now: self.now };
+                managed::Writer { kind: self.served, part: self.part, manager: &self.options.manager, now: self.now };
             managed::update(&writer, &mut self.object, &old.value, sent);
         } else if managed::is_reset(&self.object) {
             value::metadata(&mut self.object).remove("managedFields");
@@ -158,6 +158,7 @@ impl Store {
             write.object = object;
         }
         write.strip()?;
+        self.admit_service_account(kind, &mut write.object)?;
         strategy::admit_create(self, kind, &mut write.object)?;
         self.mutate(&mut write)?;
         if write.options.stage == Stage::Mutated {
@@ -235,6 +236,10 @@ impl Store {
             _ => Vec::new(),
         };
         write.note_managers(managed_as_sent, sent_managers);
+        if let Some(field) = identity::changed(&old.value, &write.object) {
+            let why = format!("Internal error occurred: the write would change {field} of a stored object");
+            return Err(Status::new(500, "InternalError", why));
+        }
         Ok(self.commit(write, old, charges))
     }
 
@@ -340,14 +345,12 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     let metadata = value::metadata(object);
     let before = old.get("metadata").and_then(Value::as_object);
     let before = |field: &str| before.and_then(|m| m.get(field));
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let Some(sent) = metadata.get(field).filter(|sent| !sent.is_null() && *sent != "") else { continue };
-        if before(field) != Some(sent) {
-            let why = match field {
-                "uid" | "creationTimestamp" => "field is immutable",
-                _ => "field is immutable; may only be changed via deletion",
-            };
-            errors.push(FieldError::invalid(format!("metadata.{field}"), sent, why));
+        // The time of a deletion that is under way is kept, whatever was sent.
+        let is_kept = field == "deletionTimestamp" && before(field).is_some();
+        if before(field) != Some(sent) && !is_kept {
+            errors.push(FieldError::invalid(format!("metadata.{field}"), sent, "field is immutable"));
         }
     }
     shape::tidy_metadata(metadata);

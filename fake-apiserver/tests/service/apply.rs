@@ -125,6 +125,7 @@ fn elements_of_lists_are_managed_one_by_one() {
 fn a_list_that_names_an_element_twice_is_no_configuration() {
     story(|client| async move {
         let mut pod = pod("p");
+        (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
         pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
         let uri = format!("{PODS}/p");
         let (code, status) = apply(&client, &uri, "me", false, pod.clone()).await;

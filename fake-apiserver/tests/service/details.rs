@@ -300,3 +300,31 @@ fn a_bad_continue_token_is_refused_in_upstreams_words() {
         }
     });
 }
+
+#[test]
+fn a_flow_schema_says_whether_its_level_exists() {
+    story_with(fake_apiserver::Config { track_managers: true, ..Default::default() }, |client| async move {
+        let group = "/apis/flowcontrol.apiserver.k8s.io/v1";
+        let dangling = async |name: &str| {
+            let (_, schema) = client.get(&format!("{group}/flowschemas/{name}")).await;
+            let condition = schema["status"]["conditions"][0].clone();
+            assert_eq!(condition["type"], "Dangling", "{schema}");
+            format!("{} {}", condition["status"].as_str().unwrap(), condition["message"].as_str().unwrap())
+        };
+        let exists =
+            "False This FlowSchema references the PriorityLevelConfiguration object named \"exempt\" and it exists";
+        assert_eq!(dangling("probes").await, exists);
+        let schema = json!({"metadata": {"name": "mine"}, "spec": {"priorityLevelConfiguration": {"name": "later"}}});
+        let (code, made) = client.post(&format!("{group}/flowschemas"), schema).await;
+        assert_eq!(code, 201, "{made}");
+        let object = "This FlowSchema references the PriorityLevelConfiguration object named \"later\"";
+        assert_eq!(dangling("mine").await, format!("True {object} but there is no such object"));
+        let level = json!({"metadata": {"name": "later"}, "spec": {"type": "Limited", "limited":
+            {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}}}});
+        let (code, made) = client.post(&format!("{group}/prioritylevelconfigurations"), level).await;
+        assert_eq!(code, 201, "{made}");
+        assert_eq!(dangling("mine").await, format!("False {object} and it exists"));
+        assert_eq!(client.delete(&format!("{group}/prioritylevelconfigurations/later")).await.0, 200);
+        assert_eq!(dangling("mine").await, format!("True {object} but there is no such object"));
+    });
+}

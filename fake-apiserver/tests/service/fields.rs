@@ -198,9 +198,8 @@ fn a_patch_to_a_wrong_type_is_an_invalid_patch_however_fields_are_validated() {
         for validation in ["Ignore", "Warn", "Strict"] {
             let uri = format!("{CLAIMS}/data?fieldValidation={validation}");
             let (code, message, warnings) = send(&client, Method::PATCH, &uri, STRATEGIC, text).await;
-            let expected = " \"\" is invalid: patch: Invalid value: \"map[spec:map[color:red volumeName:7]]\": json: \
-                            cannot unmarshal number into Go struct field \
-                            PersistentVolumeClaimSpec.spec.volumeName of type string";
+            let expected = " \"\" is invalid: patch: Invalid value: \"map[spec:map[color:red volumeName:7]]\": \
+                            cannot convert int64 to string";
             assert_eq!((code, message.as_str(), warnings.len()), (422, expected, 0));
         }
     });

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod accounts;
 mod admin;
 mod apply;
 mod audit;
@@ -18,6 +19,7 @@ mod events;
 mod expressions;
 mod faults;
 mod fields;
+mod identity;
 mod kinds;
 mod linearizable;
 mod logs;

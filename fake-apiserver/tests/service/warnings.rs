@@ -318,3 +318,52 @@ fn an_object_that_nothing_works_on_is_taken_with_a_warning_when_it_is_created() 
         assert_eq!(send(&client, Method::POST, CLAIMS, &claim("c")).await, (201, Vec::new()));
     });
 }
+
+/// A client of its own with another User-Agent.
+async fn as_agent(client: &client::Client, agent: &str, method: Method, uri: &str, body: Value) -> u16 {
+    let body = substrate::body::full(body.to_string());
+    let request = http::Request::builder().method(method).uri(uri).header("user-agent", agent.to_owned());
+    let request = request.header("content-type", "application/json").body(body).unwrap();
+    client.request(request).await.0
+}
+
+#[test]
+fn a_client_that_watches_a_kind_and_writes_it_works_on_it() {
+    let unserved = |group: &str, kind: &str| ((group, kind) == ("apps", "StatefulSet")).then(|| "nothing".to_owned());
+    let config = fake_apiserver::Config { unserved: Some(std::sync::Arc::new(unserved)), ..Default::default() };
+    let set = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "db",
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    client::story_with(config, |client| async move {
+        let all = "/apis/apps/v1/statefulsets?watch=true";
+        let watch = async |agent: &str, accept: &str| {
+            let request =
+                http::Request::get(all).header("user-agent", agent.to_owned()).header("accept", accept.to_owned());
+            let request = request.body(substrate::body::full("")).unwrap();
+            let response = substrate::body::call(client.service(), request).await.unwrap();
+            assert_eq!(response.status(), 200);
+            response
+        };
+        let warned = async |name: &str| send(&client, Method::POST, SETS, &set(name)).await.1.len();
+        assert_eq!(warned("a").await, 1);
+        // One that watches and writes nothing, as a scheduler; one that writes and does not watch; people with kubectl.
+        let _scheduler = watch("scheduler/1", "application/json").await;
+        let _kubectl = watch("kubectl/1", "application/json").await;
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        let _collector = watch("collector/1", metadata).await;
+        let status = json!({"metadata": {"name": "a"}, "status": {"replicas": 0}});
+        for agent in ["other/1", "kubectl/1", "collector/1"] {
+            let uri = format!("{SETS}/a/status");
+            let (_, mut stored) = client.get(&format!("{SETS}/a")).await;
+            stored["status"] = status["status"].clone();
+            assert_eq!(as_agent(&client, agent, Method::PUT, &uri, stored).await, 200);
+        }
+        assert_eq!(warned("b").await, 1);
+        let controller = watch("other/1", "application/json").await;
+        assert_eq!(warned("c").await, 0);
+        // When it has gone, nothing works on the kind again.
+        drop(controller);
+        assert_eq!(warned("d").await, 1);
+    });
+}

@@ -404,7 +404,7 @@ fn bodies_are_refused_in_upstreams_words() {
         assert_eq!(said(&client.post(scalers, scaler).await), (400, why.to_owned()));
         let mut moved = config("c");
         moved["metadata"]["namespace"] = "other".into();
-        let why = "the namespace of the object (other) does not match the namespace on the request (default)";
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
         assert_eq!(said(&client.put(&uri, moved).await), (400, why.to_owned()));
     });
 }

@@ -37,7 +37,7 @@ pub fn compare(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>)
         return difference;
     }
     let is_entered = match topology {
-        Topology::Struct(_) | Topology::Map(_) => members(old, new, topology, &mut difference),
+        Topology::Struct(_) | Topology::Map(_) | Topology::Deduced => members(old, new, topology, &mut difference),
         Topology::Keyed(..) | Topology::Set => elements(old, new, topology, &mut difference),
         Topology::Atomic => false,
     };

@@ -202,6 +202,8 @@ pub enum Topology<'a> {
     Keyed(&'a Field, &'a Shape),
     /// A list of different scalars.
     Set,
+    /// A value of unknown type: an object has fields of their own, a list is one value (`__untyped_deduced_`).
+    Deduced,
     /// One value.
     Atomic,
 }
@@ -216,6 +218,7 @@ impl<'a> Topology<'a> {
             Shape::Map(values) => Self::Map(values),
             Shape::List(element) if field.list_type == Some("map") => Self::Keyed(field, element),
             Shape::List(_) if field.list_type == Some("set") => Self::Set,
+            Shape::Any => Self::Deduced,
             _ => Self::Atomic,
         }
     }
@@ -229,6 +232,7 @@ impl<'a> Topology<'a> {
             Shape::Ref(of) => Self::of_type(of.get()),
             Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::Map(values),
+            Shape::Any => Self::Deduced,
             _ => Self::Atomic,
         }
     }
@@ -252,7 +256,7 @@ impl<'a> Topology<'a> {
         match self {
             Self::Struct(_) => self.declares(key),
             Self::Map(_) | Self::Keyed(..) | Self::Set => true,
-            Self::Atomic => false,
+            Self::Deduced | Self::Atomic => false,
         }
     }
 
@@ -267,7 +271,12 @@ impl<'a> Topology<'a> {
     /// The topology of what stands under a key of an object.
     pub fn below(self, name: &str) -> Self {
         match self {
-            Self::Struct(of) => of.field(name).map_or(Self::Atomic, Self::of_field),
+            Self::Struct(of) => match of.field(name) {
+                Some(field) => Self::of_field(field),
+                None if of.open => Self::Deduced,
+                None => Self::Atomic,
+            },
+            Self::Deduced => Self::Deduced,
             Self::Map(values) => Self::of_shape(values),
             _ => Self::Atomic,
         }
@@ -294,12 +303,16 @@ impl<'a> Topology<'a> {
     /// The children of a value by path element, with their topology; nothing for what is one field.
     fn children(self, value: &Value) -> Option<Vec<(Text, &Value, Self)>> {
         match (self, value) {
-            (Self::Struct(_) | Self::Map(_), Value::Object(map)) if map.values().any(|v| !v.is_null()) => Some(
-                map.iter()
-                    .filter(|(_, v)| !v.is_null())
-                    .map(|(key, v)| (Text::from_iter(["f:", key]), v, self.below(key)))
-                    .collect(),
-            ),
+            (Self::Struct(_) | Self::Map(_) | Self::Deduced, Value::Object(map))
+                if map.values().any(|v| !v.is_null()) =>
+            {
+                Some(
+                    map.iter()
+                        .filter(|(_, v)| !v.is_null())
+                        .map(|(key, v)| (Text::from_iter(["f:", key]), v, self.below(key)))
+                        .collect(),
+                )
+            }
             (Self::Keyed(_, element), Value::Array(list)) if !list.is_empty() => {
                 Some(list.iter().map(|v| (self.element(v).into(), v, Self::of_shape(element))).collect())
             }
@@ -315,7 +328,7 @@ impl<'a> Topology<'a> {
 pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
     let mut fields = Fields::default();
     match (topology, value) {
-        (Topology::Struct(_) | Topology::Map(_), Value::Object(map)) => {
+        (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(map)) => {
             for (key, value) in map {
                 let mut below = fields_of(value, topology.below(key));
                 let path = Text::from_iter(["f:", key]);
@@ -406,7 +419,7 @@ fn undeclared_below(shape: &Shape, topology: Topology<'_>, value: &Value, at: &s
 /// Puts what was applied into an object.
 pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
     match (topology, &mut *live, applied) {
-        (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Object(applied)) => {
+        (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(live), Value::Object(applied)) => {
             let mut added = Map::new();
             for (key, value) in applied {
                 match live.get_mut(key) {
@@ -422,7 +435,8 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
             *live = merge_list(mem::take(live), applied, topology);
         }
         // Nothing where there is something takes nothing away.
-        (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Null) if !live.is_empty() => {}
+        (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(live), Value::Null)
+            if !live.is_empty() => {}
         (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Null) if !live.is_empty() => {}
         _ => live.clone_from(applied),
     }
@@ -482,7 +496,10 @@ fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology<'_>) -> Ve
 
 /// The paths of maps and lists that only their whole can be set of.
 pub fn wholes(value: &Value, topology: Topology<'_>, at: &str, found: &mut Vec<String>) {
-    if matches!((topology, value), (Topology::Atomic, Value::Object(_) | Value::Array(_))) {
+    if matches!(
+        (topology, value),
+        (Topology::Atomic, Value::Object(_) | Value::Array(_)) | (Topology::Deduced, Value::Array(_))
+    ) {
         found.push(at.to_owned());
         return;
     }

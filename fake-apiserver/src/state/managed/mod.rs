@@ -10,6 +10,7 @@ mod last_applied;
 #[cfg(test)]
 mod model;
 mod prune;
+mod versions;
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
@@ -17,11 +18,13 @@ use substrate::json::{Map, Value, json};
 use self::compare::compare;
 use self::fields::{Fields, Topology, fields_of, merge, repeated};
 pub(super) use self::fields::{not_declared, undeclared};
-use self::prune::prune;
+use self::prune::prune_versions;
+use self::versions::{Differences, named, shown, topology};
 use super::command::Part;
+use super::create::stored;
 use super::status::{Cause, Status};
 use super::value::{self, text};
-use crate::kinds::{Kind, schema};
+use crate::kinds::Kind;
 
 /// The manager of what an object had before it was applied.
 const BEFORE: &str = "before-first-apply";
@@ -79,9 +82,10 @@ impl Manager {
     }
 }
 
-/// Who writes, and how.
+/// The manager of a write, and the version and part of the object that it writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
+    /// The kind in the version of the request.
     pub(super) kind: &'a Kind,
     pub(super) part: Part,
     pub(super) manager: &'a str,
@@ -102,7 +106,7 @@ impl Writer<'_> {
     }
 
     fn topology(&self) -> Topology<'_> {
-        schema::of(self.kind).map_or(Topology::Atomic, Topology::Struct)
+        topology(self.kind)
     }
 
     /// The fields of an object without those that nobody manages.
@@ -124,7 +128,17 @@ pub(super) fn is_tracked(object: &Value) -> bool {
     !value::list(object, &["metadata", "managedFields"]).is_empty()
 }
 
-/// Whether a list of managers is the one that takes them all away: one empty entry.
+/// Writes an empty list of managers as the list of one empty entry, which asks for the same reset
+/// (`isResetManagedFields`): decoding drops empty lists.
+pub(super) fn keep_reset(object: &mut Value) {
+    if let Some(managers) = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"))
+        && managers.as_array().is_some_and(Vec::is_empty)
+    {
+        *managers = json!([{}]);
+    }
+}
+
+/// True if a list of managers asks for a reset: it has one entry, which is empty.
 pub(super) fn is_reset(object: &Value) -> bool {
     matches!(value::list(object, &["metadata", "managedFields"]), [entry] if entry.as_object().is_some_and(Map::is_empty))
 }
@@ -171,7 +185,7 @@ pub(super) fn are_written(part: Part, object: &Value) -> bool {
     part.subresource().is_empty() && !written(&object["metadata"]["managedFields"]).is_empty()
 }
 
-/// What a write that is no apply does to the managers: what changed is the writer's alone.
+/// Makes the writer the only manager of the fields that a write other than an apply changed. Both objects are stored ones.
 pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent: Option<Value>) {
     let is_main = writer.part.subresource().is_empty();
     let sent = sent.filter(|_| is_main);
@@ -181,13 +195,14 @@ pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent:
         value::metadata(object).remove("managedFields");
         return;
     }
-    let topology = writer.topology();
-    let difference = compare(Some(old), Some(object), topology);
-    // What a client wrote is what was before, so that managers can be put right.
+    let mut differences = Differences::new(old, object);
+    // The managers that a client wrote take the place of the stored ones, so that they can be put right.
     let mut all = sent.as_ref().map(written).filter(|all| !all.is_empty()).unwrap_or_else(|| managers(old));
-    let mut mine = writer.entry("Update", writer.managed(difference.written.clone()));
+    let mut mine = writer.entry("Update", writer.managed(differences.shown(writer.kind).written.clone()));
     for manager in &mut all {
-        let fields = std::mem::take(&mut manager.fields).reconciled(topology);
+        let kind = named(writer.kind, &manager.api_version);
+        let fields = std::mem::take(&mut manager.fields).reconciled(topology(kind));
+        let difference = differences.shown(kind);
         manager.fields = fields.without(&difference.written).without(&difference.removed);
     }
     if !mine.fields.is_empty() {
@@ -221,14 +236,15 @@ pub(super) fn appliable(writer: &Writer<'_>, applied: &Value, undeclared: Vec<St
 
 /// The managers of an object that is made by an apply of what was `sent`.
 pub(super) fn created(writer: &Writer<'_>, applied: &mut Value, sent: &Value) {
-    let fields = applied_fields(writer, applied);
+    let fields = writer.managed(configured(writer, applied));
     last_applied::refresh(writer, applied, sent);
     store(applied, vec![writer.entry("Apply", fields)]);
 }
 
-/// The managers of an object that is made by a plain create.
+/// The managers of a stored object that is made by a plain create.
 pub(super) fn first(writer: &Writer<'_>, object: &mut Value) {
-    let fields = writer.managed(compare(Some(&blank(writer)), Some(object), writer.topology()).written);
+    let made = shown(writer.kind, object);
+    let fields = writer.managed(compare(Some(&blank(writer)), Some(&made), writer.topology()).written);
     store(object, vec![writer.entry("Update", without_reset(writer, fields))]);
 }
 
@@ -237,8 +253,9 @@ fn blank(writer: &Writer<'_>) -> Value {
     json!({"apiVersion": writer.kind.api_version(), "kind": writer.kind.kind, "metadata": {}})
 }
 
-fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {
-    without_reset(writer, writer.managed(fields_of(applied, writer.topology())))
+/// The fields that a configuration sets, its name and type among them.
+fn configured(writer: &Writer<'_>, applied: &Value) -> Fields {
+    without_reset(writer, fields_of(applied, writer.topology()))
 }
 
 fn without_reset(writer: &Writer<'_>, mut fields: Fields) -> Fields {
@@ -256,7 +273,7 @@ fn without_reset(writer: &Writer<'_>, mut fields: Fields) -> Fields {
 /// # Errors
 /// What the kind does not have, or what can only be set as a whole.
 pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(), String> {
-    let topology = schema::of(kind).map_or(Topology::Atomic, Topology::Struct);
+    let topology = topology(kind);
     let mut whole = Vec::new();
     fields::wholes(made, topology, "", &mut whole);
     if !whole.is_empty() {
@@ -269,8 +286,8 @@ pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(),
     Ok(())
 }
 
-/// Applies a configuration to an object, as it was `sent` and as it is understood: gives the new object with its
-/// managers.
+/// Applies a configuration of the writer's version to a stored object, as it was `sent` and as it is understood. Returns
+/// the new object as it is stored, with its managers.
 ///
 /// # Errors
 /// 409 with a cause for each field that another manager has and that would change, unless `force` takes them.
@@ -281,30 +298,41 @@ pub(super) fn apply(
     sent: &Value,
     force: bool,
 ) -> Result<Value, Status> {
-    let topology = writer.topology();
+    let before = shown(writer.kind, live);
     let mut all = managers(live);
     if all.is_empty() {
-        let before = Writer { manager: BEFORE, part: Part::Main, ..*writer };
-        let fields = compare(Some(&blank(writer)), Some(live), topology).written;
-        all.push(before.entry("Update", before.managed(fields)));
+        let first = Writer { manager: BEFORE, part: Part::Main, ..*writer };
+        let fields = compare(Some(&blank(writer)), Some(&before), writer.topology()).written;
+        all.push(first.entry("Update", first.managed(fields)));
     }
     for manager in &mut all {
+        let topology = topology(named(writer.kind, &manager.api_version));
         manager.fields = std::mem::take(&mut manager.fields).reconciled(topology);
     }
-    let mut mine = writer.entry("Apply", applied_fields(writer, applied));
-    let before = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
-    let mut object = live.clone();
-    merge(&mut object, applied, topology);
-    if let Some(before) = &before {
-        // What the manager no longer applies goes, unless someone else has it too.
-        let managed = all.iter().fold(mine.fields.clone(), |sum, other| sum.union(&other.fields));
-        prune(&mut object, &before.fields, &managed, topology);
+    let configured = configured(writer, applied);
+    let mut mine = writer.entry("Apply", writer.managed(configured.clone()));
+    let last = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
+    let mut object = before.into_owned();
+    merge(&mut object, applied, writer.topology());
+    if let Some(last) = &last {
+        // Fields that the manager no longer applies go, unless another manager has them too. The name counts as
+        // applied here, as upstream's `stripMetaManager` acts after the pruning: without it, the metadata would go as a
+        // whole with the last label of the manager.
+        let others = all.iter().map(|other| (named(writer.kind, &other.api_version), &other.fields));
+        let owned: Vec<(&Kind, &Fields)> = std::iter::once((writer.kind, &configured)).chain(others).collect();
+        let last = (named(writer.kind, &last.api_version), &last.fields);
+        prune_versions(&mut object, writer.kind, last, &owned);
     }
-    let difference = compare(Some(live), Some(&object), topology);
-    let contested: Vec<Fields> = all.iter().map(|other| other.fields.common(&difference.written)).collect();
+    let (_, mut object) = stored(writer.kind, object);
+    let mut differences = Differences::new(live, &object);
+    let mut contested = Vec::with_capacity(all.len());
+    for other in &all {
+        let difference = differences.shown(named(writer.kind, &other.api_version));
+        contested.push((other.fields.common(&difference.written), difference.removed.clone()));
+    }
     if !force {
         let allowed = last_applied::allowed(writer, live);
-        let contested = contested.iter().map(|fields| fields.without(&allowed));
+        let contested = contested.iter().map(|(fields, _)| fields.without(&allowed));
         let causes = all.iter().zip(contested).flat_map(|(other, fields)| {
             let paths = fields.paths().into_iter();
             paths.map(|path| conflict(other, path)).collect::<Vec<_>>()
@@ -314,18 +342,18 @@ pub(super) fn apply(
             return Err(refuse(causes));
         }
     }
-    for (other, taken) in all.iter_mut().zip(contested) {
-        other.fields = other.fields.without(&taken).without(&difference.removed);
+    for (other, (taken, removed)) in all.iter_mut().zip(contested) {
+        other.fields = other.fields.without(&taken).without(&removed);
     }
-    if let Some(before) = before
+    if let Some(last) = last
         && object == *live
-        && before.fields == mine.fields
-        && before.api_version == mine.api_version
+        && last.fields == mine.fields
+        && last.api_version == mine.api_version
     {
-        mine.time = before.time;
+        mine.time = last.time;
     }
     all.retain(|m| !m.fields.is_empty());
-    // One who applies nothing is a manager all the same.
+    // A manager that applies nothing stays a manager.
     all.push(mine);
     last_applied::refresh(writer, &mut object, sent);
     store(&mut object, all);

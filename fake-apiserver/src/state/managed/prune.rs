@@ -3,6 +3,44 @@
 use substrate::json::Value;
 
 use super::fields::{Fields, Topology, fields_of};
+use super::versions::{converted, topology};
+use crate::kinds::Kind;
+
+/// Takes out of an object of the version `kind` the fields that a manager applied last, unless a manager has them now.
+/// `last` and each of `owned` are fields of a version of their own.
+pub fn prune_versions(object: &mut Value, kind: &Kind, last: (&Kind, &Fields), owned: &[(&Kind, &Fields)]) {
+    // The version of the last apply comes first, so that the other conversions find the fields that they need.
+    let mut versions: Vec<(&Kind, Fields)> = vec![(last.0, Fields::default())];
+    for (kind, fields) in owned {
+        match versions.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, sum)) => *sum = sum.union(fields),
+            None => versions.push((kind, (*fields).clone())),
+        }
+    }
+    if let [(only, managed)] = versions.as_slice()
+        && *only == kind
+    {
+        return prune(object, last.1, managed, topology(kind));
+    }
+    let before = last.1.with_named(topology(last.0));
+    let mut merged = converted(object, kind, last.0).into_owned();
+    let mut pruned = (last.0, merged.clone());
+    remove(&mut pruned.1, &before, topology(last.0), Emptied::Null);
+    for (version, managed) in &versions {
+        let topology = topology(version);
+        let mut whole = converted(&merged, last.0, version).into_owned();
+        let set = fields_of(&whole, topology).with_named(topology);
+        let kept = fields_of(&converted(&pruned.1, pruned.0, version), topology).with_named(topology);
+        let kept = kept.union(&managed.with_named(topology));
+        remove(&mut whole, &set.without(&kept), topology, Emptied::Null);
+        pruned = (version, whole);
+    }
+    let topology = topology(last.0);
+    let kept = fields_of(&converted(&pruned.1, pruned.0, last.0), topology).with_named(topology);
+    let set = fields_of(&merged, topology).with_named(topology);
+    remove(&mut merged, &set.without(&kept).common(&before), topology, Emptied::Gone);
+    *object = converted(&merged, last.0, kind).into_owned();
+}
 
 /// Takes out of an object what a manager applied `before`, unless someone has it now: `managed` is what all managers
 /// have together, with what this one applies now.
@@ -35,7 +73,7 @@ enum Emptied {
 /// Takes fields out of a value; whether nothing is left of it.
 fn remove(value: &mut Value, fields: &Fields, topology: Topology<'_>, emptied: Emptied) -> bool {
     let is_empty = match (topology, &mut *value) {
-        (Topology::Struct(_) | Topology::Map(_), Value::Object(map)) if !map.is_empty() => {
+        (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(map)) if !map.is_empty() => {
             map.retain(|key, value| {
                 let Some(inner) = fields.at(&format!("f:{key}")) else { return true };
                 !(inner.has_itself() || remove(value, inner, topology.below(key), emptied) && emptied == Emptied::Gone)

@@ -13,9 +13,10 @@ use crate::state::{Store, default, validate, warnings};
 pub(super) static POD: Strategy = Strategy {
     default: default::pod::apply,
     admit_create,
-    admit_update: |_, part, _, pod, _| {
+    admit_update: |_, part, _, pod, old| {
         if part == Part::Main {
             default_tolerations(pod);
+            keep_priority(pod, old);
         }
         Ok(())
     },
@@ -50,7 +51,6 @@ const SYSTEM_CLASSES: &[(&str, i64)] =
 
 fn admit_create(store: &Store, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
     store.default_limits(pod);
-    store.admit_service_account(kind, pod)?;
     store.admit_priority(kind, pod)?;
     default_tolerations(pod);
     store.admit_runtime_class(kind, pod)?;
@@ -131,29 +131,19 @@ fn default_tolerations(pod: &mut Value) {
     }
 }
 
-impl Store {
-    /// A pod runs as the service account `default` unless it names one, which must exist.
-    ///
-    /// The token volume that upstream adds as well is left out: pods of this cluster do not call the API.
-    fn admit_service_account(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
-        let namespace = value::namespace(pod).to_owned();
-        let Some(spec) = value::map_mut(pod, "spec") else { return Ok(()) };
-        value::default(spec, "serviceAccountName", "default");
-        if spec.get("serviceAccountName").and_then(Value::as_str) == Some("") {
-            spec.insert("serviceAccountName", "default".into());
+/// Keeps the priority that was computed when the pod was made, where an update leaves it out (admission `Priority`).
+fn keep_priority(pod: &mut Value, old: &Value) {
+    for field in ["priority", "preemptionPolicy"] {
+        let kept = old["spec"].get(field).filter(|kept| !kept.is_null());
+        if let Some(kept) = kept
+            && let Some(spec) = value::map_mut(pod, "spec")
+        {
+            value::default(spec, field, kept.clone());
         }
-        let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The field's old name is kept equal.
-        spec.insert("serviceAccount", account.as_str().into());
-        if self.get(kinds::SERVICE_ACCOUNTS, &format!("{namespace}/{account}")).is_none() {
-            let why = format!(
-                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-            );
-            return Err(Status::forbidden(kind, name(pod), &why));
-        }
-        Ok(())
     }
+}
 
+impl Store {
     fn copy_topology(&self, pod: &mut Value, node: &str) {
         let Some(node) = self.get(kinds::NODES, node).cloned() else { return };
         for label in ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"] {

@@ -2,7 +2,8 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::schemas::Dialect;
+use super::schemas::{Dialect, described};
+use crate::kinds::describe;
 
 /// Fields whose value anything may be have no schema below them.
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
@@ -26,13 +27,18 @@ pub(super) fn schema(source: &Value, dialect: Dialect) -> Value {
     schema
 }
 
-/// Sets the fields that every object has.
+/// Sets the fields that every object has, with the texts that every kind has for them.
 fn add_types(schema: &mut Map, dialect: Dialect) {
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
-        properties.insert("apiVersion", json!({ "type": "string" }));
-        properties.insert("kind", json!({ "type": "string" }));
-        properties.insert("metadata", json!({ "$ref": dialect.reference("meta/v1.ObjectMeta") }));
+        let text = |field: &str| describe::field("core/v1.Pod", field).unwrap_or_default();
+        for (field, of) in [
+            ("apiVersion", json!({ "type": "string" })),
+            ("kind", json!({ "type": "string" })),
+            ("metadata", json!({ "$ref": dialect.reference("meta/v1.ObjectMeta") })),
+        ] {
+            properties.insert(field, described(of, text(field), dialect));
+        }
     }
 }
 
@@ -142,7 +148,12 @@ mod tests {
         for dialect in [Dialect::V2, Dialect::V3] {
             let pod = &schema(&source, dialect)["properties"]["pod"];
             assert_eq!(pod["required"], json!(["kind", "apiVersion"]));
-            assert!(pod["properties"]["metadata"]["$ref"].as_str().unwrap().ends_with("ObjectMeta"));
+            let metadata = &pod["properties"]["metadata"];
+            let reference = if dialect == Dialect::V2 { &metadata["$ref"] } else { &metadata["allOf"][0]["$ref"] };
+            assert!(reference.as_str().unwrap().ends_with("ObjectMeta"), "{metadata}");
+            for field in ["apiVersion", "kind", "metadata"] {
+                assert!(pod["properties"][field]["description"].as_str().unwrap().len() > 10, "{pod}");
+            }
         }
     }
 }

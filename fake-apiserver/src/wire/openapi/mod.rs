@@ -6,6 +6,7 @@
 mod custom;
 mod gnostic;
 mod operations;
+mod parameters;
 mod schemas;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use substrate::json::{Map, Value, json};
 
 pub(super) use super::schemas::Dialect;
-use super::{gvk, schemas};
+use super::{gvk, parameters, schemas};
 use crate::kinds::Kind;
 
 /// Patch bodies that the server reads.
@@ -41,43 +41,95 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map) {
                 _ => None,
             })
             .collect();
-        paths.insert(format!("{one}/{}", sub.name), path(kind, dialect, "/{name}", &verbs));
+        paths.insert(format!("{one}/{}", sub.name), path(kind, dialect, &format!("/{{name}}/{}", sub.name), &verbs));
     }
 }
 
 fn path(kind: &Kind, dialect: Dialect, below: &str, verbs: &[(&str, &str)]) -> Value {
     let mut path = Map::new();
     let mut parameters = Vec::new();
-    if kind.namespaced && verbs != [("get", "list")] {
-        parameters.push(parameter("namespace", "path", "string", dialect));
-    }
+    let is_everywhere = kind.namespaced && verbs == [("get", "list")] && below.is_empty();
     if below.contains("{name}") {
-        parameters.push(parameter("name", "path", "string", dialect));
+        parameters.push(parameters::of_path("name", kind.kind, dialect));
+    }
+    if kind.namespaced && !is_everywhere {
+        parameters.push(parameters::of_path("namespace", kind.kind, dialect));
     }
     if !parameters.is_empty() {
         path.insert("parameters", parameters.into());
     }
+    let sub = below.strip_prefix("/{name}/").unwrap_or_default();
     for (method, action) in verbs {
-        path.insert(*method, operation(kind, dialect, action));
+        let mut operation = operation(kind, dialect, action);
+        let (id, text) = identified(kind, action, sub, is_everywhere);
+        operation["operationId"] = id.into();
+        operation["description"] = text.into();
+        operation["tags"] = json!([tag(kind)]);
+        path.insert(*method, operation);
     }
     Value::Object(path)
 }
 
-fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
-    let query: &[(&str, &str)] = match action {
-        "list" | "deletecollection" => {
-            &[("labelSelector", "string"), ("fieldSelector", "string"), ("limit", "integer"), ("continue", "string")]
-        }
-        "post" | "put" => &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")],
-        "patch" => {
-            &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
-        }
-        "delete" => &[("dryRun", "string"), ("gracePeriodSeconds", "integer"), ("propagationPolicy", "string")],
-        _ => &[],
+/// Group and version as operations name them: `coreV1`, `storageV1`.
+fn tag(kind: &Kind) -> String {
+    let group = kind.group.trim_end_matches(".k8s.io").split('.').enumerate();
+    let group: String = group.map(|(i, word)| if i == 0 { word.to_owned() } else { title(word) }).collect();
+    let group = if group.is_empty() { "core".to_owned() } else { group };
+    format!("{group}{}", title(kind.version))
+}
+
+fn title(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The name of an operation, as generated clients know it (`readCoreV1NamespacedPodStatus`), and its text.
+fn identified(kind: &Kind, action: &str, sub: &str, is_everywhere: bool) -> (String, String) {
+    let verb = match action {
+        "post" => "create",
+        "put" => "replace",
+        "get" => "read",
+        "deletecollection" => "delete",
+        other => other,
     };
-    let mut parameters: Vec<Value> = query.iter().map(|(name, of)| parameter(name, "query", of, dialect)).collect();
+    let collection = if action == "deletecollection" { "Collection" } else { "" };
+    let scope = if kind.namespaced && !is_everywhere { "Namespaced" } else { "" };
+    let end = if is_everywhere { "ForAllNamespaces".to_owned() } else { title(sub) };
+    let id = format!("{verb}{}{collection}{scope}{}{end}", title(&tag(kind)), kind.kind);
+    let object = if sub.is_empty() { kind.kind.to_owned() } else { format!("{sub} of the {}", kind.kind) };
+    let text = match action {
+        "list" => format!("Lists or watches objects of kind {}.", kind.kind),
+        "deletecollection" => format!("Deletes the selected objects of kind {}.", kind.kind),
+        "post" => format!("Creates a {object}."),
+        "put" => format!("Replaces the {object}."),
+        "patch" => format!("Updates fields of the {object}."),
+        "delete" => format!("Deletes the {object}."),
+        _ => format!("Reads the {object}."),
+    };
+    (id, text)
+}
+
+/// The codes of an operation with their texts.
+fn codes(action: &str) -> &'static [(&'static str, &'static str)] {
+    const OK: (&str, &str) = ("200", "OK");
+    const CREATED: (&str, &str) = ("201", "Created");
+    const ACCEPTED: (&str, &str) = ("202", "Accepted");
+    match action {
+        "post" => &[OK, CREATED, ACCEPTED],
+        "put" | "patch" => &[OK, CREATED],
+        "delete" => &[OK, ACCEPTED],
+        _ => &[OK],
+    }
+}
+
+fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
+    let mut parameters = parameters::of_query(action, dialect);
     let object = schemas::reference(kind, dialect);
-    let answer = if action == "list" { schemas::list_reference(kind, dialect) } else { object.clone() };
+    let answer = match action {
+        "list" => schemas::list_reference(kind, dialect),
+        "delete" | "deletecollection" => json!({ "$ref": dialect.reference("meta/v1.Status") }),
+        _ => object.clone(),
+    };
     let mut operation = json!({ "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk(kind) });
     let body = match action {
         "post" | "put" => Some((vec!["application/json"], object)),
@@ -86,6 +138,17 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
         "patch" => Some((PATCH_TYPES.to_vec(), json!({ "type": "object" }))),
         _ => None,
     };
+    let mut responses = Map::new();
+    for (code, text) in codes(action) {
+        let mut response = json!({ "description": text });
+        match dialect {
+            Dialect::V2 => response["schema"] = answer.clone(),
+            Dialect::V3 => response["content"] = json!({ "application/json": { "schema": answer } }),
+        }
+        responses.insert(*code, response);
+    }
+    responses.insert("401", json!({ "description": "Unauthorized" }));
+    operation["responses"] = responses.into();
     match dialect {
         Dialect::V2 => {
             if let Some((types, schema)) = body {
@@ -93,32 +156,14 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
                 parameters.push(json!({ "name": "body", "in": "body", "required": true, "schema": schema }));
             }
             operation["produces"] = json!(["application/json"]);
-            operation["responses"] = json!({ "200": { "description": "OK", "schema": answer } });
         }
         Dialect::V3 => {
             if let Some((types, schema)) = body {
                 let content: Map = types.into_iter().map(|t| (t.to_owned(), json!({ "schema": schema }))).collect();
                 operation["requestBody"] = json!({ "required": true, "content": content });
             }
-            operation["responses"] =
-                json!({ "200": { "description": "OK", "content": { "application/json": { "schema": answer } } } });
         }
     }
-    // What is empty is not said, so that documents are what they were when they have been read and written.
-    if !parameters.is_empty() {
-        operation["parameters"] = parameters.into();
-    }
+    operation["parameters"] = parameters.into();
     operation
-}
-
-fn parameter(name: &str, place: &str, of: &str, dialect: Dialect) -> Value {
-    let mut parameter = json!({ "name": name, "in": place });
-    match dialect {
-        Dialect::V2 => parameter["type"] = of.into(),
-        Dialect::V3 => parameter["schema"] = json!({ "type": of }),
-    }
-    if place == "path" {
-        parameter["required"] = true.into();
-    }
-    parameter
 }

@@ -1,5 +1,7 @@
 //! The schemas of a kind: its type, its list, and every struct that they reach.
 
+use std::borrow::Cow;
+
 use substrate::json::{Map, Value, json};
 
 use super::{custom, gvk};
@@ -37,6 +39,7 @@ impl Dialect {
 /// Adds what `kind` needs to `schemas`.
 pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     add_type_named("meta/v1.ListMeta", dialect, schemas);
+    add_type_named("meta/v1.Status", dialect, schemas);
     let of_name = custom_or_own_name(kind);
     let name = match &kind.custom {
         None => {
@@ -183,8 +186,15 @@ fn plain_in(shape: &Shape, dialect: Dialect) -> Option<(&'static str, &'static s
 
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let mut property = shape(&field.shape, dialect);
-    if let Some(text) = describe::field(of.name, &field.name) {
-        property = described(property, text, dialect);
+    let choices = field.choices();
+    let text = describe::field(of.name, &field.name).map(|text| with_choices(text, choices.as_deref()));
+    if let Some(choices) = choices {
+        // Of a list, each element has one of the values.
+        let slot = if property.get("items").is_some() { &mut property["items"] } else { &mut property };
+        slot["enum"] = json!(choices);
+    }
+    if let Some(text) = text {
+        property = described(property, &text, dialect);
     }
     let strategies: Vec<&str> = [(field.merge, "merge"), (field.retain_keys, "retainKeys")]
         .iter()
@@ -209,8 +219,19 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     property
 }
 
+/// A description that ends with the possible values, as kube-openapi adds them.
+fn with_choices<'t>(text: &'t str, choices: Option<&[String]>) -> Cow<'t, str> {
+    match choices {
+        None => Cow::Borrowed(text),
+        Some(choices) => {
+            let lines: Vec<String> = choices.iter().map(|choice| format!(" - `{choice:?}`")).collect();
+            Cow::Owned(format!("{text}\n\nPossible enum values:\n{}", lines.join("\n")))
+        }
+    }
+}
+
 /// In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
-fn described(mut schema: Value, text: &str, dialect: Dialect) -> Value {
+pub(super) fn described(mut schema: Value, text: &str, dialect: Dialect) -> Value {
     if dialect == Dialect::V3 && schema.get("$ref").is_some() {
         return json!({ "allOf": [schema], "description": text });
     }

@@ -73,7 +73,7 @@ fn no_document_says_anything_empty() {
                 assert!(!list.is_empty(), "{at}");
                 list.iter().for_each(|value| check(at, value));
             }
-            Value::String(text) => assert!(!text.is_empty() || at.ends_with(".group"), "{at}"),
+            Value::String(text) => assert!(!text.is_empty() || at.ends_with(".group") || at.ends_with(".enum"), "{at}"),
             other => assert!(!other.is_null(), "{at}"),
         }
     }
@@ -82,6 +82,66 @@ fn no_document_says_anything_empty() {
         check(&at, &get(&format!("/openapi/v3/{at}")));
     }
     check("v2", &get("/openapi/v2"));
+}
+
+#[test]
+fn fields_with_few_values_name_them() {
+    let enums = |document: &Value, name: &str, field: &str| {
+        let root = if document.get("swagger").is_some() {
+            &document["definitions"]
+        } else {
+            &document["components"]["schemas"]
+        };
+        root[format!("io.k8s.api.{name}")]["properties"][field].clone()
+    };
+    for document in [get("/openapi/v3/api/v1"), get("/openapi/v2")] {
+        let policy = enums(&document, "core.v1.Container", "imagePullPolicy");
+        assert_eq!(policy["enum"], json!(["Always", "IfNotPresent", "Never"]));
+        let text = policy["description"].as_str().unwrap();
+        assert!(
+            text.ends_with("\n\nPossible enum values:\n - `\"Always\"`\n - `\"IfNotPresent\"`\n - `\"Never\"`"),
+            "{text}"
+        );
+        let modes = enums(&document, "core.v1.PersistentVolumeClaimSpec", "volumeMode");
+        assert_eq!(modes["enum"], json!(["Block", "Filesystem"]));
+        let modes = enums(&document, "core.v1.PersistentVolumeClaimSpec", "accessModes");
+        assert!(modes.get("enum").is_none(), "{modes}");
+        assert!(modes["items"]["enum"].as_array().unwrap().contains(&json!("ReadWriteOncePod")), "{modes}");
+    }
+    let storage = get("/openapi/v3/apis/storage.k8s.io/v1");
+    assert_eq!(
+        enums(&storage, "storage.v1.StorageClass", "volumeBindingMode")["enum"],
+        json!(["Immediate", "WaitForFirstConsumer"])
+    );
+    assert!(enums(&storage, "storage.v1.StorageClass", "provisioner").get("enum").is_none());
+}
+
+#[test]
+fn operations_have_names_and_texts() {
+    let mut names = std::collections::BTreeSet::new();
+    let document = get("/openapi/v2");
+    for (at, path) in document["paths"].as_object().unwrap() {
+        for (method, operation) in path.as_object().unwrap().iter().filter(|(method, _)| *method != "parameters") {
+            let name = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(name.to_owned()), "{name} of {method} {at} is the name of another operation, too");
+            let parameters = [&path["parameters"], &operation["parameters"]].into_iter().filter_map(Value::as_array);
+            for parameter in parameters.flatten().filter(|parameter| parameter["in"] != "body") {
+                assert!(!parameter["description"].as_str().unwrap().is_empty(), "{at}");
+            }
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.iter().all(|(_, response)| response["description"].is_string()), "{at}");
+            assert_eq!(operation["responses"]["401"]["description"], "Unauthorized");
+        }
+    }
+    for name in [
+        "listCoreV1PodForAllNamespaces",
+        "readCoreV1NamespacedPodStatus",
+        "createStorageV1StorageClass",
+        "deleteStorageV1CollectionVolumeAttachment",
+        "patchAppsV1NamespacedDeploymentScale",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
 }
 
 #[test]

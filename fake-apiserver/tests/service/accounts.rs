@@ -1,0 +1,146 @@
+//! Pods and their service accounts: the account must exist, and its token is mounted as kube-apiserver mounts it.
+
+use fake_apiserver::{Config, ServiceAccounts};
+
+use super::client::{Client, story_with};
+use super::*;
+
+fn with(service_accounts: ServiceAccounts) -> Config {
+    Config { service_accounts, ..Config::default() }
+}
+
+const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+async fn made(client: &Client, change: impl FnOnce(&mut Value)) -> (u16, Value) {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {
+        "initContainers": [{"name": "i", "image": "i"}],
+        "containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]}});
+    change(&mut pod);
+    let answer = client.post(&format!("{PODS}?dryRun=All"), pod).await;
+    assert!(matches!(answer.0, 201 | 403), "{answer:?}");
+    answer
+}
+
+fn mounts(pod: &Value) -> Vec<String> {
+    let containers = ["initContainers", "containers"].iter().flat_map(|field| pod["spec"][*field].as_array().cloned());
+    let of = |c: &Value| c["volumeMounts"].as_array().cloned().unwrap_or_default();
+    containers.flatten().flat_map(|c| of(&c).into_iter().map(move |m| format!("{} {}", c["name"], m["name"]))).collect()
+}
+
+#[test]
+fn the_token_of_a_pods_account_is_mounted() {
+    story_with(with(ServiceAccounts::Mounted), |client| async move {
+        let (_, pod) = made(&client, |_| {}).await;
+        let volume = &pod["spec"]["volumes"][0];
+        let name = volume["name"].as_str().expect("a name").to_owned();
+        assert!(name.starts_with("kube-api-access-") && name.len() == 21, "{name}");
+        let expected = json!({"defaultMode": 420, "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+        ]});
+        assert_eq!(volume["projected"], expected);
+        let named = |container: &str| format!("\"{container}\" \"{name}\"");
+        assert_eq!(mounts(&pod), [named("i"), named("a"), named("b")]);
+        let mount = json!({"name": name, "readOnly": true, "mountPath": MOUNT_PATH});
+        assert_eq!(pod["spec"]["containers"][0]["volumeMounts"], json!([mount]));
+
+        // A container that has something else there gets no token.
+        let own = json!([{"name": "own", "mountPath": MOUNT_PATH}]);
+        let (_, pod) = made(&client, |pod| {
+            pod["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+            pod["spec"]["containers"][0]["volumeMounts"] = own.clone();
+        })
+        .await;
+        assert_eq!(pod["spec"]["containers"][0]["volumeMounts"], own);
+        assert_eq!(pod["spec"]["volumes"].as_array().map(Vec::len), Some(2), "{pod}");
+        // A pod that was copied from another has the volume already.
+        let (_, pod) = made(&client, |pod| {
+            pod["spec"]["volumes"] = json!([{"name": "kube-api-access-abcde", "emptyDir": {}}]);
+        })
+        .await;
+        assert_eq!(pod["spec"]["volumes"].as_array().map(Vec::len), Some(1), "{pod}");
+        assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["name"], "kube-api-access-abcde");
+    });
+}
+
+#[test]
+fn pods_and_accounts_may_forgo_the_token() {
+    story_with(with(ServiceAccounts::Mounted), |client| async move {
+        let (_, pod) = made(&client, |pod| pod["spec"]["automountServiceAccountToken"] = false.into()).await;
+        assert_eq!(pod["spec"].get("volumes"), None, "{pod}");
+        let account = json!({"metadata": {"name": "bare"}, "automountServiceAccountToken": false,
+            "imagePullSecrets": [{"name": "s"}]});
+        assert_eq!(client.post("/api/v1/namespaces/default/serviceaccounts", account).await.0, 201);
+        let (_, pod) = made(&client, |pod| pod["spec"]["serviceAccountName"] = "bare".into()).await;
+        assert_eq!((pod["spec"].get("volumes"), &pod["spec"]["imagePullSecrets"]), (None, &json!([{"name": "s"}])));
+        // The word of the pod counts before that of the account.
+        let (_, pod) = made(&client, |pod| {
+            pod["spec"]["serviceAccountName"] = "bare".into();
+            pod["spec"]["automountServiceAccountToken"] = true.into();
+            pod["spec"]["imagePullSecrets"] = json!([{"name": "own"}]);
+        })
+        .await;
+        assert_eq!(pod["spec"]["volumes"].as_array().map(Vec::len), Some(1), "{pod}");
+        assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "own"}]));
+        let (code, refused) = made(&client, |pod| pod["spec"]["serviceAccountName"] = "absent".into()).await;
+        assert_eq!(code, 403, "{refused}");
+    });
+}
+
+#[test]
+fn a_mirror_pod_stays_as_it_is() {
+    story_with(with(ServiceAccounts::Mounted), |client| async move {
+        let mirror = json!({"kubernetes.io/config.mirror": "x"});
+        let (code, pod) = made(&client, |pod| pod["metadata"]["annotations"] = mirror.clone()).await;
+        assert_eq!(
+            (code, pod["spec"].get("volumes"), pod["spec"].get("serviceAccountName")),
+            (201, None, None),
+            "{pod}"
+        );
+        let (code, refused) = made(&client, |pod| {
+            pod["metadata"]["annotations"] = mirror.clone();
+            pod["spec"]["serviceAccountName"] = "default".into();
+        })
+        .await;
+        assert_eq!(code, 403, "{refused}");
+        let why = "a mirror pod may not reference service accounts";
+        assert!(refused["message"].as_str().unwrap_or_default().ends_with(why), "{refused}");
+    });
+}
+
+#[test]
+fn the_plugin_can_be_left_out() {
+    for (how, code) in [(ServiceAccounts::Ignored, 201), (ServiceAccounts::Named, 403)] {
+        story_with(with(how), move |client| async move {
+            let (_, pod) = made(&client, |_| {}).await;
+            assert_eq!(pod["spec"].get("volumes"), None, "{pod}");
+            let (found, answer) = made(&client, |pod| pod["spec"]["serviceAccountName"] = "absent".into()).await;
+            assert_eq!(found, code, "{answer}");
+        });
+    }
+}
+
+#[test]
+fn an_update_that_leaves_out_the_priority_keeps_it() {
+    story_with(Config::default(), |client| async move {
+        let class = json!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
+        assert_eq!(client.post("/apis/scheduling.k8s.io/v1/priorityclasses", class).await.0, 201);
+        let mut high = pod("p");
+        high["spec"]["priorityClassName"] = "high".into();
+        assert_eq!(client.post(PODS, high.clone()).await.0, 201);
+        let uri = format!("{PODS}/p");
+        let (_, mut stored) = client.get(&uri).await;
+        assert_eq!((&stored["spec"]["priority"], &stored["spec"]["preemptionPolicy"]), (&json!(7), &json!("Never")));
+        for field in ["priority", "preemptionPolicy"] {
+            stored["spec"].as_object_mut().expect("a spec").remove(field);
+        }
+        let (code, put) = client.put(&uri, stored).await;
+        assert_eq!(code, 200, "{put}");
+        assert_eq!((&put["spec"]["priority"], &put["spec"]["preemptionPolicy"]), (&json!(7), &json!("Never")));
+        let (code, refused) = client.merge(&uri, json!({"spec": {"priority": 8}})).await;
+        assert_eq!(code, 422, "{refused}");
+        let (code, kept) = client.merge(&uri, json!({"spec": {"priority": null, "preemptionPolicy": null}})).await;
+        assert_eq!((code, &kept["spec"]["priority"]), (200, &json!(7)), "{kept}");
+    });
+}

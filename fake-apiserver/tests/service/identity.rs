@@ -1,0 +1,581 @@
+//! Identity of an object under every way to write it: apiVersion, kind, name, namespace, uid and creationTimestamp stay,
+//! and each field of the metadata is answered as kube-apiserver 1.36 answers it.
+
+use fake_apiserver::Config;
+use http::Request;
+use proptest::prelude::*;
+use substrate::body::full;
+
+use super::client::{Client, story, story_with};
+use super::*;
+
+const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+
+/// Fields of the metadata that other clients rely on.
+const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "creationTimestamp"];
+
+async fn apply(client: &Client, uri: &str, manager: &str, object: &Value) -> (u16, Value) {
+    let mark = if uri.contains('?') { '&' } else { '?' };
+    let request = Request::patch(format!("{uri}{mark}fieldManager={manager}&force=true"))
+        .header("content-type", "application/apply-patch+yaml")
+        .body(full(object.to_string()))
+        .expect("a request");
+    client.request(request).await
+}
+
+fn identity(object: &Value) -> Vec<Value> {
+    let of_type = ["apiVersion", "kind"].iter().map(|field| object[*field].clone());
+    of_type.chain(IDENTITY.iter().map(|field| object["metadata"][*field].clone())).collect()
+}
+
+/// A definition of a kind with one version, whose root keeps unknown fields if `open`.
+fn definition(open: bool) -> Value {
+    let spec = json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}}});
+    let schema = if open {
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+    } else {
+        json!({"type": "object", "properties": {"spec": spec}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}}}]}})
+}
+
+async fn define(client: &Client, open: bool) {
+    let (code, made) = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(open)).await;
+    assert_eq!(code, 201, "{made}");
+}
+
+/// The collection and an object of a kind of each sort.
+fn sorts() -> [(&'static str, Value); 5] {
+    [
+        (CONFIGS, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})),
+        (
+            PODS,
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "a"}, "provisioner": "p"}),
+        ),
+        (ATTACHMENTS, attachment()),
+        (THINGS, json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}})),
+    ]
+}
+
+fn attachment() -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "a"},
+        "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
+}
+
+/// Metadata that a manager can own.
+fn owned(field: &str) -> Value {
+    match field {
+        "labels" | "annotations" => json!({"a": "1"}),
+        "finalizers" => json!(["example.com/f"]),
+        _ => json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]),
+    }
+}
+
+fn tracked() -> Config {
+    Config { track_managers: true, ..Config::default() }
+}
+
+#[test]
+fn an_apply_that_drops_all_its_metadata_keeps_the_identity() {
+    for config in [Config::default(), tracked()] {
+        story_with(config, |client| async move {
+            define(&client, false).await;
+            for (collection, object) in sorts() {
+                let uri = format!("{collection}/a");
+                for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                    let mut with = object.clone();
+                    with["metadata"][field] = owned(field);
+                    let (_, made) = apply(&client, &uri, "me", &with).await;
+                    assert_eq!(made["metadata"][field], with["metadata"][field], "{made}");
+                    let (code, dropped) = apply(&client, &uri, "me", &object).await;
+                    assert_eq!((code, identity(&dropped)), (200, identity(&made)), "{collection} {field}");
+                    assert_eq!(dropped["metadata"].get(field), None, "{dropped}");
+                    // A configuration may leave out the name that the URL has.
+                    let mut nameless = with.clone();
+                    nameless["metadata"] = json!({});
+                    apply(&client, &uri, "me", &with).await;
+                    let (code, dropped) = apply(&client, &uri, "me", &nameless).await;
+                    assert_eq!((code, identity(&dropped)), (200, identity(&made)), "{collection} {field}");
+                    let (_, stored) = client.get(&uri).await;
+                    assert_eq!(identity(&stored), identity(&made), "{collection} {field}");
+                }
+            }
+        });
+    }
+}
+
+/// One write of a manager: the metadata that it wants, and how it sends it.
+#[derive(Clone, Debug)]
+enum Step {
+    Apply { manager: usize, metadata: Value },
+    Merge { manager: usize, metadata: Value },
+    Put { manager: usize, metadata: Value },
+}
+
+fn metadata() -> impl Strategy<Value = Value> {
+    // Most writes leave most fields out, so that a manager often drops the last that it owned.
+    let words = || {
+        let some = proptest::sample::subsequence(vec!["a", "b", "c"], 1..=3);
+        prop_oneof![2 => Just(Vec::new()), 1 => some]
+    };
+    let map = |keys: Vec<&str>| {
+        keys.into_iter().fold(json!({}), |mut map, key| {
+            map[key] = "v".into();
+            map
+        })
+    };
+    (words(), words(), words(), words()).prop_map(move |(labels, annotations, finalizers, owners)| {
+        let mut metadata = json!({});
+        let names: Vec<String> = finalizers.iter().map(|name| format!("example.com/{name}")).collect();
+        let owners: Vec<Value> =
+            owners.iter().map(|uid| json!({"apiVersion": "v1", "kind": "Node", "name": uid, "uid": uid})).collect();
+        for (field, value, is_empty) in [
+            ("labels", map(labels.clone()), labels.is_empty()),
+            ("annotations", map(annotations.clone()), annotations.is_empty()),
+            ("finalizers", json!(names), names.is_empty()),
+            ("ownerReferences", json!(owners), owners.is_empty()),
+        ] {
+            if !is_empty {
+                metadata[field] = value;
+            }
+        }
+        metadata
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    (0_usize..3, metadata(), 0_u8..4).prop_map(|(manager, metadata, how)| match how {
+        0 => Step::Merge { manager, metadata },
+        1 => Step::Put { manager, metadata },
+        _ => Step::Apply { manager, metadata },
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn three_managers_never_change_the_identity(steps in proptest::collection::vec(step(), 1..12), sort in 0_usize..5) {
+        story_with(tracked(), move |client| async move {
+            define(&client, false).await;
+            let (collection, object) = sorts()[sort].clone();
+            let uri = format!("{collection}/a");
+            let (code, made) = client.post(collection, object.clone()).await;
+            assert_eq!(code, 201, "{made}");
+            for step in &steps {
+                let (Step::Apply { manager, metadata } | Step::Merge { manager, metadata } | Step::Put { manager, metadata }) = step;
+                let manager = ["one", "two", "three"][*manager];
+                let mut sent = object.clone();
+                sent["metadata"] = metadata.clone();
+                sent["metadata"]["name"] = "a".into();
+                let (code, answer) = match step {
+                    Step::Apply { .. } => apply(&client, &uri, manager, &sent).await,
+                    Step::Merge { metadata, .. } => {
+                        client.merge(&format!("{uri}?fieldManager={manager}"), json!({"metadata": metadata})).await
+                    }
+                    Step::Put { .. } => {
+                        let (_, mut stored) = client.get(&uri).await;
+                        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                            stored["metadata"][field] = metadata.get(field).cloned().unwrap_or_default();
+                        }
+                        client.put(&format!("{uri}?fieldManager={manager}"), stored).await
+                    }
+                };
+                assert_eq!((code, identity(&answer)), (200, identity(&made)), "{step:?}");
+                if let Step::Apply { metadata, .. } = step {
+                    // An apply reaches what it asks for.
+                    for field in ["labels", "annotations"] {
+                        for (key, value) in metadata.get(field).and_then(Value::as_object).into_iter().flatten() {
+                            assert_eq!(&answer["metadata"][field][&**key], value, "{step:?} {answer}");
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Ways to write an existing object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Put,
+    Merge,
+    Json,
+    Strategic,
+    Apply,
+}
+
+const WAYS: [Way; 5] = [Way::Put, Way::Merge, Way::Json, Way::Strategic, Way::Apply];
+
+/// Writes an object of which one field of the metadata is `value`.
+async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str, value: &Value) -> (u16, Value) {
+    let patch = |media: &str, body: Value| {
+        Request::patch(uri).header("content-type", media.to_owned()).body(full(body.to_string())).expect("a request")
+    };
+    let alone = json!({"metadata": {field: value}});
+    match way {
+        Way::Put => {
+            let (_, mut stored) = client.get(uri).await;
+            stored["metadata"][field] = value.clone();
+            client.put(uri, stored).await
+        }
+        Way::Merge => client.request(patch("application/merge-patch+json", alone)).await,
+        Way::Strategic => client.request(patch("application/strategic-merge-patch+json", alone)).await,
+        Way::Json => {
+            let add = json!([{"op": "add", "path": format!("/metadata/{field}"), "value": value}]);
+            client.request(patch("application/json-patch+json", add)).await
+        }
+        Way::Apply => {
+            let mut sent = object.clone();
+            sent["metadata"][field] = value.clone();
+            apply(client, uri, "me", &sent).await
+        }
+    }
+}
+
+/// Expected answer of a way to write a field of the metadata of an existing object: a code and a part of the message.
+fn answer(way: Way, field: &str, value: &Value, unconditional: bool, namespaced: bool) -> (u16, &'static str) {
+    let text = value.as_str().unwrap_or_default();
+    match (field, text) {
+        ("name", _) => (400, "the name of the object (other) does not match the name on the URL (a)"),
+        ("namespace", _) if namespaced => {
+            (400, "the namespace of the provided object does not match the namespace sent on the request")
+        }
+        ("uid", _) if way == Way::Put => (409, "Precondition failed: UID in precondition: other, UID in object meta: "),
+        ("uid", _) => (422, "metadata.uid: Invalid value: \"other\": field is immutable"),
+        ("resourceVersion", "0" | "") if unconditional => (200, ""),
+        ("resourceVersion", "0" | "") => {
+            (422, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
+        }
+        ("resourceVersion", _) => (409, "the object has been modified"),
+        ("managedFields", _) if way == Way::Apply => (400, "metadata.managedFields must be nil"),
+        ("deletionTimestamp", _) => {
+            (422, "metadata.deletionTimestamp: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable")
+        }
+        ("deletionGracePeriodSeconds", _) => {
+            (422, "metadata.deletionGracePeriodSeconds: Invalid value: 7: field is immutable")
+        }
+        _ => (200, ""),
+    }
+}
+
+#[test]
+fn each_field_of_the_metadata_is_answered_as_upstream_answers_it() {
+    story_with(tracked(), |client| async move {
+        define(&client, false).await;
+        for (collection, object) in sorts() {
+            let uri = format!("{collection}/a");
+            let (code, made) = client.post(collection, object.clone()).await;
+            assert_eq!(code, 201, "{made}");
+            let unconditional = !matches!(collection, ATTACHMENTS | THINGS);
+            let namespaced = collection.contains("/namespaces/");
+            for way in WAYS.into_iter().filter(|way| *way != Way::Strategic || collection != THINGS) {
+                for (field, value) in [
+                    ("name", json!("other")),
+                    ("namespace", json!("other")),
+                    ("uid", json!("other")),
+                    ("resourceVersion", json!("0")),
+                    ("resourceVersion", json!("")),
+                    ("resourceVersion", json!("1")),
+                    ("generateName", json!("b-")),
+                    ("creationTimestamp", json!("2001-01-01T00:00:00Z")),
+                    ("deletionTimestamp", json!("2001-01-01T00:00:00Z")),
+                    ("deletionGracePeriodSeconds", json!(7)),
+                    ("generation", json!(99)),
+                    ("selfLink", json!("/x")),
+                    ("managedFields", json!([])),
+                ] {
+                    let (code, answered) = write(&client, &uri, way, &object, field, &value).await;
+                    let (expected, part) = answer(way, field, &value, unconditional, namespaced);
+                    let case = format!("{collection} {way:?} {field} {value}");
+                    assert_eq!(code, expected, "{case}: {answered}");
+                    let message = answered["message"].as_str().unwrap_or_default();
+                    assert!(message.contains(part), "{case}: {message}");
+                    let (_, stored) = client.get(&uri).await;
+                    assert_eq!(identity(&stored), identity(&made), "{case}");
+                    assert_eq!(stored["metadata"].get("selfLink"), None, "{case}");
+                    assert_eq!(stored["metadata"].get("deletionTimestamp"), None, "{case}");
+                    assert_eq!(stored["metadata"]["generation"], made["metadata"]["generation"], "{case}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_object_that_is_made_has_the_metadata_that_upstream_gives_it() {
+    story_with(tracked(), |client| async move {
+        define(&client, false).await;
+        for (collection, object) in sorts() {
+            let uri = format!("{collection}/a");
+            for way in ["create", "apply"] {
+                for (field, value, code, part) in [
+                    (
+                        "uid",
+                        json!("other"),
+                        if way == "apply" { 409 } else { 201 },
+                        "uid mismatch: the provided object specified uid other, and no existing object was found",
+                    ),
+                    ("resourceVersion", json!("0"), 201, ""),
+                    ("resourceVersion", json!(""), 201, ""),
+                    (
+                        "resourceVersion",
+                        json!("5"),
+                        if way == "apply" { 201 } else { 500 },
+                        "resourceVersion should not be set on objects to be created",
+                    ),
+                    ("generateName", json!("b-"), 201, ""),
+                    ("creationTimestamp", json!("2001-01-01T00:00:00Z"), 201, ""),
+                    ("deletionTimestamp", json!("2001-01-01T00:00:00Z"), 201, ""),
+                    ("deletionGracePeriodSeconds", json!(7), 201, ""),
+                    (
+                        "managedFields",
+                        json!([]),
+                        if way == "apply" { 400 } else { 201 },
+                        "metadata.managedFields must be nil",
+                    ),
+                    (
+                        "name",
+                        json!("other"),
+                        if way == "apply" { 400 } else { 201 },
+                        "the name of the object (other) does not match the name on the URL (a)",
+                    ),
+                ] {
+                    let mut sent = object.clone();
+                    sent["metadata"][field] = value.clone();
+                    let (found, answered) = match way {
+                        "create" => client.post(collection, sent).await,
+                        _ => apply(&client, &uri, "me", &sent).await,
+                    };
+                    let case = format!("{collection} {way} {field} {value}");
+                    assert_eq!(found, code, "{case}: {answered}");
+                    if code != 201 {
+                        let message = answered["message"].as_str().unwrap_or_default();
+                        assert!(message.contains(part), "{case}: {message}");
+                        continue;
+                    }
+                    let metadata = &answered["metadata"];
+                    assert_ne!(metadata["uid"], "other", "{case}");
+                    assert_ne!(metadata["creationTimestamp"], "2001-01-01T00:00:00Z", "{case}");
+                    for gone in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+                        assert_eq!(metadata.get(gone), None, "{case}");
+                    }
+                    let name = metadata["name"].as_str().expect("a name");
+                    assert_eq!(client.delete(&format!("{collection}/{name}?gracePeriodSeconds=0")).await.0, 200);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_apply_names_its_type() {
+    story(|client| async move {
+        define(&client, false).await;
+        for (collection, object) in sorts() {
+            let uri = format!("{collection}/a");
+            for is_there in [false, true] {
+                if is_there {
+                    assert_eq!(client.post(collection, object.clone()).await.0, 201);
+                }
+                let text = |field: &str| object[field].as_str().expect("a text").to_owned();
+                let (version, kind) = (text("apiVersion"), text("kind"));
+                let (group, name) = version.split_once('/').unwrap_or(("", &version));
+                for (api_version, named, shown) in [
+                    (None, None, "/, Kind=".to_owned()),
+                    (None, Some(kind.as_str()), format!("/, Kind={kind}")),
+                    (Some(version.as_str()), None, format!("{group}/{name}, Kind=")),
+                    (Some("apps/v1"), Some("Deployment"), "apps/v1, Kind=Deployment".to_owned()),
+                ] {
+                    let mut sent = object.clone();
+                    for (field, value) in [("apiVersion", api_version), ("kind", named)] {
+                        match value {
+                            Some(value) => sent[field] = value.into(),
+                            None => drop(sent.as_object_mut().expect("an object").remove(field)),
+                        }
+                    }
+                    let mut parts = vec![uri.clone()];
+                    if is_there && !matches!(collection, CONFIGS) && !uri.contains("storageclasses") {
+                        parts.push(format!("{uri}/status"));
+                    }
+                    for uri in parts {
+                        let (code, answered) = apply(&client, &uri, "me", &sent).await;
+                        assert_eq!(code, 400, "{uri} {sent}: {answered}");
+                        assert_eq!(answered["message"], format!("invalid object type: {shown}"), "{uri} {sent}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn managers_of_open_custom_objects_own_single_fields() {
+    story(|client| async move {
+        define(&client, true).await;
+        let uri = format!("{THINGS}/a");
+        let thing = |spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+        let unforced = |manager: &'static str, spec: Value| {
+            let request = Request::patch(format!("{uri}?fieldManager={manager}"))
+                .header("content-type", "application/apply-patch+yaml")
+                .body(full(thing(spec).to_string()))
+                .expect("a request");
+            client.request(request)
+        };
+        assert_eq!(unforced("one", json!({"x": "1", "list": [1, 2], "deep": {"a": 1}})).await.0, 201);
+        let (code, merged) = unforced("two", json!({"y": "2", "deep": {"b": 2}})).await;
+        assert_eq!(code, 200, "{merged}");
+        assert_eq!(merged["spec"], json!({"x": "1", "y": "2", "list": [1, 2], "deep": {"a": 1, "b": 2}}));
+        // Unknown lists are one value.
+        let (code, refused) = unforced("two", json!({"y": "2", "list": [1, 2, 3]})).await;
+        assert_eq!(code, 409, "{refused}");
+        assert!(refused["message"].as_str().unwrap_or_default().contains(".spec.list"), "{refused}");
+        let (code, refused) = unforced("two", json!({"x": "3"})).await;
+        assert_eq!(code, 409, "{refused}");
+        let (code, dropped) = unforced("one", json!({})).await;
+        assert_eq!((code, &dropped["spec"]), (200, &json!({"y": "2", "deep": {"b": 2}})), "{dropped}");
+    });
+}
+
+#[test]
+fn a_strategic_merge_patch_may_name_any_type() {
+    story(|client| async move {
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        let uri = "/apis/apps/v1/namespaces/default/deployments";
+        assert_eq!(client.post(uri, deployment).await.0, 201);
+        let patch = |uri: String, media: &str, body: Value| {
+            let request = Request::patch(uri).header("content-type", media.to_owned()).body(full(body.to_string()));
+            client.request(request.expect("a request"))
+        };
+        // As Ansible's k8s_scale sends it: the parent's type on its scale.
+        let named =
+            |replicas: u8| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": replicas}});
+        let (code, scale) = patch(format!("{uri}/d/scale"), "application/strategic-merge-patch+json", named(3)).await;
+        assert_eq!((code, &scale["kind"], &scale["spec"]["replicas"]), (200, &json!("Scale"), &json!(3)), "{scale}");
+        let (code, refused) = patch(format!("{uri}/d/scale"), "application/merge-patch+json", named(4)).await;
+        assert!(matches!(code, 400 | 422), "{refused}");
+        assert_eq!(client.get(&format!("{uri}/d")).await.1["spec"]["replicas"], 3);
+        for part in ["", "/status"] {
+            let other = json!({"apiVersion": "v9", "kind": "Nothing", "metadata": {"labels": {"x": "y"}}});
+            let uri = format!("{uri}/d{part}");
+            let (code, patched) = patch(uri.clone(), "application/strategic-merge-patch+json", other.clone()).await;
+            assert_eq!((code, &patched["kind"]), (200, &json!("Deployment")), "{patched}");
+            for (media, kind, why) in [
+                ("application/merge-patch+json", "Nothing", "no kind \"Nothing\" is registered for version \"v1\""),
+                (
+                    "application/merge-patch+json",
+                    "Secret",
+                    "converting (v1.Secret) to (apps.Deployment): unknown conversion",
+                ),
+            ] {
+                let other = json!({"apiVersion": "v1", "kind": kind});
+                let (code, refused) = patch(uri.clone(), media, other).await;
+                assert_eq!(code, 422, "{refused}");
+                let message = refused["message"].as_str().unwrap_or_default();
+                assert!(message.contains("patch: Invalid value: ") && message.contains(why), "{message}");
+            }
+        }
+    });
+}
+
+#[test]
+fn managers_own_fields_in_the_version_of_their_request() {
+    story_with(tracked(), |client| async move {
+        let mut definition = definition(false);
+        let mut second = definition["spec"]["versions"][0].clone();
+        (second["name"], second["storage"]) = ("v2".into(), false.into());
+        definition["spec"]["versions"].as_array_mut().expect("versions").push(second);
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.post(definitions, definition).await.0, 201);
+        let versions = |object: &Value| -> Vec<String> {
+            let entries = object["metadata"]["managedFields"].as_array().expect("managers");
+            entries
+                .iter()
+                .map(|e| {
+                    format!(
+                        "{} {}",
+                        e["manager"].as_str().expect("a name"),
+                        e["apiVersion"].as_str().expect("a version")
+                    )
+                })
+                .collect()
+        };
+        let thing = |version: &str, spec: Value| json!({"apiVersion": format!("example.com/{version}"), "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+        let second = "/apis/example.com/v2/namespaces/default/things";
+        let (code, made) = client.post(&format!("{second}?fieldManager=maker"), thing("v2", json!({"x": "1"}))).await;
+        assert_eq!((code, versions(&made)), (201, vec!["maker example.com/v2".to_owned()]), "{made}");
+        let (code, applied) = apply(&client, &format!("{THINGS}/a"), "one", &thing("v1", json!({"y": "1"}))).await;
+        assert_eq!(
+            (code, versions(&applied)),
+            (200, vec!["one example.com/v1".to_owned(), "maker example.com/v2".to_owned()])
+        );
+        // The same manager goes over to the other version, and lets go of what it no longer applies.
+        let (code, moved) = apply(&client, &format!("{second}/a"), "one", &thing("v2", json!({}))).await;
+        assert_eq!((code, &moved["spec"]), (200, &json!({"x": "1"})), "{moved}");
+        assert_eq!(versions(&moved), ["one example.com/v2", "maker example.com/v2"]);
+
+        // A kind of which the versions differ in their fields.
+        let scaler = |version: &str, spec: Value| {
+            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+            let mut object = json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}});
+            for (field, value) in spec.as_object().expect("a spec") {
+                object["spec"][&**field] = value.clone();
+            }
+            object
+        };
+        let uri = |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/h");
+        let old = scaler("v1", json!({"targetCPUUtilizationPercentage": 50}));
+        let (code, made) = apply(&client, &uri("v1"), "one", &old).await;
+        assert_eq!((code, &made["spec"]["targetCPUUtilizationPercentage"]), (201, &json!(50)), "{made}");
+        assert_eq!(
+            made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:targetCPUUtilizationPercentage"],
+            json!({})
+        );
+        assert_eq!(versions(&made), ["one autoscaling/v1"]);
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}});
+        let (code, moved) = apply(&client, &uri("v2"), "one", &scaler("v2", json!({"metrics": [metric]}))).await;
+        assert_eq!((code, &moved["spec"]["metrics"][0]), (200, &metric), "{moved}");
+        assert_eq!(versions(&moved), ["one autoscaling/v2"]);
+    });
+}
+
+#[test]
+fn an_empty_list_of_managers_resets_them() {
+    story_with(tracked(), |client| async move {
+        define(&client, false).await;
+        for (collection, object) in sorts() {
+            for managers in [json!([]), json!([{}])] {
+                let uri = format!("{collection}/a");
+                assert_eq!(client.post(collection, object.clone()).await.0, 201);
+                let (_, mut stored) = client.get(&uri).await;
+                assert!(stored["metadata"]["managedFields"].is_array(), "{stored}");
+                stored["metadata"]["managedFields"] = managers;
+                let (code, reset) = client.put(&uri, stored.clone()).await;
+                assert_eq!((code, reset["metadata"].get("managedFields")), (200, None), "{reset}");
+                let patch = json!({"metadata": {"managedFields": []}});
+                let (code, same) = client.merge(&uri, patch).await;
+                assert_eq!((code, same["metadata"].get("managedFields")), (200, None), "{same}");
+                // A client that does not know managers leaves them out, and they stay away.
+                stored["metadata"].as_object_mut().expect("metadata").remove("managedFields");
+                stored["metadata"]["resourceVersion"] = reset["metadata"]["resourceVersion"].clone();
+                stored["metadata"]["labels"] = json!({"a": "b"});
+                let (code, put) = client.put(&uri, stored).await;
+                assert_eq!((code, put["metadata"].get("managedFields")), (200, None), "{put}");
+                assert_eq!(client.delete(&format!("{uri}?gracePeriodSeconds=0")).await.0, 200);
+            }
+        }
+    });
+}
