@@ -64,4 +64,9 @@ pub const MUTANTS: &[Mutant] = &[
         about: "NodeStageVolume takes a device that it could not look at for empty, and makes a new filesystem",
         recreates: "kubernetes#95183",
     },
+    Mutant {
+        name: "names-another-device",
+        about: "ControllerPublishVolume names a device in the publish context that the cloud did not give to the volume",
+        recreates: "no public issue is known",
+    },
 ];

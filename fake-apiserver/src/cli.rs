@@ -79,17 +79,24 @@ struct Args {
     /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
     /// and get no volume with a token
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
-    disable_admission_plugins: Vec<Plugin>,
+    disable_admission_plugins: Vec<AdmissionPlugin>,
     #[command(flatten)]
     host: HostOptions,
 }
 
 /// An admission plugin that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Plugin {
+pub enum AdmissionPlugin {
     /// Accounts of pods, and the volumes of their tokens
     #[value(name = "ServiceAccount")]
     ServiceAccount,
+}
+
+impl AdmissionPlugin {
+    /// The admission of service accounts by a server whose `disabled` plugins do nothing.
+    pub fn service_accounts(disabled: &[Self]) -> ServiceAccounts {
+        if disabled.contains(&Self::ServiceAccount) { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -141,9 +148,8 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     let audit =
         args.audit_log_path.as_deref().map(|path| audit(path, args.audit_policy_file.as_deref())).transpose()?;
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
-    let is_without_accounts = args.disable_admission_plugins.contains(&Plugin::ServiceAccount);
     let config = Config {
-        service_accounts: if is_without_accounts { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted },
+        service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
         dial: Some(dial::webhooks()),
         nodes: Some(dial::nodes()),
         logs: None,

@@ -232,6 +232,9 @@ pub struct Volume {
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
+    /// Its reclaim policy; absent for Delete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<Text>,
 }
 
 /// An attachment in [`Commit`].
@@ -388,6 +391,7 @@ impl Volume {
             claim,
             handle: word(&spec["csi"]["volumeHandle"]),
             phase: word(&object["status"]["phase"]),
+            reclaim: word(&spec["persistentVolumeReclaimPolicy"]).filter(|policy| policy != "Delete"),
         }
     }
 }

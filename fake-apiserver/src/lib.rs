@@ -25,7 +25,7 @@ mod trust;
 pub mod wire;
 pub mod x509;
 
-pub use cli::main_with;
+pub use cli::{AdmissionPlugin, main_with};
 pub use service::{
     Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
 };

@@ -90,6 +90,9 @@ const CASES: &[Case] = &[
     case(&["multi-attach-check-skipped"], second_pod_first, Id::I1, "while it is attached to node-a"),
     case(&["detach-is-not-waited-for"], || format!("latency: aws\n{}", moved()), Id::I3, "where it is still attached"),
     case(&["unmount-before-stop"], moved, Id::I2, "while the container of default/web writes to it"),
+    case(&["out-of-service-remembered"], taken_back, Id::I2, "no legitimate forced detach is on record"),
+    case(&["names-another-device"], moved, Id::I9, "the attachment's metadata names"),
+    case(&["retain-ignored"], retained, Id::I11, "has the reclaim policy Retain"),
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
@@ -190,6 +193,26 @@ fn unstaged(story: &str) -> String {
 
 fn slow_unstage() -> String {
     story("{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}", &moves())
+}
+
+/// The node was out of service for a while, long before its pod leaves.
+fn taken_back() -> String {
+    let while_out = "
+  - taint: {node: node-a, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}
+  - sleep: 10s
+  - untaint: {node: node-a, key: node.kubernetes.io/out-of-service}
+  - sleep: 1m";
+    let fault = "{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}";
+    story(fault, &(while_out.to_owned() + &moves()))
+}
+
+/// A claim goes whose volume is kept.
+fn retained() -> String {
+    let goes = "
+  - delete: {object: pvc/data}
+  - wait: {object: pvc/data, is: gone, within: 3m}
+  - sleep: 1m";
+    story("", &(up() + WEB_GOES + goes)).replace("reclaimPolicy: Delete", "reclaimPolicy: Retain")
 }
 
 fn slow_attach() -> String {
@@ -438,6 +461,16 @@ fn i7_stops_a_watch_that_lies() {
 #[test]
 fn i8_stops_what_never_ends() {
     all_show(Id::I8);
+}
+
+#[test]
+fn i9_stops_a_device_that_is_another() {
+    all_show(Id::I9);
+}
+
+#[test]
+fn i11_stops_the_deletion_of_what_is_kept() {
+    all_show(Id::I11);
 }
 
 #[test]

@@ -116,6 +116,8 @@ pub struct Reconciler {
     pub(super) ignores_other_nodes: bool,
     /// Does not look whether a volume is mounted: a planted defect.
     pub(super) ignores_mounts: bool,
+    /// Takes a node for out of service after the taint has gone: a planted defect.
+    pub(super) remembers_out_of_service: bool,
 }
 
 /// A volume on a node that no pod there needs, and that is not known to wait for anything.
@@ -143,6 +145,7 @@ impl Reconciler {
             differences: Differences::default(),
             ignores_other_nodes: false,
             ignores_mounts: false,
+            remembers_out_of_service: false,
         }
     }
 
@@ -175,7 +178,8 @@ impl Reconciler {
     }
 
     /// Records what a node is like; true when that is new.
-    pub fn set_node(&mut self, name: &str, view: NodeView) -> bool {
+    pub fn set_node(&mut self, name: &str, mut view: NodeView) -> bool {
+        view.out_of_service |= self.remembers_out_of_service && self.is_out_of_service(name);
         if self.nodes.get(name) == Some(&view) {
             return false;
         }

@@ -65,6 +65,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     let mut world = Reconciler::new(pending, ctx.scaled(max_wait_for_unmount), timers.disable_force_detach);
     world.ignores_other_nodes = mutant!(ctx, "multi-attach-check-skipped");
     world.ignores_mounts = mutant!(ctx, "detach-without-unmount-wait");
+    world.remembers_out_of_service = mutant!(ctx, "out-of-service-remembered");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {
         ctx: ctx.clone(),

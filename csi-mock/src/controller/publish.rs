@@ -63,7 +63,7 @@ impl ControllerService {
         let mut device = self.attach(call, volume, node, &terms).await?;
         call.after_effect().await?;
         self.memory().published.insert((volume.to_owned(), node.to_owned()), terms);
-        if call.wrong_device() {
+        if call.wrong_device() || mutant!(self.calls.ctx(), "names-another-device") {
             device = devices::names().find(|n| *n != device).unwrap_or_default();
         }
         let readonly = request.readonly.then(|| (READONLY.to_owned(), "true".to_owned()));

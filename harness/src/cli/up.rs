@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fake_apiserver::AdmissionPlugin;
 use fake_apiserver::keys::PublicKey;
 use jiff::Timestamp;
 use mock_ec2::LatencyProfile;
@@ -89,6 +90,10 @@ pub(super) struct Args {
     /// kube-controller-manager of yours signs; may be repeated.
     #[arg(long, value_name = "PATH")]
     service_account_key_file: Vec<PathBuf>,
+    /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
+    /// and get no volume with a token, for suites that count volumes
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<AdmissionPlugin>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: LatencyProfile,
@@ -192,6 +197,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         without,
         admin_token: args.token.clone(),
         token_keys,
+        service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
         mirrors: true,
         ..ClusterSpec::default()
     })

@@ -178,6 +178,7 @@ impl Yard {
             dial,
             nodes,
             token_keys,
+            service_accounts: self.spec.service_accounts,
             track_managers: live,
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),

@@ -59,7 +59,7 @@ impl Checks {
         }
         let mut left = None;
         if asked.empty {
-            let found = teardown::until_empty(cluster, within).await;
+            let found = teardown::until_empty(cluster, &self.0, within).await;
             self.0.at_end(&found);
             left = Some(found);
         }

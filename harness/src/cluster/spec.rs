@@ -40,6 +40,8 @@ pub struct ClusterSpec {
     pub admin_token: Option<Secret>,
     /// What verifies tokens of service accounts that kube-controller-manager signs, beside those of the API server.
     pub token_keys: Vec<fake_apiserver::keys::PublicKey>,
+    /// How new pods are admitted by their service accounts.
+    pub service_accounts: fake_apiserver::ServiceAccounts,
     /// Whether instances have their metadata service; a component asks for it in no scenario.
     pub metadata: bool,
     /// How many replicas of a process of control loops there are; one where it says nothing.
@@ -69,6 +71,7 @@ impl Default for ClusterSpec {
             without: BTreeSet::new(),
             admin_token: None,
             token_keys: Vec::new(),
+            service_accounts: fake_apiserver::ServiceAccounts::default(),
             metadata: false,
             replicas: BTreeMap::new(),
             leader_elect: false,

@@ -39,6 +39,8 @@ ids! {
     I6 "starts on synced bytes",
     I7 "watch events",
     I8 "times to converge",
+    I9 "stages of attached devices",
+    I11 "deletions of volumes, and claims of kept ones",
 }
 
 impl fmt::Display for Id {
@@ -52,7 +54,10 @@ impl FromStr for Id {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|id| id.name() == text);
-        found.copied().ok_or_else(|| format!("`{text}` is no invariant: there are I1 to I8"))
+        found.copied().ok_or_else(|| {
+            let all: Vec<&str> = Self::ALL.iter().map(|id| id.name()).collect();
+            format!("unknown invariant `{text}`: there are {}", all.join(", "))
+        })
     }
 }
 
@@ -116,7 +121,10 @@ mod tests {
         let mut checked = Checked::default();
         checked.add(Id::I1, 3);
         checked.cannot(Id::I7);
-        assert_eq!(checked.to_string(), "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0");
+        assert_eq!(
+            checked.to_string(),
+            "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0 · I9 0 · I11 0"
+        );
         let data = serde_json::to_value(&checked).unwrap();
         assert_eq!((&data["I1"], data.get("I7")), (&3.into(), None));
     }

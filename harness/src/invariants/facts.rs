@@ -81,6 +81,8 @@ pub(super) struct Facts {
     by_handle: BTreeMap<String, String>,
     /// Handles that Kubernetes knows or knew.
     known: BTreeSet<String>,
+    /// Handles whose PersistentVolume said last that they are kept when their claim is gone.
+    kept: BTreeSet<String>,
     pub attachments: BTreeMap<String, Attachment>,
     pub nodes: BTreeMap<String, Node>,
     pub pods: BTreeMap<String, Pod>,
@@ -180,6 +182,26 @@ impl Facts {
     pub fn volume_of_device(&self, node: &str, device: &str) -> Option<&str> {
         let mut all = self.devices.iter();
         all.find(|((_, n), name)| n == node && *name == device).map(|((volume, _), _)| volume.as_str())
+    }
+
+    /// True if the volume outlives its claim: its PersistentVolume says so, or said so last.
+    pub fn is_kept(&self, volume: &str) -> bool {
+        self.kept.contains(volume)
+    }
+
+    /// The pod that runs with a volume, by the claim that the volume is for.
+    pub fn running_with(&self, volume: &str) -> Option<&str> {
+        let pv = self.by_handle.get(volume)?;
+        let claim = self.volumes.get(pv)?.claim.as_deref()?;
+        // Another volume may be for the claim by now.
+        self.pv_of_claim.get(claim).filter(|of_claim| *of_claim == pv)?;
+        let runs = |pod: &&String| self.pods.get(*pod).is_some_and(|pod| pod.phase == "Running");
+        self.users.get(claim)?.iter().find(runs).map(String::as_str)
+    }
+
+    /// The name of the device that the cloud has given to a volume on a node.
+    pub fn device(&self, volume: &str, node: &str) -> Option<&str> {
+        self.devices.get(&(volume.to_owned(), self.name(node).to_owned())).map(String::as_str)
     }
 
     /// Whether a PersistentVolume was ever saved for a volume.
@@ -436,6 +458,14 @@ impl Facts {
         }
     }
 
+    /// Notes whether attach-detach may still have seen the out-of-service taint that its detach was forced for.
+    pub fn note_cache(&mut self, detach: &Detach, may_be_behind: bool) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.taint_in_cache = may_be_behind;
+        }
+    }
+
     fn on_detach(&mut self, detach: &Detach, ms: u64) {
         if !detach.forced {
             return;
@@ -473,6 +503,11 @@ impl Facts {
             let handle = pv.handle.as_deref().unwrap_or_default().to_owned();
             if !handle.is_empty() {
                 self.known.insert(handle.clone());
+                if pv.reclaim.is_some() {
+                    self.kept.insert(handle.clone());
+                } else {
+                    self.kept.remove(&handle);
+                }
                 self.by_handle.insert(handle.clone(), object.to_owned());
             }
             let shared = pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");

@@ -25,6 +25,8 @@ pub(super) struct Hold {
     pub forgotten: bool,
     /// Why somebody forces a detach that is not legitimate.
     pub wrongly_forced: Option<ForcedReason>,
+    /// True if attach-detach could still see the out-of-service taint when it detached by force.
+    pub taint_in_cache: bool,
 }
 
 impl Hold {
@@ -33,6 +35,7 @@ impl Hold {
         self.forced = false;
         self.forgotten = forgotten;
         self.wrongly_forced = None;
+        self.taint_in_cache = false;
         self.generation += 1;
     }
 

@@ -62,6 +62,7 @@ impl DetachAfterUnstage {
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
                 ("attachmentStays", facts.wants_attached(volume, node).into()),
                 ("podsUnheard", facts.are_unheard(volume, node).into()),
+                ("taintInCache", hold.taint_in_cache.into()),
                 ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
             ]
             .into(),

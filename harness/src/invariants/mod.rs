@@ -10,6 +10,8 @@
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
+//! | I9 | a volume is staged from the device that its attachment's metadata names | at every event |
+//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs | at every event |
 //!
 //! A force is legitimate if, at that moment, the stored Node carries the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since nothing wanted that volume on that node any more. It excuses that volume on
@@ -27,6 +29,7 @@ mod facts;
 mod forgotten;
 mod heard;
 mod hold;
+mod i11_lifetimes;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
@@ -39,6 +42,7 @@ mod i5_nothing_leaks;
 mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
+mod i9_devices;
 mod unsaved;
 
 pub use checked::{Checked, Id};
@@ -50,6 +54,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use controllers::events::Detach;
 use fake_apiserver::events::{ListWasStale, Reset};
 use serde::Serialize;
 use substrate::Event;
@@ -61,7 +66,7 @@ use facts::Facts;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which: `I1` … `I8`, or in words.
+    /// The invariant, as `I1`, or its words.
     pub id: &'static str,
     /// What was seen, in one sentence.
     pub message: String,
@@ -140,6 +145,7 @@ struct State {
     durable_bytes: i6_durable_bytes::DurableBytes,
     released: i6_released::Released,
     streams: i7_streams::Streams,
+    devices: i9_devices::Devices,
     /// Events come from several OS processes: those of a millisecond may come in another order than they happened in.
     is_mixed: bool,
     /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
@@ -156,6 +162,7 @@ impl Invariants {
     pub fn new(scale: TimeScale) -> Self {
         let mut state = State::default();
         state.facts.scale = scale;
+        state.heard = heard::Heard::new(scale);
         Self(Mutex::new(state))
     }
 
@@ -181,6 +188,7 @@ impl Invariants {
             durable_bytes,
             released,
             streams,
+            devices,
             is_mixed,
             ..
         } = state;
@@ -189,7 +197,12 @@ impl Invariants {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
+        // With what was known before a claim or volume went.
+        let i11 = i11_lifetimes::check(facts, checked, event);
         facts.observe(event);
+        if let Some(detach) = event.get::<Detach>() {
+            facts.note_cache(detach, heard.may_cache_taint(&detach.node, event.ms));
+        }
         blame.observe(event, |instance| facts.name(instance).to_owned());
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
         unsaved.observe(event);
@@ -203,6 +216,7 @@ impl Invariants {
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
         let claims = released.check(event);
+        let i9 = devices.check(facts, checked, event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes begin anew.
@@ -218,6 +232,8 @@ impl Invariants {
             (Id::I3, leads),
             (Id::I6, i6),
             (Id::I6, claims),
+            (Id::I9, i9),
+            (Id::I11, i11),
         ] {
             state.at(event, id, found);
         }
@@ -314,6 +330,13 @@ impl Invariants {
         }
     }
 
+    /// True if a cloud volume stays when everything is deleted: its PersistentVolume keeps it, or a user made it, and no
+    /// driver (`is_provisioned`), and Kubernetes was never to delete it.
+    pub fn keeps(&self, volume: &str, is_provisioned: bool) -> bool {
+        let facts = &self.state().facts;
+        facts.is_kept(volume) || !is_provisioned && !facts.was_saved(volume)
+    }
+
     /// The volume that something is of, as a report or a step names it: an object, a mount, a directory or a device.
     pub fn volume_of(&self, thing: &str) -> Option<String> {
         let state = self.state();
@@ -357,7 +380,8 @@ impl State {
     /// Knows nothing any more but which nodes there are.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        (self.blame, self.heard) = Default::default();
+        self.blame = blame::Blame::default();
+        self.heard = heard::Heard::new(self.facts.scale);
         (
             self.one_writer,
             self.detach_after_unstage,

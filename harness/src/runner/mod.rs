@@ -203,7 +203,7 @@ pub async fn run_watched(
         settle::converge(cluster, &invariants).await;
         rests().await;
         if scenario.teardown {
-            leftovers = teardown::tear_down(cluster).await;
+            leftovers = teardown::tear_down(cluster, &invariants).await;
             invariants.at_end(&leftovers);
         }
         settle::rest(cluster, &invariants).await;

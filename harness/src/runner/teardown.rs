@@ -1,5 +1,6 @@
 //! Takes down what a scenario made, waits until it is gone, and looks for what was left behind (I5).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use substrate::json::Value;
@@ -10,16 +11,18 @@ use controllers::node_agent::names::Paths;
 use super::cloud;
 use super::objects::ObjectError;
 use crate::cluster::Cluster;
-use crate::invariants::Leftovers;
+use crate::invariants::{Invariants, Leftovers};
 use crate::scenario::object::{Kind, ObjectRef};
 
 /// How long the cluster may take to let go of everything: a forced detach and a bit.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Annotation of the volumes that a provisioner made.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Deletes pods and claims, and returns what is left once nothing changes.
-pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
+pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     delete_all(cluster, Kind::pod()).await;
     let patience = cluster.scaled(PATIENCE);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
@@ -33,7 +36,7 @@ pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
                 claims_deleted = pods.is_empty();
             }
         }
-        let left = leftovers(cluster).await;
+        let left = leftovers(cluster, invariants).await;
         if (claims_deleted && left.is_empty()) || waited >= patience {
             return left;
         }
@@ -43,11 +46,11 @@ pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
 }
 
 /// Waits until nothing is left of what somebody else has deleted, at most `patience`; and returns what is.
-pub(crate) async fn until_empty(cluster: &Cluster, patience: Duration) -> Leftovers {
+pub(crate) async fn until_empty(cluster: &Cluster, invariants: &Invariants, patience: Duration) -> Leftovers {
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let mut waited = Duration::ZERO;
     loop {
-        let left = leftovers(cluster).await;
+        let left = leftovers(cluster, invariants).await;
         if left.is_empty() || waited >= patience {
             return left;
         }
@@ -85,8 +88,17 @@ async fn delete(cluster: &Cluster, kind: Kind, object: &Value) {
     }
 }
 
-/// What there is now that should not be there once all pods and claims are gone.
-pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
+/// True if a PersistentVolume stays when its claim is gone: its reclaim policy says so, or nothing provisioned it, and then
+/// no provisioner deletes it (`pkg/controller/volume/persistentvolume/pv_controller.go`, `findDeletablePlugin`).
+fn stays(volume: &Value) -> bool {
+    let is_provisioned = !volume["metadata"]["annotations"][PROVISIONED_BY].is_null();
+    let is_deleted = !volume["metadata"]["deletionTimestamp"].is_null();
+    !is_deleted && (volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || !is_provisioned)
+}
+
+/// What there is now that should not be there once all pods and claims are gone. Volumes that Retain keeps, and those that
+/// the user made, belong there.
+async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let mut left = Leftovers::default();
     let names = |objects: Result<Vec<Value>, ObjectError>| -> Vec<String> {
         match objects {
@@ -95,7 +107,17 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
         }
     };
     left.volume_attachments = names(cluster.objects().list(Kind::volume_attachment()).await);
-    left.persistent_volumes = names(cluster.objects().list(Kind::volume()).await);
+    let volumes = cluster.objects().list(Kind::volume()).await;
+    let (staying, going) = match volumes {
+        Ok(volumes) => {
+            let (staying, going): (Vec<Value>, Vec<Value>) = volumes.into_iter().partition(stays);
+            (staying, Ok(going))
+        }
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    left.persistent_volumes = names(going);
+    let handle = |volume: &Value| volume["spec"]["csi"]["volumeHandle"].as_str().map(str::to_owned);
+    let kept: BTreeSet<String> = staying.iter().filter_map(handle).collect();
     for kind in [Kind::pod(), Kind::claim()] {
         for object in cluster.objects().list(kind).await.unwrap_or_default() {
             // What stands for a component of ours stays.
@@ -112,7 +134,9 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
             for volume in volumes {
                 let on = volume.attachments.iter().map(|instance| format!("{} on {instance}", volume.id));
                 left.cloud_attachments.extend(on);
-                left.cloud_volumes.push(volume.id);
+                if !kept.contains(&volume.id) && !invariants.keeps(&volume.id, volume.is_provisioned) {
+                    left.cloud_volumes.push(volume.id);
+                }
             }
         }
         Err(e) => left.cloud_volumes.push(format!("(unknown: {e})")),

@@ -10,7 +10,7 @@ use super::super::decide::{self, FinalizerChange};
 use super::super::parameters::{Secret, secret};
 use super::super::persistent_volume::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER};
 use super::Controller;
-use crate::binder::object::volume_class;
+use crate::binder::object::{volume_class, volume_phase};
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, DeleteParams, Guard, Kind, reference};
 
@@ -33,7 +33,8 @@ impl Controller {
                 }
             }
         }
-        if !decide::should_delete(&current) {
+        let ignores_policy = mutant!(self.ctx, "retain-ignored") && volume_phase(&current) == "Released";
+        if !decide::should_delete(&current) && !ignores_policy {
             return Outcome::Done;
         }
         if let Err(message) = self.delete_behind(&current).await {

@@ -5,6 +5,7 @@
 
 mod early;
 mod past;
+mod taints;
 mod unheard;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent};
 use fake_apiserver::state::EventType;
 use serde_json::Value;
 use substrate::Event;
+use substrate::clock::TimeScale;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::OBJECT;
@@ -44,11 +46,23 @@ pub(super) struct Heard {
     early: early::Early,
     past: past::Past,
     unheard: unheard::Unheard,
+    taints: taints::Taints,
 }
 
 impl Heard {
+    /// Nothing was told yet; faults divide their delays by `scale`.
+    pub fn new(scale: TimeScale) -> Self {
+        Self { taints: taints::Taints::new(scale), ..Self::default() }
+    }
+
+    /// True if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
+    pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
+        self.taints.may_be_cached(node, ms)
+    }
+
     /// Takes in an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        self.taints.observe(event);
         if let Some(opened) = event.get::<WatchOpened>() {
             self.on_opened(event, opened);
         } else if let Some(WatchClosed { stream }) = event.get() {

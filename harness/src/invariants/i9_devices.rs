@@ -1,0 +1,89 @@
+//! I9: a volume is staged from the device that the attachment's metadata names. An occasion is a volume that is staged on
+//! a node of our cloud.
+//!
+//! A fault that makes devices appear under other names explains every difference, so a run with one is not judged.
+
+use csi_mock::events::{CsiWrongDevice, DiskStaged};
+use substrate::Event;
+use substrate::events::FaultFired;
+use substrate::fault::Effect;
+
+use super::facts::Facts;
+use super::{Checked, Found, Id};
+
+/// True once a fault has renamed a device.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    renamed: bool,
+}
+
+impl Devices {
+    pub fn check(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        if let Some(FaultFired { effect: Effect::WrongDevice(_), .. }) = event.get() {
+            self.renamed = true;
+        } else if let Some(DiskStaged { volume, node, .. }) = event.get() {
+            checked.add(Id::I9, u64::from(facts.device(volume, node).is_some()));
+        }
+        let CsiWrongDevice { volume, node, told, found } = event.get().filter(|_| !self.renamed)?;
+        // The driver found the volume where the cloud has it: the name that it was told is wrong.
+        facts.device(volume, node).filter(|device| *device == found.as_str())?;
+        let node = facts.name(node).to_owned();
+        let message = format!(
+            "the attachment's metadata names {told} as the device of {volume} on {node}, and the cloud has it at {found}"
+        );
+        let (volume, node) = (Some(volume.to_string()), Some(node));
+        Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const INSTANCE: &str = "i-0123456789abcdef0";
+
+    /// The violations of a run in which a driver finds a volume at `found` and was told `told`, and whether a fault had
+    /// renamed a device.
+    fn violations(told: &str, found: &str, renamed: bool) -> Vec<String> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let attached = AttachmentChanged {
+            volume: VOLUME.parse().unwrap(),
+            instance: INSTANCE.parse().unwrap(),
+            device: "/dev/xvdaa".into(),
+            state: AttachmentPhase::Attached,
+            forced: false,
+        };
+        trace.info(&"mock-ec2".into(), attached);
+        if renamed {
+            let effect = Effect::WrongDevice(true);
+            trace.info(&"node-a".into(), FaultFired { fault: "f".into(), op: "plug".into(), effect });
+        }
+        let (volume, node) = (VOLUME.into(), INSTANCE.into());
+        trace.info(&"node-a/csi-node".into(), CsiWrongDevice { volume, node, told: told.into(), found: found.into() });
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        invariants.violations().into_iter().map(|violation| format!("{} {}", violation.id, violation.message)).collect()
+    }
+
+    #[test]
+    fn metadata_that_names_another_device_is_a_violation() {
+        let found = violations("/dev/xvdab", "/dev/xvdaa", false);
+        let message = format!(
+            "I9 the attachment's metadata names /dev/xvdab as the device of {VOLUME} on {INSTANCE}, and the cloud has it at \
+             /dev/xvdaa"
+        );
+        assert_eq!(found, [message]);
+    }
+
+    #[test]
+    fn a_device_that_a_fault_renamed_is_none() {
+        assert!(violations("/dev/xvdab", "/dev/xvdaa", true).is_empty());
+        assert!(violations("/dev/xvdaa", "/dev/xvdab", false).is_empty(), "the machine has it elsewhere");
+    }
+}
