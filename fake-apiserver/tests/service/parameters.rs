@@ -133,6 +133,23 @@ fn requests() -> Vec<Plain> {
             }
         }
     }
+    let custom = "/apis/x.y/v1/namespaces/default/as";
+    let body =
+        json!({"apiVersion": "x.y/v1", "kind": "A", "metadata": {"name": "x"}, "spec": {"replicas": 1}}).to_string();
+    for (method, path, media) in [
+        (Method::GET, custom.to_owned(), ""),
+        (Method::GET, format!("{custom}?watch=1"), ""),
+        (Method::POST, custom.to_owned(), "application/json"),
+        (Method::GET, format!("{custom}/x"), ""),
+        (Method::PUT, format!("{custom}/x/status"), "application/json"),
+        (Method::PATCH, format!("{custom}/x"), "application/merge-patch+json"),
+        (Method::PATCH, format!("{custom}/x"), "application/apply-patch+yaml"),
+        (Method::GET, format!("{custom}/x/scale"), ""),
+        (Method::DELETE, custom.to_owned(), ""),
+    ] {
+        let body = if matches!(method, Method::GET | Method::DELETE) { String::new() } else { body.clone() };
+        requests.push((method, path, media, body));
+    }
     for path in ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version", "/readyz", "/openapi/v2", "/openapi/v3"] {
         requests.push((Method::GET, path.to_owned(), "", String::new()));
     }
@@ -162,6 +179,14 @@ fn no_query_parameter_makes_a_request_fail_with_a_5xx() {
         assert_eq!(client.post(&format!("{place}/configmaps"), config("x")).await.0, 201);
         assert_eq!(client.post(&format!("{place}/pods"), pod("x")).await.0, 201);
         assert_eq!(client.post(&format!("{place}/persistentvolumeclaims"), claim("x")).await.0, 201);
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}, "scale": scale}, "selectableFields": []});
+        let definition = json!({"metadata": {"name": "as.x.y"}, "spec": {"group": "x.y", "scope": "Namespaced",
+            "names": {"plural": "as", "kind": "A"}, "versions": [version]}});
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.post(definitions, definition).await.0, 201);
         let mut rng = Seed::root(30).rng();
         let mut draw = |of: &[&'static str]| of[between(&mut rng, 0, of.len() as u64 - 1) as usize];
         let (mut sent, mut refused) = (0, 0);
