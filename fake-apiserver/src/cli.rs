@@ -180,6 +180,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
     let counted = apiserver.clone();
+    ctx.spawn(apiserver.clone().pack_history(ctx.clone()));
     ctx.spawn(memory::tidy(ctx.clone(), move || counted.activity()));
     apiserver.trust(&ctx, &served.ca_pem);
     host.ready(&announcement(&served))?;

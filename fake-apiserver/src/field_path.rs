@@ -14,6 +14,7 @@ pub(crate) struct FieldPath<'a> {
 enum Step<'a> {
     Object,
     Field(&'a str),
+    Key(&'a str),
     Item(usize),
 }
 
@@ -21,14 +22,31 @@ impl<'a> FieldPath<'a> {
     /// The object itself.
     pub(crate) const OBJECT: Self = Self { above: None, step: Step::Object };
 
-    /// A field, or a key of a map, here.
+    /// A field here, or the value of a map's key for messages that do not tell the two apart.
     pub(crate) fn field(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Field(name) }
+    }
+
+    /// The value of a map's key here: a field, or `[key]` in the alternate form, as validation names it.
+    pub(crate) fn key(&'a self, name: &'a str) -> Self {
+        Self { above: Some(self), step: Step::Key(name) }
     }
 
     /// An item of the list here, from 0.
     pub(crate) fn item(&'a self, index: usize) -> Self {
         Self { above: Some(self), step: Step::Item(index) }
+    }
+}
+
+impl FieldPath<'_> {
+    /// The fields on the way, as Go's decoder of JSON names them: neither items nor keys.
+    pub(crate) fn fields(&self) -> String {
+        let above = self.above.map(FieldPath::fields).unwrap_or_default();
+        match self.step {
+            Step::Field(name) if above.is_empty() => name.to_owned(),
+            Step::Field(name) => format!("{above}.{name}"),
+            _ => above,
+        }
     }
 }
 
@@ -39,8 +57,13 @@ impl fmt::Display for FieldPath<'_> {
         }
         match self.step {
             Step::Object => Ok(()),
-            Step::Field(name) if self.above.is_none_or(|above| matches!(above.step, Step::Object)) => f.write_str(name),
-            Step::Field(name) => write!(f, ".{name}"),
+            Step::Key(name) if f.alternate() => write!(f, "[{name}]"),
+            Step::Field(name) | Step::Key(name)
+                if self.above.is_none_or(|above| matches!(above.step, Step::Object)) =>
+            {
+                f.write_str(name)
+            }
+            Step::Field(name) | Step::Key(name) => write!(f, ".{name}"),
             Step::Item(index) => write!(f, "[{index}]"),
         }
     }
@@ -56,6 +79,10 @@ mod tests {
         let containers = spec.field("containers");
         let first = containers.item(0);
         assert_eq!(first.field("image").to_string(), "spec.containers[0].image");
+        let key = spec.key("a.b");
+        assert_eq!(key.field("c").to_string(), "spec.a.b.c");
+        assert_eq!(format!("{:#}", key.field("c")), "spec[a.b].c");
+        assert_eq!((key.field("c").fields(), first.fields()), ("spec.c".to_owned(), "spec.containers".to_owned()));
         assert_eq!((spec.to_string(), FieldPath::OBJECT.to_string()), ("spec".to_owned(), String::new()));
     }
 }

@@ -75,7 +75,7 @@ pub fn schema(bytes: &[u8]) {
     let (mut object, mut unknown) = (pair[1].clone(), Vec::new());
     custom::prune(&schema, &mut object, true, &mut String::new(), &mut unknown);
     schema.fill(&mut object);
-    custom::validate(&schema, &object, None, "", &mut errors);
+    custom::validate(&schema, &object, None, &crate::field_path::FieldPath::OBJECT, &mut errors);
 }
 
 /// An expression, evaluated for an object when it compiles.

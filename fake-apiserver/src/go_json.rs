@@ -1,6 +1,9 @@
 //! Go's words for JSON (`encoding/json` scanner.go, decode.go), which messages hold: why its decoder refuses a text, and
 //! what it calls a value.
 
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
 use substrate::json::Value;
 
 /// What may come next.
@@ -42,6 +45,76 @@ pub fn word(value: &Value) -> &'static str {
 pub fn refusal(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { text, at: 0, within: Vec::new() };
     scanner.scan().err()
+}
+
+/// Bytes as Go reads a text: each byte that is not of UTF-8 becomes U+FFFD.
+pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
+    let mut text = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(std::iter::repeat_n(char::REPLACEMENT_CHARACTER, chunk.invalid().len()));
+    }
+    text.into()
+}
+
+/// JSON as Go's decoder understands it: with U+FFFD for bytes that are not of UTF-8, and for escapes of half a
+/// surrogate pair. Nothing if the text has neither.
+pub fn repaired(bytes: &[u8]) -> Option<String> {
+    let text = lossy(bytes);
+    let halves = halves(&text);
+    if halves.is_empty() {
+        return match text {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(text),
+        };
+    }
+    let mut text = text.into_owned();
+    for at in halves {
+        text.replace_range(at..at + ESCAPE, "\\ufffd");
+    }
+    Some(text)
+}
+
+/// The bytes of `\uXXXX`.
+const ESCAPE: usize = 6;
+
+/// The places of escapes of surrogates that have no other half.
+fn halves(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text.get(at..).and_then(|rest| rest.find('\\')) {
+        at += next;
+        match (surrogate(text, at), surrogate(text, at + ESCAPE)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => at += 2 * ESCAPE,
+            (Some(_), _) => {
+                found.push(at);
+                at += ESCAPE;
+            }
+            // The character that is escaped here may be a backslash of its own.
+            (None, _) => at += 2,
+        }
+    }
+    found
+}
+
+/// The surrogate whose escape stands at a place.
+fn surrogate(text: &str, at: usize) -> Option<u32> {
+    let digits = text.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
+    u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
+}
+
+/// Reads JSON as Go's decoder does.
+///
+/// # Errors
+/// What is not JSON.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(bytes).or_else(|error| match repaired(bytes) {
+        Some(text) => serde_json::from_str(&text),
+        None => Err(error),
+    })
 }
 
 struct Scanner<'a> {
@@ -284,6 +357,27 @@ mod tests {
         for good in ["{}", "[]", " {\"a\": [1, -0.5e+3, true, null, \"x\\u00e9\"], \"b\": {}} ", "\"é\"", "0"] {
             assert_eq!(refusal(good.as_bytes()), None, "{good}");
         }
+    }
+
+    #[test]
+    fn what_is_no_character_is_replaced_as_go_does() {
+        assert_eq!(lossy(b"a\xff\xe2\x82b\xed\xa0\x80"), "a\u{fffd}\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}");
+        for (text, read) in [
+            (r#""\ud83d\ude00""#, None),
+            (r#""\\ud800 \\\\ud800 é""#, None),
+            (r#""\ud800""#, Some("\u{fffd}")),
+            (r#""\uDC00\ud800x""#, Some("\u{fffd}\u{fffd}x")),
+            (r#""\ud800\ud83d\ude00""#, Some("\u{fffd}\u{1f600}")),
+            (r#""\\\ud800\n""#, Some("\\\u{fffd}\n")),
+        ] {
+            let repaired = repaired(text.as_bytes()).map(|text| serde_json::from_str::<String>(&text).unwrap());
+            assert_eq!(repaired.as_deref(), read, "{text}");
+        }
+        assert_eq!(
+            super::read::<Value>(b"{\"\xff\": \"\\ud800\"}").unwrap().to_string(),
+            "{\"\u{fffd}\":\"\u{fffd}\"}"
+        );
+        assert!(super::read::<Value>(b"{\xff}").is_err());
     }
 
     #[test]

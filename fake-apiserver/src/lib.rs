@@ -10,6 +10,7 @@ mod field_path;
 pub mod fields;
 pub mod fuzz;
 mod go_json;
+mod go_time;
 pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;

@@ -218,7 +218,7 @@ const STORY: &[(&str, &[&str])] = &[
     ("get volumeattachment -o wide", &["true"]),
     ("wait volumeattachment/csi-1 --for=jsonpath={.status.attached}=true --timeout=5s", &["condition met"]),
     ("!patch volumeattachment csi-1 --type=merge -p {\"spec\":{\"nodeName\":\"other\"}}", &["immutable"]),
-    ("!patch sc gp3 -p {\"provisioner\":\"other\"}", &["Forbidden"]),
+    ("!patch sc gp3 -p {\"provisioner\":\"other\"}", &["field is immutable"]),
     ("apply -f changed.yaml", &["configmap/settings configured"]),
     ("get cm settings -o jsonpath={.data}", &["{\"b\":\"2\"}"]),
     ("!apply -f unknown-field.yaml", &["unknown field \"spec.storageClas\""]),

@@ -70,6 +70,11 @@ impl Body {
         }
     }
 
+    /// True if it comes piece by piece, each in its own time.
+    pub fn is_streamed(&self) -> bool {
+        matches!(self.0, Kind::Any(_))
+    }
+
     /// Whether all of it is there as one piece of bytes.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.0, Kind::Empty | Kind::Whole(_) | Kind::Line(_))

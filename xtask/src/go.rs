@@ -14,7 +14,8 @@ pub enum Type {
     Named(String, String),
     Pointer(Box<Type>),
     List(Box<Type>),
-    Map(Box<Type>),
+    /// A map: the type of its keys and that of its values.
+    Map(Box<Type>, Box<Type>),
 }
 
 /// A field of a struct.
@@ -184,8 +185,8 @@ fn parse(text: &str, imports: &BTreeMap<String, String>) -> Result<Type, anyhow:
         return Ok(Type::List(Box::new(parse(of, imports)?)));
     }
     if let Some(rest) = text.strip_prefix("map[") {
-        let (_, values) = rest.split_once(']').with_context(|| format!("not a map: {text}"))?;
-        return Ok(Type::Map(Box::new(parse(values, imports)?)));
+        let (keys, values) = rest.split_once(']').with_context(|| format!("not a map: {text}"))?;
+        return Ok(Type::Map(Box::new(parse(keys, imports)?), Box::new(parse(values, imports)?)));
     }
     match text.split_once('.') {
         Some((package, name)) => {

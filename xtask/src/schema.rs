@@ -165,6 +165,10 @@ impl Reader {
             bail!("{name} has no number");
         }
         say(&format!("pb={}", path.join(".")));
+        let declared = self.go(package, of)?;
+        if shape != "any" && declared != derived(&shape) {
+            say(&format!("go={declared}"));
+        }
         let scalar = !shape.contains(['/', '[', '{']);
         if scalar && (pointer || !omitted) {
             say("zero");
@@ -182,7 +186,7 @@ impl Reader {
     fn values(&mut self, package: &str, of: &Type) -> Result<Option<Vec<String>>, anyhow::Error> {
         let named = match of {
             Type::Pointer(of) | Type::List(of) => return self.values(package, of),
-            Type::Map(_) => return Ok(None),
+            Type::Map(..) => return Ok(None),
             Type::Named(path, _) if !path.is_empty() && !path.starts_with("k8s.io/") => return Ok(None),
             named => named,
         };
@@ -204,12 +208,28 @@ impl Reader {
         Ok(format!("{package}.{name}"))
     }
 
+    /// The name of a type as Go's reflection gives it: `v1.PodSpec`, `map[string]string`.
+    fn go(&mut self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
+        Ok(match of {
+            Type::Pointer(of) => format!("*{}", self.go(package, of)?),
+            Type::List(of) => format!("[]{}", self.go(package, of)?),
+            Type::Map(key, of) => format!("map[{}]{}", self.go(package, key)?, self.go(package, of)?),
+            Type::Named(path, name) if path.is_empty() && name == "byte" => "uint8".to_owned(),
+            Type::Named(path, name) if path.is_empty() && plain(name).is_some() => name.clone(),
+            Type::Named(path, name) => {
+                // The last part of the path is the name of the package, for all that the API uses.
+                let home = if path.is_empty() { package } else { path };
+                format!("{}.{name}", home.rsplit('/').next().unwrap_or(home))
+            }
+        })
+    }
+
     fn shape(&mut self, package: &str, of: &Type, found: &mut BTreeSet<String>) -> Result<String, anyhow::Error> {
         let (path, name) = match of {
             Type::Pointer(of) => return self.shape(package, of, found),
             Type::List(of) if **of == Type::Named(String::new(), "byte".to_owned()) => return Ok("bytes".to_owned()),
             Type::List(of) => return Ok(format!("[]{}", self.shape(package, of, found)?)),
-            Type::Map(of) => return Ok(format!("{{}}{}", self.shape(package, of, found)?)),
+            Type::Map(_, of) => return Ok(format!("{{}}{}", self.shape(package, of, found)?)),
             Type::Named(path, name) => (path.as_str(), name.as_str()),
         };
         if path.is_empty()
@@ -247,6 +267,28 @@ impl Reader {
         }
         found.insert(qualified.clone());
         Ok(qualified)
+    }
+}
+
+/// The name in Go of a type of which only the shape is known, as the API server derives it.
+fn derived(shape: &str) -> String {
+    if let Some(element) = shape.strip_prefix("[]") {
+        return format!("[]{}", derived(element));
+    }
+    if let Some(values) = shape.strip_prefix("{}") {
+        return format!("map[string]{}", derived(values));
+    }
+    match shape {
+        "bytes" => "[]uint8".to_owned(),
+        "number" => "float64".to_owned(),
+        "time" => "v1.Time".to_owned(),
+        "microtime" => "v1.MicroTime".to_owned(),
+        "quantity" => "resource.Quantity".to_owned(),
+        "intstr" => "intstr.IntOrString".to_owned(),
+        "schemaorbool" => "v1.JSONSchemaPropsOrBool".to_owned(),
+        "schemaorlist" => "v1.JSONSchemaPropsOrArray".to_owned(),
+        "schemaorstrings" => "v1.JSONSchemaPropsOrStringArray".to_owned(),
+        other => other.rsplit('/').next().unwrap_or(other).to_owned(),
     }
 }
 

@@ -7,6 +7,7 @@ use substrate::json::Value;
 
 use super::rules::Rule;
 use crate::cel::check::Declared;
+use crate::field_path::FieldPath;
 use crate::fields::FieldError;
 
 /// What one evaluation may cost.
@@ -31,7 +32,7 @@ impl<'e> Run<'e> {
     }
 
     /// Whether a rule may be evaluated for a value; otherwise none is any more, which is said once.
-    pub fn spend(&mut self, rule: &Rule, value: &Value, old: Option<&Value>, path: &str) -> bool {
+    pub fn spend(&mut self, rule: &Rule, value: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> bool {
         let Some(left) = self.left else { return false };
         let Some(bound) = &rule.bound else { return true };
         let mut cost = bound.most;
@@ -53,17 +54,27 @@ impl<'e> Run<'e> {
             return true;
         };
         self.left = None;
-        let of = match value {
-            Value::Object(_) => "object",
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Bool(_) => "boolean",
-            Value::Number(number) if number.is_f64() => "number",
-            Value::Number(_) => "integer",
-            Value::Null => "null",
-        };
-        self.errors.push(FieldError::invalid_text(path, format!("{of:?}"), why));
+        let of = type_of(value);
+        self.errors.push(FieldError::invalid_text(place(path), format!("{of:?}"), why));
         false
+    }
+}
+
+/// A place as errors of rules name it; upstream prints the path of the object itself as that of nothing.
+pub(super) fn place(path: &FieldPath<'_>) -> String {
+    Some(format!("{path:#}")).filter(|path| !path.is_empty()).unwrap_or_else(|| "<nil>".to_owned())
+}
+
+/// The type that a schema has for a value.
+pub(super) fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::Null => "null",
     }
 }
 

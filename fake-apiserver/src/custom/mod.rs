@@ -23,7 +23,7 @@ pub(crate) use prune::embedded_metadata;
 pub use prune::prune;
 pub use schema::Schema;
 use substrate::json::{Text, Value};
-pub use validate::validate;
+pub(crate) use validate::validate;
 
 use crate::kinds::schema::Type;
 use crate::kinds::{self, Kind, KindRef};

@@ -2,9 +2,10 @@
 
 use substrate::json::Value;
 
-use super::budget::Run;
+use super::budget::{Run, place, type_of};
 use crate::cel::check::{Checked, Declared};
 use crate::cel::{CelValue, Expression};
+use crate::field_path::FieldPath;
 use crate::fields::{FieldError, FieldFault};
 
 /// What a rule costs at most, as far as its schema says.
@@ -62,7 +63,7 @@ impl Rule {
     }
 
     /// Adds an error when the rule does not hold.
-    pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &str, run: &mut Run<'_>) {
+    pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &FieldPath<'_>, run: &mut Run<'_>) {
         let mut variables = vec![("self", value)];
         let mut optional = Vec::new();
         match old {
@@ -75,23 +76,31 @@ impl Rule {
         if !run.spend(self, value, old, path) {
             return;
         }
+        let failed = |why: String| FieldError::invalid_text(place(path), format!("{:?}", type_of(value)), why);
         let why = match self.expression.evaluate_with(&variables, &optional) {
             Ok(CelValue::Bool(true)) => return,
             Ok(CelValue::Bool(false)) => self.say(&variables, &optional),
-            Ok(_) => format!("rule {:?} gave no boolean", self.expression.source()),
-            Err(error) => format!("rule evaluation error: {error}"),
+            Ok(_) => {
+                run.errors.push(failed(format!("rule {:?} gave no boolean", self.expression.source())));
+                return;
+            }
+            Err(error) => {
+                run.errors.push(failed(format!("{error} evaluating rule: {}", self.shown())));
+                return;
+            }
         };
-        let path = format!("{path}{}", self.field);
-        let shown = match value {
-            Value::Object(_) => "\"object\"".to_owned(),
-            Value::Array(_) => "\"array\"".to_owned(),
-            other => other.to_string(),
+        let field = match self.field.strip_prefix('.') {
+            _ if self.field.is_empty() => place(path),
+            Some(field) => format!("{:#}", path.field(field)),
+            None => format!("{path:#}{}", self.field),
         };
+        // Of what has parts only the place is named.
+        let shown = if value.is_object() || value.is_array() { String::new() } else { value.to_string() };
         run.errors.push(match self.reason.as_str() {
-            "FieldValueForbidden" => FieldError::forbidden(path, why),
-            "FieldValueRequired" => FieldError::required(path, why),
-            "FieldValueDuplicate" => FieldError { field: path, fault: FieldFault::Duplicate(shown), detail: why },
-            _ => FieldError::invalid_text(path, shown, why),
+            "FieldValueForbidden" => FieldError::forbidden(field, why),
+            "FieldValueRequired" => FieldError::required(field, why),
+            "FieldValueDuplicate" => FieldError { field, fault: FieldFault::Duplicate(shown), detail: String::new() },
+            _ => FieldError::invalid_text(field, shown, why),
         });
     }
 

@@ -110,6 +110,8 @@ pub struct Schema {
     pub not: Option<Box<Schema>>,
     /// CEL rules.
     pub rules: Vec<Rule>,
+    /// True if it has a rule, or something in it has one.
+    pub is_ruled: bool,
     /// Whether a rule in it compares with what was.
     pub compares: bool,
 }
@@ -239,6 +241,10 @@ fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -
         schema.rules.extend(Rule::parse(rule, &format!("{at}.x-kubernetes-validations[{i}]"), errors));
     }
     let inside = schema.properties.values().chain(schema.values.as_deref()).chain(schema.items.as_deref());
-    schema.compares = schema.rules.iter().any(Rule::uses_old) || inside.into_iter().any(|inside| inside.compares);
+    let inside: Vec<&Schema> = inside.chain(&schema.all_of).collect();
+    let (is_ruled, compares) =
+        (inside.iter().any(|inside| inside.is_ruled), inside.iter().any(|inside| inside.compares));
+    schema.is_ruled = is_ruled || !schema.rules.is_empty();
+    schema.compares = compares || schema.rules.iter().any(Rule::uses_old);
     schema
 }

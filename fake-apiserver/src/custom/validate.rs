@@ -4,63 +4,94 @@ use substrate::json::Value;
 
 use super::budget::Run;
 use super::schema::{Of, Schema};
-use crate::fields::FieldError;
+use crate::field_path::FieldPath;
+use crate::fields::{FieldError, FieldFault};
 
-/// What is wrong with `value`, which stands at `path`. What an update leaves as it was is not looked at again
-/// (validation ratcheting, KEP-4008), but for rules that compare the two.
-pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
-    walk(schema, value, old, path, &mut Run::new(errors));
+/// Why rules say nothing of an object.
+const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
+    errors to complete validation";
+
+/// Adds what is wrong with `value`, which stands at `path`, to `errors`: first by its schema, then by its rules, unless
+/// one of the errors is of those that rules cannot do with. What an update leaves as it was is not looked at again
+/// (validation ratcheting, KEP-4008), except by rules that compare the two.
+pub(crate) fn validate(
+    schema: &Schema,
+    value: &Value,
+    old: Option<&Value>,
+    path: &FieldPath<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    walk(schema, value, old, path, errors);
+    if !schema.is_ruled {
+        return;
+    }
+    if errors.iter().any(|error| keeps_from_rules(&error.fault)) {
+        errors.push(FieldError::invalid("<nil>", &Value::Null, UNCHECKED));
+    } else {
+        rules(schema, value, old, path, &mut Run::new(errors));
+    }
 }
 
-fn walk(schema: &Schema, value: &Value, old: Option<&Value>, path: &str, run: &mut Run<'_>) {
+/// True for a fault with which rules are not evaluated.
+fn keeps_from_rules(fault: &FieldFault) -> bool {
+    matches!(
+        fault,
+        FieldFault::NotSupported(_)
+            | FieldFault::Required
+            | FieldFault::TooLong
+            | FieldFault::TooMany(_)
+            | FieldFault::TypeInvalid(_)
+    )
+}
+
+fn walk(schema: &Schema, value: &Value, old: Option<&Value>, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     if old == Some(value) {
-        return compare(schema, value, path, run);
+        return;
     }
     if value.is_null() {
         if !schema.nullable && schema.of.is_some() {
-            run.errors.push(wrong_type(schema.of, value, path));
+            errors.push(wrong_type(schema.of, value, path));
         }
         return;
     }
     if !fits(schema, value) {
-        run.errors.push(wrong_type(schema.of, value, path));
+        errors.push(wrong_type(schema.of, value, path));
         return;
     }
-    let before = run.errors.len();
     if !schema.choices.is_empty() && !schema.choices.contains(value) {
         let supported: Vec<String> =
             schema.choices.iter().map(|c| c.as_str().map_or_else(|| c.to_string(), str::to_owned)).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        run.errors.push(FieldError::not_supported(path, value, &supported));
+        errors.push(FieldError::not_supported(path.to_string(), value, &supported));
     }
     match value {
         Value::Object(map) => {
             for name in &schema.required {
                 if map.get(name).is_none_or(Value::is_null) {
-                    run.errors.push(FieldError::required(join(path, name), ""));
+                    errors.push(FieldError::required(path.field(name).to_string(), ""));
                 }
             }
-            count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, run.errors);
+            count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, errors);
             for (name, value) in map {
                 let was = old.filter(|_| !is_atomic(schema)).and_then(|old| old.get(name));
-                if let Some(field) = schema.properties.get(name.as_str()) {
-                    walk(field, value, was, &join(path, name), run);
-                } else if let Some(values) = &schema.values {
-                    walk(values, value, was, &join(path, name), run);
+                if let Some((field, at)) = below(schema, name, path) {
+                    walk(field, value, was, &at, errors);
                 }
             }
         }
-        Value::Array(list) => array(schema, list, old, path, run),
-        Value::String(text) => string(schema, text, path, run.errors),
-        Value::Number(number) => bounds(schema, number.as_f64().unwrap_or(0.0), value, path, run.errors),
+        Value::Array(list) => array(schema, list, old, path, errors),
+        Value::String(text) => string(schema, text, path, errors),
+        Value::Number(number) => bounds(schema, number.as_f64().unwrap_or(0.0), value, path, errors),
         _ => {}
     }
-    combined(schema, value, path, run);
-    // Rules may rely on a value that fits its schema.
-    if run.errors.len() == before {
-        for rule in &schema.rules {
-            rule.check(value, old, path, run);
-        }
+    combined(schema, value, path, errors);
+}
+
+/// The schema of a member of an object, and where it stands.
+fn below<'s, 'p>(schema: &'s Schema, name: &'p str, path: &'p FieldPath<'p>) -> Option<(&'s Schema, FieldPath<'p>)> {
+    match schema.properties.get(name) {
+        Some(field) => Some((field, path.field(name))),
+        None => Some((schema.values.as_deref()?, path.key(name))),
     }
 }
 
@@ -69,32 +100,36 @@ fn is_atomic(schema: &Schema) -> bool {
     schema.map_type.as_deref() == Some("atomic")
 }
 
-/// The rules that compare with what was, of a value that is as it was.
-fn compare(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
-    if !schema.compares || value.is_null() {
+/// Evaluates the rules of a schema and of those below it; of a value that is as it was, only those that compare.
+fn rules(schema: &Schema, value: &Value, old: Option<&Value>, path: &FieldPath<'_>, run: &mut Run<'_>) {
+    let stays = old == Some(value);
+    if value.is_null() || !schema.is_ruled || stays && !schema.compares {
         return;
     }
-    for rule in schema.rules.iter().filter(|rule| rule.uses_old()) {
-        rule.check(value, Some(value), path, run);
+    for rule in schema.rules.iter().filter(|rule| !stays || rule.uses_old()) {
+        rule.check(value, old, path, run);
     }
+    schema.all_of.iter().for_each(|all| rules(all, value, old, path, run));
     match value {
-        Value::Object(map) if !is_atomic(schema) => {
+        Value::Object(map) => {
             for (name, value) in map {
-                let field = schema.properties.get(name.as_str()).or(schema.values.as_deref());
-                field.into_iter().for_each(|field| compare(field, value, &join(path, name), run));
+                let was = old.filter(|_| !is_atomic(schema)).and_then(|old| old.get(name));
+                if let Some((field, at)) = below(schema, name, path) {
+                    rules(field, value, was, &at, run);
+                }
             }
         }
-        Value::Array(list) if schema.list_type.as_deref() == Some("map") => {
+        Value::Array(list) => {
+            let Some(items) = &schema.items else { return };
+            let old = old.and_then(Value::as_array).filter(|_| schema.list_type.as_deref() == Some("map"));
             for (i, element) in list.iter().enumerate() {
-                schema.items.iter().for_each(|items| compare(items, element, &format!("{path}[{i}]"), run));
+                let keys = self_keys(schema, element);
+                let was = old.and_then(|old| old.iter().find(|old| self_keys(schema, old) == keys));
+                rules(items, element, was, &path.item(i), run);
             }
         }
         _ => {}
     }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn fits(schema: &Schema, value: &Value) -> bool {
@@ -112,7 +147,7 @@ fn fits(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-fn wrong_type(of: Option<Of>, value: &Value, path: &str) -> FieldError {
+fn wrong_type(of: Option<Of>, value: &Value, path: &FieldPath<'_>) -> FieldError {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -123,7 +158,8 @@ fn wrong_type(of: Option<Of>, value: &Value, path: &str) -> FieldError {
         Value::Object(_) => "object",
     };
     let wanted = of.map_or("integer,string", Of::word);
-    FieldError::invalid_text(path, format!("{found:?}"), format!("{path} in body must be of type {wanted}: {found:?}"))
+    let detail = format!("{path} in body must be of type {wanted}: {found:?}");
+    FieldError { field: path.to_string(), fault: FieldFault::TypeInvalid(format!("{found:?}")), detail }
 }
 
 fn count(
@@ -132,24 +168,26 @@ fn count(
     [least, most]: [&str; 2],
     what: &str,
     value: &Value,
-    path: &str,
+    path: &FieldPath<'_>,
     errors: &mut Vec<FieldError>,
 ) {
     let found = found as f64;
     if let Some(least) = schema.bounds.get(least).filter(|least| found < **least) {
-        errors.push(FieldError::invalid(path, value, format!("{path} in body should have at least {least} {what}")));
+        errors.push(FieldError::invalid(
+            path.to_string(),
+            value,
+            format!("{path} in body should have at least {least} {what}"),
+        ));
     }
     if let Some(most) = schema.bounds.get(most).filter(|most| found > **most) {
-        errors.push(FieldError::invalid_text(
-            path,
-            found.to_string(),
-            format!("{path} in body should have at most {most} {what}"),
-        ));
+        let what = if *most == 1.0 { "item" } else { "items" };
+        let detail = format!("must have at most {most} {what}");
+        errors.push(FieldError { field: path.to_string(), fault: FieldFault::TooMany(found.to_string()), detail });
     }
 }
 
-fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, run: &mut Run<'_>) {
-    count(schema, list.len(), ["minItems", "maxItems"], "items", &Value::Array(Vec::new()), path, run.errors);
+fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
+    count(schema, list.len(), ["minItems", "maxItems"], "items", &Value::Array(Vec::new()), path, errors);
     let identity = |element: &Value| match schema.list_type.as_deref() {
         Some("map") => Some(schema.list_keys.iter().map(|key| element[key].clone()).collect::<Value>()),
         Some("set") => Some(element.clone()),
@@ -158,11 +196,11 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, run: 
     let old = old.and_then(Value::as_array);
     let mut seen: Vec<Value> = Vec::new();
     for (i, element) in list.iter().enumerate() {
-        let at = format!("{path}[{i}]");
+        let at = path.item(i);
         let mut was = None;
         if let Some(identity) = identity(element) {
             if seen.contains(&identity) {
-                run.errors.push(FieldError::duplicate(at.clone(), &identity));
+                errors.push(FieldError::duplicate(format!("{at:#}"), &identity));
             }
             // Elements of a map list are told apart by their keys, on update too.
             if schema.list_type.as_deref() == Some("map") {
@@ -171,7 +209,7 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, run: 
             seen.push(identity);
         }
         if let Some(items) = &schema.items {
-            walk(items, element, was, &at, run);
+            walk(items, element, was, &at, errors);
         }
     }
 }
@@ -180,16 +218,24 @@ fn self_keys(schema: &Schema, element: &Value) -> Value {
     schema.list_keys.iter().map(|key| element[key].clone()).collect()
 }
 
-fn string(schema: &Schema, text: &str, path: &str, errors: &mut Vec<FieldError>) {
+fn string(schema: &Schema, text: &str, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let (length, value) = (text.chars().count() as f64, Value::from(text));
     if let Some(least) = schema.bounds.get("minLength").filter(|least| length < **least) {
-        errors.push(FieldError::invalid(path, &value, format!("{path} in body should be at least {least} chars long")));
+        errors.push(FieldError::invalid(
+            path.to_string(),
+            &value,
+            format!("{path} in body should be at least {least} chars long"),
+        ));
     }
     if let Some(most) = schema.bounds.get("maxLength").filter(|most| length > **most) {
-        errors.push(FieldError::too_long(path, *most as usize));
+        errors.push(FieldError::too_long(path.to_string(), *most as usize));
     }
     if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-        errors.push(FieldError::invalid(path, &value, format!("{path} in body should match '{}'", pattern.as_str())));
+        errors.push(FieldError::invalid(
+            path.to_string(),
+            &value,
+            format!("{path} in body should match '{}'", pattern.as_str()),
+        ));
     }
     let fits = match schema.format.as_str() {
         "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
@@ -206,14 +252,15 @@ fn string(schema: &Schema, text: &str, path: &str, errors: &mut Vec<FieldError>)
     if !fits {
         let format = &schema.format;
         let why = format!("{path} in body must be of type {format}: {text:?}");
-        errors.push(FieldError::invalid(path, &value, why));
+        errors.push(FieldError::invalid(path.to_string(), &value, why));
     }
 }
 
-fn bounds(schema: &Schema, number: f64, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn bounds(schema: &Schema, number: f64, value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     let (exclusive_least, exclusive_most) = schema.exclusive;
-    let mut refuse =
-        |why: String| errors.push(FieldError::invalid(path, value, format!("{path} in body should be {why}")));
+    let mut refuse = |why: String| {
+        errors.push(FieldError::invalid(path.to_string(), value, format!("{path} in body should be {why}")))
+    };
     if let Some(least) = schema.bounds.get("minimum") {
         if exclusive_least && number <= *least {
             refuse(format!("greater than {least}"));
@@ -234,13 +281,13 @@ fn bounds(schema: &Schema, number: f64, value: &Value, path: &str, errors: &mut 
 }
 
 /// `allOf`, `anyOf`, `oneOf` and `not`.
-fn combined(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
+fn combined(schema: &Schema, value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     for all in &schema.all_of {
-        walk(all, value, None, path, run);
+        walk(all, value, None, path, errors);
     }
     let holds = |of: &Schema| {
         let mut found = Vec::new();
-        walk(of, value, None, path, &mut Run::new(&mut found));
+        walk(of, value, None, path, &mut found);
         found.is_empty()
     };
     let shown = || match value {
@@ -248,10 +295,10 @@ fn combined(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
         Value::Array(_) => "\"array\"".to_owned(),
         other => other.to_string(),
     };
-    let name = if path.is_empty() { "<nil>" } else { path };
+    let name = Some(path.to_string()).filter(|path| !path.is_empty()).unwrap_or_else(|| "<nil>".to_owned());
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(holds) {
         let why = format!("{name} in body must validate at least one schema (anyOf)");
-        run.errors.push(FieldError::invalid_text(path, shown(), why));
+        errors.push(FieldError::invalid_text(path.to_string(), shown(), why));
     }
     if !schema.one_of.is_empty() {
         let held = schema.one_of.iter().filter(|of| holds(of)).count();
@@ -260,12 +307,12 @@ fn combined(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
                 "{name} in body must validate one and only one schema (oneOf). Found {} valid",
                 if held == 0 { "none".to_owned() } else { held.to_string() }
             );
-            run.errors.push(FieldError::invalid_text(path, shown(), why));
+            errors.push(FieldError::invalid_text(path.to_string(), shown(), why));
         }
     }
     if schema.not.as_deref().is_some_and(holds) {
         let why = format!("{name} in body must not validate the schema (not)");
-        run.errors.push(FieldError::invalid_text(path, shown(), why));
+        errors.push(FieldError::invalid_text(path.to_string(), shown(), why));
     }
 }
 
@@ -280,7 +327,7 @@ mod tests {
         let mut errors = Vec::new();
         let schema = Schema::parse(&schema, "s", &mut errors);
         assert!(errors.is_empty(), "{errors:?}");
-        validate(&schema, &value, old.as_ref(), "spec", &mut errors);
+        validate(&schema, &value, old.as_ref(), &FieldPath::OBJECT.field("spec"), &mut errors);
         errors.into_iter().map(|e| format!("{}: {}", e.field, e.body())).collect()
     }
 
@@ -309,11 +356,59 @@ mod tests {
                 "x-kubernetes-validations": [{"rule": "self.n > oldSelf.n", "message": "must grow"}, {"rule": "self.n < 5", "message": "too many"}]}}}});
         let of = |n: i64| json!({"list": [{"k": "a", "n": n}]});
         // A rule that looks at the new value alone says nothing of one that was there before.
-        assert_eq!(check(schema.clone(), of(9), Some(of(9))), ["spec.list[0]: Invalid value: \"object\": must grow"]);
-        assert_eq!(check(schema.clone(), of(9), Some(of(8))), ["spec.list[0]: Invalid value: \"object\": too many"]);
+        assert_eq!(check(schema.clone(), of(9), Some(of(9))), ["spec.list[0]: Invalid value: must grow"]);
+        assert_eq!(check(schema.clone(), of(9), Some(of(8))), ["spec.list[0]: Invalid value: too many"]);
         assert_eq!(check(schema.clone(), of(3), Some(of(2))), Vec::<String>::new());
         // Without a past it says nothing.
         assert_eq!(check(schema, of(3), None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rules_name_the_keys_of_maps_in_brackets_and_schemas_do_not() {
+        let rule = |rule: &str| json!([{"rule": rule, "message": "wrong", "fieldPath": ".n"}]);
+        let values = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 9},
+            "list": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}},
+            "x-kubernetes-validations": rule("self.n > 3")});
+        let schema = json!({"type": "object", "properties": {"map": {"type": "object", "additionalProperties":
+            {"type": "object", "additionalProperties": values}}}});
+        let of = |value: Value| json!({"map": {"a.b": {"foo": value}}});
+        assert_eq!(check(schema.clone(), of(json!({"n": 1})), None), ["spec.map[a.b][foo].n: Invalid value: wrong"]);
+        assert_eq!(
+            check(schema.clone(), of(json!({"n": 10})), None),
+            ["spec.map.a.b.foo.n: Invalid value: 10: spec.map.a.b.foo.n in body should be less than or equal to 9"]
+        );
+        assert_eq!(
+            check(schema, of(json!({"n": 5, "list": ["x", "x"]})), None),
+            ["spec.map[a.b][foo].list[1]: Duplicate value: \"x\""]
+        );
+    }
+
+    #[test]
+    fn rules_are_not_asked_about_an_object_that_they_cannot_do_with() {
+        let rule = json!([{"rule": "self.n > 3", "message": "too few"}]);
+        let schema = json!({"type": "object", "required": ["r"], "x-kubernetes-validations": rule, "properties": {
+            "n": {"type": "integer"}, "r": {"type": "string"}, "s": {"type": "string", "enum": ["a"], "maxLength": 1},
+            "l": {"type": "array", "maxItems": 1, "items": {"type": "string"}}, "p": {"type": "string", "pattern": "^a$"}}});
+        let unchecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
+                         invalid; correct the existing errors to complete validation";
+        for (value, why) in [
+            (json!({"n": 1}), "spec.r: Required value"),
+            (
+                json!({"n": "x", "r": ""}),
+                "spec.n: Invalid value: \"string\": spec.n in body must be of type integer: \"string\"",
+            ),
+            (json!({"n": 1, "r": "", "s": "b"}), "spec.s: Unsupported value: \"b\": supported values: \"a\""),
+            (json!({"n": 1, "r": "", "l": ["a", "b"]}), "spec.l: Too many: 2: must have at most 1 item"),
+        ] {
+            assert_eq!(check(schema.clone(), value, None), [why, unchecked]);
+        }
+        // Other faults leave them their say.
+        let value = json!({"n": 1, "r": "", "p": "b"});
+        let told = check(schema, value, None);
+        assert_eq!(
+            told,
+            ["spec.p: Invalid value: \"b\": spec.p in body should match '^a$'", "spec: Invalid value: too few"]
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct FieldError {
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldFault {
-    /// The value is not acceptable; holds it as it is shown.
+    /// The value is not acceptable; holds it as it is shown, and nothing if it is not.
     Invalid(String),
     /// The value is missing.
     Required,
@@ -26,12 +26,14 @@ pub enum FieldFault {
     Forbidden,
     /// The value is none of those supported; holds it as it is shown.
     NotSupported(String),
-    /// The value stands there twice; holds it as it is shown.
+    /// The value stands there twice; holds it as it is shown, and nothing if it is not.
     Duplicate(String),
     /// The value refers to something that is not there; holds it as it is shown.
     NotFound(String),
     /// The value is too long.
     TooLong,
+    /// There are too many of them; holds how many there are.
+    TooMany(String),
     /// The value has the wrong type; holds it as it is shown.
     TypeInvalid(String),
 }
@@ -85,6 +87,8 @@ impl FieldError {
     /// The text behind the path.
     pub fn body(&self) -> String {
         let head = match &self.fault {
+            FieldFault::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
+            FieldFault::Duplicate(value) if value.is_empty() => "Duplicate value".to_owned(),
             FieldFault::Invalid(value) => format!("Invalid value: {value}"),
             FieldFault::Required => "Required value".to_owned(),
             FieldFault::Forbidden => "Forbidden".to_owned(),
@@ -92,6 +96,7 @@ impl FieldError {
             FieldFault::Duplicate(value) => format!("Duplicate value: {value}"),
             FieldFault::NotFound(value) => format!("Not found: {value}"),
             FieldFault::TooLong => "Too long".to_owned(),
+            FieldFault::TooMany(found) => format!("Too many: {found}"),
             FieldFault::TypeInvalid(value) => format!("Invalid value: {value}"),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
@@ -104,11 +109,10 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as messages show it: strings quoted, all else as JSON.
+/// A value as messages show it: strings quoted, all else as Go writes JSON, safe to stand in HTML.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
-        Value::Null => "null".to_owned(),
-        other => other.to_string(),
+        other => other.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"),
     }
 }

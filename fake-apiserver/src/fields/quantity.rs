@@ -70,6 +70,20 @@ pub fn canonical(text: &str) -> Option<String> {
     render(parse(text)?)
 }
 
+/// Why a text is not a quantity, in the words of apimachinery (`resource.ParseQuantity`).
+pub fn refusal(text: &str) -> &'static str {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let rest = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let rest = rest.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest).trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.is_empty() && !text.is_empty() {
+        "unable to parse quantity's suffix"
+    } else {
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    }
+}
+
 fn render(Quantity { nanos, format }: Quantity) -> Option<String> {
     let (sign, magnitude) = if nanos < 0 { ("-", -nanos) } else { ("", nanos) };
     if magnitude == 0 {

@@ -5,7 +5,7 @@
 //! under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
 //! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
 //! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
-//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `written` and
+//! embeds a struct), `go=` (the Go type, where the shape does not tell it), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `written` and
 //! `null` (what Go writes of a field that is not set: its zero value, or the null of a pointer). OpenAPI
 //! documents, field validation, patches and protobuf all read this one table. A type is parsed when it is first needed.
 //!
@@ -61,6 +61,8 @@ pub struct Field {
     pub map_type: Option<&'static str>,
     /// The field numbers that lead to it in the protobuf message; empty for what is not in there.
     pub numbers: Vec<u32>,
+    /// The type as Go calls it, if it has a name that the shape does not tell (`v1.Protocol`).
+    pub go: Option<&'static str>,
     /// Whether a zero on the protobuf wire is a value, rather than nothing.
     pub zero: bool,
     /// What Go writes for the field when it is not set; nothing for most.
@@ -394,16 +396,49 @@ impl Field {
             list_keys: Vec::new(),
             map_type: None,
             numbers: Vec::new(),
+            go: None,
             zero: false,
             unset: None,
             choices: None,
         }
     }
 
+    /// The type as Go calls it.
+    pub fn go_type(&self) -> String {
+        self.go.map_or_else(|| self.shape.go_type(), str::to_owned)
+    }
+
     /// The values that the text may have, or each text of the list; none for a field without such a list. kube-apiserver
     /// shows them in OpenAPI (`+enum` of the Go type).
     pub fn choices(&self) -> Option<Vec<String>> {
         Some(self.choices?.split('|').map(|value| value.replace("%20", " ")).collect())
+    }
+}
+
+impl Shape {
+    /// The type as Go calls it, if it has no other name.
+    pub fn go_type(&self) -> String {
+        let named = match self {
+            Self::List(element) => return format!("[]{}", element.go_type()),
+            Self::Map(values) => return format!("map[string]{}", values.go_type()),
+            Self::Ref(of) => of.name().rsplit('/').next().unwrap_or_default(),
+            Self::Custom(_) => "map[string]interface {}",
+            Self::String => "string",
+            Self::Boolean => "bool",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Number => "float64",
+            Self::Time => "v1.Time",
+            Self::MicroTime => "v1.MicroTime",
+            Self::Quantity => "resource.Quantity",
+            Self::IntOrString => "intstr.IntOrString",
+            Self::Bytes => "[]uint8",
+            Self::Any => "interface {}",
+            Self::SchemaOrBool => "v1.JSONSchemaPropsOrBool",
+            Self::SchemaOrList => "v1.JSONSchemaPropsOrArray",
+            Self::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray",
+        };
+        named.to_owned()
     }
 }
 
@@ -429,6 +464,7 @@ fn field(row: &'static str) -> Option<Field> {
             Some(("list", of)) => field.list_type = Some(of),
             Some(("keys", keys)) => field.list_keys = keys.split('+').map(Text::new_static).collect(),
             Some(("map", of)) => field.map_type = Some(of),
+            Some(("go", of)) => field.go = Some(of),
             Some(("enum", values)) => field.choices = Some(values),
             Some(_) => {}
         }

@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use substrate::body::{Body, Pieces};
 use substrate::json::{self, Value};
 
+use super::deadline;
 use crate::go_json;
 use crate::state::Status;
 use crate::wire::protobuf;
@@ -76,9 +77,9 @@ pub(crate) async fn read(
         return Ok(Sent { value: Value::Null, text: SentText::None });
     }
     if is_json {
-        let (value, repeats) = match parse(&bytes) {
+        let (value, repeats, bytes) = match parse(bytes) {
             Ok(parsed) => parsed,
-            Err(error) => {
+            Err((error, bytes)) => {
                 let kind = expected().1;
                 // Options may be left out.
                 if bytes.is_empty() && kind == OPTIONS {
@@ -87,6 +88,11 @@ pub(crate) async fn read(
                 return Err(no_json(media, kind, &bytes, &error));
             }
         };
+        if !media.ends_with("patch+json")
+            && let Some(why) = untyped(&value)
+        {
+            return Err(undecoded(expected().1, &bytes, &why));
+        }
         Ok(Sent { value, text: SentText::Json { text: bytes, repeats } })
     } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
@@ -113,13 +119,32 @@ fn no_json(media: &str, kind: &str, bytes: &[u8], error: &serde_json::Error) -> 
         return Status::bad_request("invalid JSON patch");
     }
     // What Go would take is too deep or no text.
-    let why = go_json::refusal(bytes).unwrap_or_else(|| error.to_string());
+    undecoded(kind, bytes, &go_json::refusal(bytes).unwrap_or_else(|| error.to_string()))
+}
+
+/// The refusal of a text of which it cannot be told what it is.
+fn undecoded(kind: &str, bytes: &[u8], why: &str) -> Status {
     let why = format!("couldn't get version/kind; json parse error: {why}");
     if kind == OPTIONS {
-        return Status::new(500, "", why);
+        return Status::bad_request(why);
     }
     let summary = go_json::summary(bytes);
     Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
+}
+
+/// Why a tree does not say what it is, in the words of Go's decoder.
+fn untyped(value: &Value) -> Option<String> {
+    const TYPE: &str =
+        r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let word = go_json::word;
+    match value {
+        Value::Null => None,
+        Value::Object(map) => ["apiVersion", "kind"].iter().find_map(|field| {
+            let wrong = map.get(field).filter(|said| !said.is_null() && !said.is_string())?;
+            Some(format!("json: cannot unmarshal {} into Go struct field .{field} of type string", word(wrong)))
+        }),
+        other => Some(format!("json: cannot unmarshal {} into Go value of type {TYPE}", word(other))),
+    }
 }
 
 /// Looks at a body for the name of what is to be made, `generateName` where it has none, and gives the body back; an
@@ -149,12 +174,20 @@ fn asked(object: &Value) -> String {
     text("name").or_else(|| text("generateName")).unwrap_or_default().to_owned()
 }
 
-/// Parses JSON. One look at all bytes is cheaper than one at each string.
-fn parse(bytes: &[u8]) -> Result<(Value, bool), serde_json::Error> {
-    match std::str::from_utf8(bytes) {
+/// Parses JSON; gives the text that was parsed, which differs from what was sent in what is no character. One look at
+/// all bytes is cheaper than one at each string.
+fn parse(bytes: Bytes) -> Result<(Value, bool, Bytes), (serde_json::Error, Bytes)> {
+    let first = match std::str::from_utf8(&bytes) {
         Ok(text) => json::read(text),
         // It says where the bytes are no text.
-        Err(_) => serde_json::from_slice(bytes).map(|value| (value, false)),
+        Err(_) => serde_json::from_slice(&bytes).map(|value| (value, false)),
+    };
+    match first {
+        Ok((value, repeats)) => Ok((value, repeats, bytes)),
+        Err(error) => match go_json::repaired(&bytes).map(|text| (json::read(&text), text)) {
+            Some((Ok((value, repeats)), text)) => Ok((value, repeats, text.into())),
+            _ => Err((error, bytes)),
+        },
     }
 }
 
@@ -165,8 +198,12 @@ fn parse(bytes: &[u8]) -> Result<(Value, bool), serde_json::Error> {
 pub(crate) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     let mut whole = Pieces::default();
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| Status::bad_request(format!("the request body could not be read: {error}")))?;
+        let frame = frame.map_err(|error| {
+            if deadline::is_over(&error) {
+                return deadline::over();
+            }
+            Status::bad_request(format!("the request body could not be read: {error}"))
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         whole.push(data);
         if whole.len() > limit {

@@ -6,7 +6,7 @@ use http::{Method, request::Parts};
 
 use super::query::{Query, decode};
 use super::verb::{Sub, Verb};
-use crate::kinds::KindRef;
+use crate::kinds::{self, KindRef};
 use crate::state::Status;
 
 /// One request on a resource.
@@ -31,7 +31,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Reads a request line; nothing when the path is no resource path.
+    /// Reads a request line; nothing when the path is not that of a resource, or not in a version that is served.
     ///
     /// # Errors
     /// 404 for what is not served, 405 for a method that the path does not have.
@@ -53,7 +53,14 @@ impl Call {
         }
         let (namespace, rest) = split_namespace(group, rest);
         let missing = Status::no_such_resource;
-        let kind = rest.first().and_then(|plural| find(group, version, plural)).ok_or_else(missing)?;
+        let Some(kind) = rest.first().and_then(|plural| find(group, version, plural)) else {
+            // Of a built-in version it is known what is in it.
+            return if kinds::all().iter().any(|kind| kind.group == group && kind.version == version) {
+                Err(missing())
+            } else {
+                Ok(None)
+            };
+        };
         // A namespace stands before namespaced kinds only.
         if !kind.namespaced && namespace.is_some() {
             return Err(missing());
@@ -179,7 +186,7 @@ mod tests {
     fn what_is_not_served_is_404_and_wrong_methods_are_405() {
         for (method, uri, code) in [
             ("GET", "/api/v1/foos", 404),
-            ("GET", "/apis/storage.k8s.io/v2/storageclasses", 404),
+            ("GET", "/apis/storage.k8s.io/v1/nosuch", 404),
             ("GET", "/api/v1/pods/p", 404),
             ("GET", "/api/v1/namespaces/a/nodes", 404),
             ("GET", "/api/v1/nodes/n/foo", 404),
@@ -193,6 +200,8 @@ mod tests {
         ] {
             assert_eq!(parse(method, uri).unwrap_err().code, code, "{method} {uri}");
         }
-        assert!(parse("GET", "/version").unwrap().is_none());
+        for uri in ["/version", "/apis/storage.k8s.io/v2/storageclasses", "/apis/no.such/v1/things", "/api/v2/pods"] {
+            assert!(parse("GET", uri).unwrap().is_none(), "{uri}");
+        }
     }
 }

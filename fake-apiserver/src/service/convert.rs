@@ -146,7 +146,7 @@ impl Server {
         if let Some(custom) = call.kind.custom.as_ref().filter(|_| whole) {
             custom.schema.fill(&mut object);
             let mut errors = Vec::new();
-            custom::validate(&custom.schema, &object, None, "", &mut errors);
+            custom::validate(&custom.schema, &object, None, &crate::field_path::FieldPath::OBJECT, &mut errors);
             if !errors.is_empty() {
                 return Err(Status::invalid(&call.kind, value::name(&object), errors));
             }

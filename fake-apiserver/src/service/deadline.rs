@@ -1,13 +1,24 @@
-//! How long a client waits at most, as it says in `timeout` (apiserver `filters/request_deadline.go`): answers do not
-//! take long here, so that only what is no duration matters.
+//! How long a request may take (apiserver `filters/request_deadline.go`, `filters/timeout.go`): a minute, or what the
+//! client says in `timeout` if that is less. Only the client's own body takes long here: it is given up at that time.
 
-use http::request::Parts;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Method, Request, Uri};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use substrate::Ctx;
+use substrate::body::{Body, BoxError, boxed};
 
 use super::call::Call;
 use super::query::Query;
 use super::verb::{Sub, Verb};
 use crate::state::Status;
 
+/// How long a request may take at most (kube-apiserver `--request-timeout`).
+const MOST: Duration = Duration::from_secs(60);
 /// The units of Go's durations, in nanoseconds.
 const UNITS: &[(&str, f64)] =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
@@ -17,27 +28,85 @@ pub(super) fn is_long_running(call: &Call) -> bool {
     call.verb == Verb::Watch || call.subresource == Sub::Log || call.subresource.reaches()
 }
 
-/// Reads the `timeout` of a request.
+/// Reads how long a request may take.
 ///
 /// # Errors
-/// 400 when it is no duration.
-pub(super) fn check(parts: &Parts) -> Result<(), Status> {
-    let Some(query) = parts.uri.query().filter(|query| query.contains('=')) else { return Ok(()) };
+/// 400 when its `timeout` is not a duration.
+pub(super) fn check(uri: &Uri) -> Result<Duration, Status> {
+    let Some(query) = uri.query().filter(|query| query.contains('=')) else { return Ok(MOST) };
     let query = Query::parse(Some(query));
     let text = query.get("timeout");
     if text.is_empty() {
-        return Ok(());
+        return Ok(MOST);
     }
-    check_duration(text)
-        .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))
+    let asked = duration(text)
+        .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
+    // Nothing, and less than that, is no limit of the client's own.
+    Ok(asked.filter(|asked| !asked.is_zero()).map_or(MOST, |asked| asked.min(MOST)))
 }
 
-/// Why a text is no duration, as Go's `time.ParseDuration` says it.
-fn check_duration(text: &str) -> Result<(), String> {
+/// A request whose body is given up when it has taken as long as it may.
+pub(super) fn limited(ctx: &Ctx, request: Request<Body>) -> Request<Body> {
+    // What is there already takes no time.
+    if request.method() == Method::GET || !request.body().is_streamed() {
+        return request;
+    }
+    // A request that names no duration is refused, or has no body that is read.
+    let limit = check(request.uri()).unwrap_or(MOST);
+    let (ctx, at) = (ctx.clone(), ctx.now().mono + limit);
+    request.map(|body| boxed(Limited { body, over: Box::pin(async move { ctx.sleep_until(at).await }) }))
+}
+
+/// True for the error of a body that was given up.
+pub(super) fn is_over(error: &BoxError) -> bool {
+    error.is::<TooSlow>()
+}
+
+/// The refusal of a request that takes too long.
+pub(super) fn over() -> Status {
+    let mut status = Status::timeout("request did not complete within the allotted timeout");
+    status.details.is_written = true;
+    status
+}
+
+/// the request body did not come in time
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+struct TooSlow;
+
+struct Limited {
+    body: Body,
+    over: BoxFuture<'static, ()>,
+}
+
+impl HttpBody for Limited {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Pending => self.over.as_mut().poll(cx).map(|()| Some(Err(TooSlow.into()))),
+            frame => frame,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A duration as Go's `time.ParseDuration` reads it; nothing for one below zero.
+///
+/// # Errors
+/// Why a text is not a duration, in its words.
+fn duration(text: &str) -> Result<Option<Duration>, String> {
     let invalid = || format!("time: invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
-        return Ok(());
+        return Ok(Some(Duration::ZERO));
     }
     if rest.is_empty() {
         return Err(invalid());
@@ -68,7 +137,8 @@ fn check_duration(text: &str) -> Result<(), String> {
         }
         rest = after;
     }
-    Ok(())
+    // Less than a nanosecond is nothing.
+    Ok((!text.starts_with('-')).then(|| Duration::from_nanos(nanoseconds as u64)))
 }
 
 /// A text in quotes, as Go's package `time` writes it.
@@ -92,8 +162,10 @@ mod tests {
     #[test]
     fn durations_are_those_of_go() {
         for text in ["0", "-0", "30s", "1.5h", "+1h2m3.s", ".5s", "1us2µs3μs", "-5ms"] {
-            assert_eq!(check_duration(text), Ok(()), "{text}");
+            assert!(duration(text).is_ok(), "{text}");
         }
+        let nanos = |text: &str| duration(text).unwrap().map(|duration| duration.as_nanos());
+        assert_eq!((nanos("1.5s"), nanos("1h2m"), nanos("-5s")), (Some(1_500_000_000), Some(3_720_000_000_000), None));
         for (text, why) in [
             ("invalid", "time: invalid duration \"invalid\""),
             ("30", "time: missing unit in duration \"30\""),
@@ -105,7 +177,7 @@ mod tests {
             ("9999999h", "time: invalid duration \"9999999h\""),
             ("\"é", "time: invalid duration \"\\\"\\xc3\\xa9\""),
         ] {
-            assert_eq!(check_duration(text), Err(why.to_owned()), "{text}");
+            assert_eq!(duration(text), Err(why.to_owned()), "{text}");
         }
     }
 }

@@ -12,18 +12,32 @@ use super::{Server, probe, query};
 use crate::kinds::KindRef;
 use crate::state::Status;
 use crate::text;
+use crate::wire::answer::Answer;
 use crate::wire::discovery;
 
 /// The members of `/version`, in the order of Go's struct.
-const VERSION: &[&str] =
-    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
+const VERSION: &[&str] = &[
+    "major",
+    "minor",
+    "emulationMajor",
+    "emulationMinor",
+    "minCompatibilityMajor",
+    "minCompatibilityMinor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+];
 
 impl Server {
     /// The answer to a path that is no resource's.
     pub(super) fn document(&self, parts: &Parts) -> Response<Body> {
         let path = parts.uri.path();
         if parts.method != http::Method::GET {
-            return failure(&Status::method_not_allowed());
+            return self.wrong_method(path);
         }
         if let Some(health) = probe::answer(path, &query::Query::parse(parts.uri.query())) {
             return health;
@@ -37,18 +51,7 @@ impl Server {
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);
         let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
-        let answer = discovery::respond(path, accept, &custom).or_else(|| {
-            let mut kept = self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.respond(path, accept, &custom)
-        });
-        let Some(answer) = answer else {
-            let known = path.starts_with("/apis/") || path.starts_with("/api/");
-            return if known {
-                failure(&Status::no_such_resource())
-            } else {
-                typed(404, "text/plain; charset=utf-8", "404 page not found\n")
-            };
-        };
+        let Some(answer) = self.documented(path, accept, &custom) else { return page_not_found() };
         if answer.is_cached_by(header(header::IF_NONE_MATCH)) {
             let mut response = typed(304, answer.content_type, "");
             set_etag(&mut response, answer.etag.as_deref());
@@ -58,6 +61,29 @@ impl Server {
         set_etag(&mut response, answer.etag.as_deref());
         response
     }
+
+    fn documented(&self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
+        discovery::respond(path, accept, custom).or_else(|| {
+            let mut kept = self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.respond(path, accept, custom)
+        })
+    }
+
+    /// The answer to another method than GET: 405 for a document, 404 for any other path.
+    fn wrong_method(&self, path: &str) -> Response<Body> {
+        let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
+        let is_served = probe::answer(path, &query::Query::default()).is_some()
+            || matches!(path, "/version" | "/version/" | "/metrics")
+            || self.documented(path, "", &custom).is_some();
+        if is_served { failure(&Status::method_not_allowed()) } else { page_not_found() }
+    }
+}
+
+/// 404 for a path that the server does not know, as Go's `net/http` answers it.
+fn page_not_found() -> Response<Body> {
+    let mut response = typed(404, "text/plain; charset=utf-8", "404 page not found\n");
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
 }
 
 fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
@@ -72,6 +98,10 @@ fn version(version: &str) -> String {
     let version = json!({
         "major": "1",
         "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
         "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",

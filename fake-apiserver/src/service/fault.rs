@@ -128,7 +128,8 @@ fn named(reason: &str, fault: &str) -> Status {
 }
 
 fn failed(code: u16, reason: &'static str, fault: &str) -> Status {
-    let mut status = Status::new(code, reason, format!("injected by fault {fault}"));
+    let why = format!("injected by fault {fault}");
+    let mut status = if code == 504 { Status::timeout(&why) } else { Status::new(code, reason, why) };
     if matches!(code, 429 | 503) || reason == "ServerTimeout" {
         status.details.retry_after_seconds = Some(1);
     }

@@ -11,7 +11,6 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::kinds::{self, Kind};
 use crate::state::selector::Selector;
-use crate::state::value::text;
 use crate::state::{Event, EventType, Object, name_of, position, told};
 
 /// Events that may wait for a slow watcher before its stream is closed (upstream: 10 to 1000 by resource; R16).
@@ -148,9 +147,7 @@ fn place(selector: &Selector) -> Place {
 fn places(event: &Event) -> Vec<Place> {
     let mut places = vec![Place::Any, Place::Name(name_of(&event.key).to_owned())];
     if event.kind == kinds::PODS {
-        let node = |object: &Option<Arc<Object>>| {
-            object.as_ref().map(|o| Place::Node(text(&o.value, &["spec", "nodeName"]).to_owned()))
-        };
+        let node = |object: &Option<Arc<Object>>| object.as_ref().map(|object| Place::Node(object.node().to_owned()));
         let (old, new) = (node(&event.old), node(&event.new));
         if old != new {
             places.extend(old);

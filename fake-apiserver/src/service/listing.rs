@@ -31,7 +31,8 @@ struct Listing {
 /// The body of a list of stored objects.
 pub(super) fn body(frame: Frame, items: Vec<Arc<Object>>) -> Body {
     let item = |object: &Arc<Object>| {
-        let (first, rest) = frame.item(object.json());
+        let json = object.json();
+        let (first, rest) = frame.item(&json);
         first.len() + rest.len()
     };
     let commas = items.len().saturating_sub(1);
@@ -53,7 +54,8 @@ impl Listing {
         while more && out.len() < size {
             more = match self.items.next() {
                 Some(object) => {
-                    let (first, rest) = self.frame.item(object.json());
+                    let json = object.json();
+                    let (first, rest) = self.frame.item(&json);
                     out.extend_from_slice(first);
                     out.extend_from_slice(rest);
                     if self.items.len() > 0 {

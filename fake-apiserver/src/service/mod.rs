@@ -7,6 +7,7 @@ mod audit;
 mod body;
 mod call;
 mod certificates;
+mod cold;
 mod config;
 mod convert;
 mod deadline;
@@ -29,6 +30,7 @@ mod watch;
 mod webhook;
 mod workers;
 mod write;
+mod yaml;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,6 +89,8 @@ pub(crate) struct Shared {
     revision: latest::Sender<u64>,
     /// Requests so far.
     requests: AtomicU64,
+    /// Events of the history that were packed so far.
+    packed: AtomicU64,
     limits: Limits,
     dial: Option<Dial>,
     nodes: Option<NodeDial>,
@@ -150,6 +154,7 @@ impl Apiserver {
             state: Mutex::new(state),
             revision: latest::Sender::new(0),
             requests: AtomicU64::new(0),
+            packed: AtomicU64::new(0),
             limits: config.limits,
             dial: config.dial,
             nodes: config.nodes,
@@ -172,9 +177,10 @@ impl Apiserver {
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
     }
 
-    /// Counts what may have freed memory: requests, and events that compactions took out of the history.
+    /// Counts what may have freed memory: requests, and events of the history that were packed or forgotten.
     pub fn activity(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.forgotten()
+        let counts = [&self.0.requests, &self.0.packed].map(|count| count.load(Ordering::Relaxed));
+        counts[0] + counts[1] + self.0.lock().store.forgotten()
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
@@ -256,7 +262,7 @@ impl Server {
                 ..Commit::new(resource, event.key.clone(), event.revision, event.own_type())
             };
             if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::says(&event.kind)) {
-                commit.say(&event.kind, &object.value);
+                commit.say(&event.kind, &object.value.read());
             }
             commit
         };
@@ -269,6 +275,9 @@ impl Server {
 
     /// What is rare within it is boxed where it begins: every request would be as large as the largest.
     fn handle(self, request: Request<Body>) -> Calling {
+        if yaml::is_wanted(&request) {
+            return Box::pin(async move { yaml::written(self.compact(request).await?).await });
+        }
         if pretty::is_wanted(&request) {
             return Box::pin(async move { pretty::indented(self.compact(request).await?).await });
         }
@@ -276,7 +285,7 @@ impl Server {
     }
 
     fn compact(self, request: Request<Body>) -> Calling {
-        let request = self.resolvable(request);
+        let request = deadline::limited(&self.ctx, self.resolvable(request));
         match self.shared.audit.clone() {
             Some(audit) if !request.uri().path().starts_with("/admin/") => {
                 Box::pin(async move { self.audited(&audit, request).await })
@@ -294,7 +303,7 @@ impl Server {
             }
             return Ok(Box::pin(self.admin(&parts, body)).await);
         }
-        let in_time = deadline::check(&parts).map_err(|status| failure_to(&status, accepted(&parts)));
+        let in_time = deadline::check(&parts.uri).map_err(|status| failure_to(&status, accepted(&parts)));
         if is_review(parts.uri.path()) {
             if let Err(refused) = in_time {
                 return Ok(refused);
@@ -396,6 +405,10 @@ impl Server {
     }
 
     async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
+        if call.verb == Verb::Watch && yaml::asks(&parts.headers) && Shown::negotiate(call, accepted(parts))?.is_json()
+        {
+            return Err(Status::new(406, "NotAcceptable", yaml::no_stream().to_string()));
+        }
         if convert::concerns(call) {
             return Box::pin(self.serve_converted(parts, call, body, twist)).await;
         }
@@ -445,17 +458,17 @@ impl Server {
             return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
         }
         let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
-        // What upstream's watch cache does not answer.
-        let stored = limit > 0 || matching == Some(Match::Exact) || !call.query.get("continue").is_empty();
-        let parse = if stored { Version::parse_for_storage } else { Version::parse };
+        let version = Version::parse(call.query.get("resourceVersion"));
         let mut options = ListOptions {
-            version: parse(call.query.get("resourceVersion"))?,
+            // A text that is not a number counts as a named revision until the combination of options is checked.
+            version: *version.as_ref().unwrap_or(&Version::At(0)),
             matching,
             // Less than nothing is no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
         };
         options.check()?;
+        options.version = version?;
         if let Some(revision) = options.needed() {
             self.fresh(revision).await?;
         }

@@ -25,14 +25,16 @@ impl Server {
     pub(super) async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
         let (_, timeout) = list_numbers(call)?;
         let selector = selector(call)?;
-        let options = WatchOptions {
-            version: Version::parse(call.query.get("resourceVersion"))?,
+        let version = Version::parse(call.query.get("resourceVersion"));
+        let mut options = WatchOptions {
+            version: Version::default(),
             matching: Match::parse(call.query.get("resourceVersionMatch"))?,
             send_initial_events: call.query.flag("sendInitialEvents"),
             allow_bookmarks: call.query.flag("allowWatchBookmarks").unwrap_or(false),
             continued: !call.query.get("continue").is_empty(),
         };
         options.check()?;
+        options.version = version?;
         let lifetime = match timeout {
             0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
             // Less than nothing is over at once; a year is as good as for ever, and far from any overflow.

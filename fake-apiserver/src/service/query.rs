@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::num::IntErrorKind;
 
+use crate::go_json;
 use crate::state::Status;
 
 /// Decoded parameters, in their order.
@@ -102,7 +103,7 @@ pub(crate) fn decode(text: &str, query: bool) -> Cow<'_, str> {
         }
         i += 1;
     }
-    String::from_utf8_lossy(&plain).into_owned().into()
+    go_json::lossy(&plain).into_owned().into()
 }
 
 #[cfg(test)]

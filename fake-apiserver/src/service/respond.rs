@@ -16,6 +16,9 @@ use crate::state::{Listed, Object, Status, complete, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{list, protobuf, table};
 
+/// How many warnings an answer has at most.
+const MAX_WARNINGS: usize = 50;
+
 /// How objects are shown to one caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
@@ -56,6 +59,11 @@ impl Shown {
     /// Whether stored objects are shown as they are.
     fn is_plain(&self) -> bool {
         self.representation == Representation::Object && !self.kind.is_view()
+    }
+
+    /// True if answers are in JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.encoding == Encoding::Json
     }
 
     /// Whether stored JSON can be sent as it is.
@@ -102,7 +110,7 @@ impl Shown {
     /// One object.
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
         match self.encoding {
-            Encoding::Json if self.is_plain() => object.json().clone(),
+            Encoding::Json if self.is_plain() => object.json(),
             Encoding::Json => encode(&self.value(&object.value.read(), now)),
             Encoding::Protobuf => {
                 let (api_version, kind) = self.shown_type();
@@ -288,6 +296,13 @@ pub(crate) fn warning(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
+/// Adds warnings behind those that are there.
+pub(crate) fn warn(response: &mut Response<Body>, said: &[String]) {
+    for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
+        response.headers_mut().append(header::WARNING, value);
+    }
+}
+
 /// Puts a warning before those that are there.
 pub(crate) fn warn_first(response: &mut Response<Body>, text: &str) {
     let Some(first) = warning(text) else { return };
@@ -312,6 +327,7 @@ pub(crate) fn deprecation(kind: &Kind) -> Option<&str> {
 pub(crate) fn failure_to(status: &Status, accept: Option<&str>) -> Response<Body> {
     let encoding = negotiate::accept(accept).map(|(_, encoding)| encoding).unwrap_or_default();
     let mut response = document(status.code, &status.to_value(), encoding);
+    warn(&mut response, &status.details.warnings);
     if let Some(seconds) = status.details.retry_after_seconds {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

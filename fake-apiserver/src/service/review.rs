@@ -11,11 +11,12 @@ use http::{Method, Response, header};
 use substrate::body::Body;
 use substrate::json::{Value, json};
 
+use super::query::Query;
 use super::respond::{deprecation, document, failure_to, warn_first};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind, index};
 use crate::state::rbac::Access;
-use crate::state::{Asking, Command, EVERYTHING, FieldError, Identity, Reply, Status, identify_review, value};
+use crate::state::{Asking, Command, EVERYTHING, FieldError, Identity, Reply, Status, identify_review, shape, value};
 use crate::wire::negotiate::{self, IncludeObject, Representation};
 use crate::wire::table;
 
@@ -72,12 +73,17 @@ impl Server {
 
     async fn told(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>, sent: Body) -> Result<Value, Status> {
         if *kind == *kinds::COMPONENT_STATUSES && parts.method == Method::GET {
+            let is_list = parts.uri.path().trim_end_matches('/').ends_with(kind.plural);
+            if is_list && Query::parse(parts.uri.query()).flag("watch").unwrap_or(false) {
+                return Err(Status::unsupported(kind, "watch"));
+            }
             return Ok(self.component(component(parts.uri.path())?, kind, accepted(parts)));
         }
         if parts.method != Method::POST || !kind.verbs.contains(&"create") {
             return Err(Status::method_not_allowed());
         }
         let mut review = body::read(parts, sent, || (kind.api_version(), kind.kind)).await?.value;
+        shape::decode_posted((&kind.api_version(), kind.kind), &mut review)?;
         identify_review(kind, namespace, &mut review)?;
         let status = match kind.index {
             index::SELF_SUBJECT_REVIEWS => json!({"userInfo": self.caller(parts)?.user_info()}),
@@ -163,7 +169,6 @@ pub(super) fn is_review(path: &str) -> bool {
     find(path).is_some()
 }
 
-/// The review kind of a path, and the namespace that it is about.
 /// A review is asked for as an object.
 fn acceptable(parts: &Parts) -> Result<(), Status> {
     if parts.method == Method::GET {
@@ -173,6 +178,7 @@ fn acceptable(parts: &Parts) -> Result<(), Status> {
     chosen.map(drop).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))
 }
 
+/// The review kind of a path, and the namespace that it is about.
 fn find(path: &str) -> Option<(&Kind, Option<&str>)> {
     // The longest has six.
     let (mut parts, mut count) = ([""; 6], 0);

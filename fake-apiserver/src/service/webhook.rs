@@ -19,11 +19,12 @@ use super::Server;
 use super::access::note;
 use super::call::Call;
 use super::verb::Verb;
+use crate::go_json;
 use crate::kinds::Kind;
 use crate::state::matching::Attributes;
 use crate::state::selector::Selector;
 use crate::state::value::{list, text};
-use crate::state::{Asking, Command, ListOptions, Part, Reply, Status, Store, scale_of, value};
+use crate::state::{Asking, Command, ListOptions, Mutated, Part, Reply, Stage, Status, Store, scale_of, value};
 
 /// How often a write is planned anew when the object changed in the meantime.
 const ATTEMPTS: usize = 5;
@@ -53,10 +54,13 @@ struct Hook {
 }
 
 /// A write as it would be.
+#[derive(Clone)]
 struct Plan {
     operation: &'static str,
     object: Value,
     old: Value,
+    /// The revision of the old object; 0 where there is none.
+    revision: u64,
 }
 
 impl Plan {
@@ -70,7 +74,7 @@ impl Plan {
         let metadata = value::metadata(&mut object);
         metadata.insert("name", name.into());
         metadata.insert("namespace", namespace.into());
-        Self { operation: "CREATE", object, old: Value::Null }
+        Self { operation: "CREATE", object, old: Value::Null, revision: 0 }
     }
 }
 
@@ -78,7 +82,6 @@ impl Plan {
 #[derive(Default)]
 struct Verdict {
     patch: Option<Value>,
-    warnings: Vec<String>,
 }
 
 impl Server {
@@ -96,23 +99,43 @@ impl Server {
                 .await?;
             return self.settled(parts, call, asking, command, warnings);
         }
+        let [mutates, judges] = {
+            let state = self.shared.lock();
+            [true, false].map(|mutating| state.store.webhook_configurations(mutating).next().is_some())
+        };
         for attempt in 1.. {
-            let plan = if self.shared.lock().store.has_webhooks() { self.plan(asking, &command)? } else { None };
-            let Some(mut plan) = plan else {
-                return self.settled(parts, call, asking, command, warnings);
-            };
-            let planned = plan.object.clone();
-            Box::pin(self.mutate(parts, call, asking, &mut plan, warnings)).await?;
-            Box::pin(self.judge(parts, call, asking, &plan, warnings)).await?;
-            let changed = plan.object != planned;
-            let next = if changed { rewritten(&command, plan.object) } else { command.clone() };
-            match self.settled(parts, call, asking, next, warnings) {
+            let (mut next, mut changed) = (command.clone(), false);
+            if mutates && let Some(mut plan) = self.plan(asking, &command, Stage::Mutated)? {
+                let planned = plan.object.clone();
+                Box::pin(self.mutate(parts, call, asking, &mut plan, warnings)).await?;
+                changed = plan.object != planned;
+                if changed {
+                    next = rewritten(&command, plan);
+                }
+            }
+            match self.judged(parts, call, asking, next, judges, warnings).await {
                 // Someone else was faster: what the webhooks said was of another object.
                 Err(status) if status.code == 409 && changed && attempt < ATTEMPTS && !is_create(&command) => {}
                 other => return other,
             }
         }
         Err(Status::new(500, "InternalError", "a write was planned without end"))
+    }
+
+    /// Asks the validating webhooks, where there are some, about an object that is valid, and keeps it.
+    async fn judged(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        asking: Option<&Asking>,
+        command: Command,
+        judges: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Reply, Status> {
+        if judges && let Some(plan) = self.plan(asking, &command, Stage::Judged)? {
+            Box::pin(self.judge(parts, call, asking, &plan, warnings)).await?;
+        }
+        self.settled(parts, call, asking, command, warnings)
     }
 
     /// Asks about a DELETE of a collection: those that change once, those that judge about each object.
@@ -131,10 +154,11 @@ impl Server {
             }
             state.store.list(crate::kinds::stored(kind), namespace, selector, &ListOptions::default())?.items
         };
-        let mut whole = Plan { operation: "DELETE", object: Value::Null, old: Value::Null };
+        let mut whole = Plan { operation: "DELETE", object: Value::Null, old: Value::Null, revision: 0 };
         self.mutate(parts, call, asking, &mut whole, warnings).await?;
         for object in doomed {
-            let plan = Plan { operation: "DELETE", object: Value::Null, old: object.unfolded().value.clone() };
+            let old = object.unfolded().value.clone();
+            let plan = Plan { operation: "DELETE", object: Value::Null, old, revision: object.revision };
             self.judge(parts, call, asking, &plan, warnings).await?;
         }
         Ok(())
@@ -166,27 +190,29 @@ impl Server {
 
     /// An object as a command would write it, and as it is now; nothing for commands that write none.
     pub(super) fn planned(&self, asking: Option<&Asking>, command: &Command) -> Result<Option<(Value, Value)>, Status> {
-        Ok(self.plan(asking, command)?.map(|plan| (plan.object, plan.old)))
+        Ok(self.plan(asking, command, Stage::Kept)?.map(|plan| (plan.object, plan.old)))
     }
 
-    /// What a command would write; nothing for commands that webhooks are not asked about.
-    fn plan(&self, asking: Option<&Asking>, command: &Command) -> Result<Option<Plan>, Status> {
+    /// The object that a command would write, as it is at the end of a stage; none for commands that webhooks do not see.
+    fn plan(&self, asking: Option<&Asking>, command: &Command, stage: Stage) -> Result<Option<Plan>, Status> {
         let now = self.ctx.now();
         let mut state = self.shared.lock();
         let store: &mut Store = &mut state.store;
         let old_of = |store: &Store, target: &crate::state::Target| {
-            store.get(crate::kinds::stored(&target.kind), &target.key()).map_or(Value::Null, |o| o.value.clone())
+            store
+                .get(crate::kinds::stored(&target.kind), &target.key())
+                .map_or(Value::Null, |o| o.value.read().into_owned())
         };
         let mut dry = command.clone();
         let (operation, old) = match &mut dry {
             Command::Create { options, .. } => {
-                options.dry_run = true;
+                (options.dry_run, options.stage) = (true, stage);
                 ("CREATE", Value::Null)
             }
             Command::Update { target, options, .. }
             | Command::Patch { target, options, .. }
             | Command::Apply { target, options, .. } => {
-                options.dry_run = true;
+                (options.dry_run, options.stage) = (true, stage);
                 let old = old_of(store, target);
                 let scaled = target.part == Part::Scale && !old.is_null();
                 let old = if scaled { scale_of(&target.kind, &old)? } else { old };
@@ -204,18 +230,25 @@ impl Server {
             }
             Command::Delete { target, .. } => {
                 let old = old_of(store, target);
-                return Ok((!old.is_null()).then_some(Plan { operation: "DELETE", object: Value::Null, old }));
+                let plan = Plan { operation: "DELETE", object: Value::Null, old, revision: 0 };
+                return Ok((!plan.old.is_null()).then_some(plan));
             }
             Command::DeleteCollection { .. } => return Ok(None),
         };
         let reply = store.apply_for(now, asking, dry);
-        store.take_warnings();
+        // If the write goes on, the same warnings come again at its end.
+        let said = store.take_warnings();
+        let reply = reply.map_err(|mut status| {
+            status.details.warnings = said;
+            status
+        });
+        let revision = value::resource_version(&old).parse().unwrap_or(0);
         match reply? {
             Reply::Object(object) | Reply::Created(object) => {
-                Ok(Some(Plan { operation, object: object.value.clone(), old }))
+                Ok(Some(Plan { operation, object: object.value.clone(), old, revision }))
             }
             // A Scale.
-            Reply::Document(_, object) => Ok(Some(Plan { operation, object, old })),
+            Reply::Document(_, object) => Ok(Some(Plan { operation, object, old, revision })),
             Reply::Status(_) | Reply::List(_) => Ok(None),
         }
     }
@@ -253,8 +286,8 @@ impl Server {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         for hook in self.concerned(call, plan, false) {
-            let mut judged = Plan { operation: plan.operation, object: plan.object.clone(), old: plan.old.clone() };
-            self.ask(parts, call, asking, &mut judged, &hook, warnings).await?;
+            // An answer that would change the object is not obeyed.
+            self.ask(parts, call, asking, &mut plan.clone(), &hook, warnings).await?;
         }
         Ok(())
     }
@@ -308,6 +341,9 @@ impl Server {
         };
         let verdict = answer.and_then(|answer| {
             let verdict = read(&answer, &uid)?;
+            // A webhook that refuses warns, too.
+            let said = list(&answer["response"], &["warnings"]).iter().filter_map(Value::as_str);
+            warnings.extend(said.map(str::to_owned));
             let annotations = answer["response"]["auditAnnotations"].as_object().into_iter().flatten();
             for (key, said) in annotations {
                 note(parts, format!("{}/{key}", hook.name), said.as_str().unwrap_or_default());
@@ -320,7 +356,6 @@ impl Server {
             Err(_) if ignores => return Ok(()),
             Err(why) => return Err(failed(&hook.name, &why)),
         };
-        warnings.extend(verdict.warnings);
         if let Some(patch) = verdict.patch {
             let patch: json_patch::Patch =
                 json::from_value(patch).map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
@@ -351,7 +386,7 @@ impl Server {
         if !code.is_success() {
             return Err(format!("failed to call webhook: the server answered {code}"));
         }
-        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no review: {error}"))
+        go_json::read(&bytes).map_err(|error| format!("the answer is no review: {error}"))
     }
 }
 
@@ -372,20 +407,17 @@ fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
 }
 
 /// The command that writes what webhooks made of an object.
-fn rewritten(command: &Command, object: Value) -> Command {
-    match command.clone() {
-        Command::Create { kind, namespace, mut options, .. } => {
-            options.mutated = true;
-            let mut object = object;
-            value::metadata(&mut object).remove("resourceVersion");
-            Command::Create { kind, namespace, object, options }
-        }
-        Command::Update { target, mut options, .. }
-        | Command::Patch { target, mut options, .. }
-        | Command::Apply { target, mut options, .. } => {
-            options.mutated = true;
-            Command::Update { target, object, options }
-        }
+fn rewritten(command: &Command, Plan { object, revision, .. }: Plan) -> Command {
+    let mut command = command.clone();
+    if let Command::Create { options, .. }
+    | Command::Update { options, .. }
+    | Command::Patch { options, .. }
+    | Command::Apply { options, .. } = &mut command
+    {
+        options.mutated = Some(Arc::new(Mutated { object, revision }));
+        return command;
+    }
+    match command {
         Command::Bind { namespace, name, dry_run, .. } => Command::Bind { namespace, name, binding: object, dry_run },
         Command::Evict { namespace, name, dry_run, .. } => {
             Command::Evict { namespace, name, eviction: object, dry_run }
@@ -467,14 +499,13 @@ fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
         return Ok(Err(response["status"].clone()));
     }
     let mut verdict = Verdict::default();
-    verdict.warnings.extend(list(response, &["warnings"]).iter().filter_map(Value::as_str).map(str::to_owned));
     let patch = text(response, &["patch"]);
     if !patch.is_empty() {
         if text(response, &["patchType"]) != "JSONPatch" {
             return Err("invalid response.patchType: must be JSONPatch".to_owned());
         }
         let bytes = STANDARD.decode(patch).map_err(|error| format!("response.patch is not base64: {error}"))?;
-        verdict.patch = Some(serde_json::from_slice(&bytes).map_err(|error| format!("response.patch: {error}"))?);
+        verdict.patch = Some(go_json::read(&bytes).map_err(|error| format!("response.patch: {error}"))?);
     }
     Ok(Ok(verdict))
 }

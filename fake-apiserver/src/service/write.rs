@@ -1,15 +1,15 @@
 //! Writes: from a request to a command, and from its reply to a response.
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Response, header};
 use substrate::body::Body;
 use substrate::json::Value;
 
 use super::body::Sent;
 use super::call::Call;
 use super::fault::Twist;
-use super::respond::{Shown, warning};
+use super::respond::{Shown, warn};
 use super::verb::{Sub, Verb};
 use super::webhook::options;
 use super::{Server, body, certificates, flaws, list_numbers, selector};
@@ -17,6 +17,7 @@ use crate::kinds;
 use crate::patch::PatchKind;
 use crate::state::{
     Asking, Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
+    shape,
 };
 
 /// What a PATCH may be.
@@ -26,8 +27,6 @@ pub(super) const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 /// The media type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
-/// How many warnings an answer has at most.
-const MAX_WARNINGS: usize = 50;
 
 impl Server {
     pub(super) async fn write(
@@ -58,7 +57,7 @@ impl Server {
         if call.subresource.reaches() {
             return Err(unreached(call.kind.plural, call.subresource));
         }
-        let Sent { value: sent, text } = body::read(parts, body, || expected(call)).await?;
+        let Sent { value: mut sent, text } = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
             match (call.verb, call.subresource) {
                 (Verb::Create, Sub::Itself) => self.may_request(call, &sent)?,
@@ -68,6 +67,10 @@ impl Server {
         }
         let whole = matches!(call.verb, Verb::Create | Verb::Update)
             && !matches!(call.subresource, Sub::Binding | Sub::Eviction | Sub::Scale | Sub::Token);
+        if !whole && call.verb != Verb::Patch {
+            let (api_version, kind) = expected(call);
+            shape::decode_posted((&api_version, kind), &mut sent)?;
+        }
         let flaws = match call.verb {
             _ if validation == FieldValidation::Ignore => Vec::new(),
             _ if applies => flaws::of_configuration(&text),
@@ -76,7 +79,8 @@ impl Server {
             _ => Vec::new(),
         };
         let text = if call.verb == Verb::Patch { text.bytes() } else { Bytes::new() };
-        let options = WriteOptions { dry_run, fields: validation, flaws, text, manager, mutated: false, requester };
+        let options =
+            WriteOptions { dry_run, fields: validation, flaws, text, manager, requester, ..WriteOptions::default() };
         let command = self.command(parts, call, sent, options)?;
         let asking = self.asking(parts, call)?;
         let asking = asking.as_ref();
@@ -92,7 +96,12 @@ impl Server {
                 reply = self.commit(call.verb.name(), &call.agent, |store| store.apply_for(now, asking, command));
             }
         }
-        let reply = reply?;
+        let reply = reply.map_err(|mut status| {
+            // The client is warned of what it sent, taken or not.
+            said.append(&mut status.details.warnings);
+            status.details.warnings = std::mem::take(&mut said);
+            status
+        })?;
         if let Some(unserved) = &self.shared.unserved {
             match &reply {
                 Reply::Created(_) => {
@@ -122,9 +131,7 @@ impl Server {
                 shown.list(200, listed, now.wall)
             }
         };
-        for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
-            response.headers_mut().append(header::WARNING, value);
-        }
+        warn(&mut response, &said);
         Ok(response)
     }
 

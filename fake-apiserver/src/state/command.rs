@@ -181,10 +181,34 @@ pub struct WriteOptions {
     pub text: Bytes,
     /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
     pub manager: Arc<str>,
-    /// Whether mutating policies have seen what is written: webhooks changed it after them.
-    pub mutated: bool,
+    /// The object that mutating webhooks made; none if they changed nothing.
+    pub mutated: Option<Arc<Mutated>>,
+    /// How far the write goes.
+    pub stage: Stage,
     /// Who writes, for the kinds whose objects say so.
     pub requester: Option<Arc<Identity>>,
+}
+
+/// An object that mutating webhooks made, after the mutating policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutated {
+    /// The object in its stored form, or the Scale that is written.
+    pub object: Value,
+    /// The revision of the object that it replaces; 0 for a new one.
+    pub revision: u64,
+}
+
+/// How far a write goes. Webhooks are asked between the stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// To the end of mutating admission: the reply has the object as mutating webhooks see it.
+    Mutated,
+    /// To the end of validation and of the admission steps before the validating webhooks, which see the object of the
+    /// reply.
+    Judged,
+    /// To its end.
+    #[default]
+    Kept,
 }
 
 /// How to delete (metav1.DeleteOptions).

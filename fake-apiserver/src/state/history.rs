@@ -1,10 +1,12 @@
 //! The bounded history of one kind: what changed, revision by revision, with what was there before.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::object::{Key, Object};
@@ -63,12 +65,17 @@ impl Event {
         Arc::new(Self { revision, kind, key, old, new, gone: OnceLock::new() })
     }
 
-    /// The same commit for those who come later: its objects without their trees.
-    fn folded(&self) -> Arc<Self> {
+    /// The same commit for those who come later: its objects without their trees, and what is told of a deletion only
+    /// when somebody asks for it. It is nearly the object before, which is there.
+    pub(super) fn folded(&self) -> Arc<Self> {
         let fold = |object: &Arc<Object>| object.folded();
         let (old, new) = (self.old.as_ref().map(fold), self.new.as_ref().map(fold));
-        let gone = self.gone.get().map(fold).map_or_else(OnceLock::new, OnceLock::from);
-        Arc::new(Self { revision: self.revision, kind: self.kind.clone(), key: self.key.clone(), old, new, gone })
+        Self::new(self.revision, self.kind.clone(), self.key.clone(), old, new)
+    }
+
+    /// The objects before and after.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.old.iter().chain(&self.new)
     }
 
     /// What happened to the object itself, whatever a selector makes of it.
@@ -88,7 +95,10 @@ impl Event {
             EventType::Deleted => {
                 let old = self.old.as_ref()?;
                 Some(self.gone.get_or_init(|| {
-                    Object::new(&self.kind, old.value.read().into_owned(), self.revision, EventType::Deleted)
+                    let tree = old.value.read();
+                    let keeps_tree = matches!(tree, Cow::Borrowed(_));
+                    let gone = Object::new(&self.kind, tree.into_owned(), self.revision, EventType::Deleted);
+                    if keeps_tree { gone } else { gone.folded() }
                 }))
             }
         }
@@ -123,8 +133,8 @@ pub struct History {
 const OVERHEAD: usize = 512;
 
 fn weight(event: &Event) -> usize {
-    // The object before is that of an earlier event.
-    event.new.as_ref().map_or(0, |object| object.json().len()) + OVERHEAD
+    // The object before is that of an earlier event; of a deletion that one may have been forgotten.
+    event.new.as_ref().or(event.old.as_ref()).map_or(0, |object| object.size()) + OVERHEAD
 }
 
 impl History {
@@ -184,6 +194,29 @@ impl History {
         let before = self.events.len();
         self.trim(mono);
         (before - self.events.len()) as u64
+    }
+
+    /// The events above `revision` that hold more than they need to, oldest first: objects that are not the `present`
+    /// ones of their kind and whose text is not packed.
+    pub(super) fn unpacked<'a>(
+        &'a self,
+        revision: u64,
+        present: &'a OrdMap<Key, Arc<Object>>,
+    ) -> impl Iterator<Item = &'a Arc<Event>> {
+        self.above(revision).filter(move |event| {
+            let is_present = |object: &Arc<Object>| {
+                present.get(&event.key).is_some_and(|present| present.revision == object.revision)
+            };
+            event.objects().any(|object| object.is_packable() && !is_present(object))
+        })
+    }
+
+    /// Puts an event in the place of the same one.
+    pub(super) fn replace(&mut self, old: &Arc<Event>, new: Arc<Event>) {
+        let at = self.events.partition_point(|(_, event)| event.revision < old.revision);
+        if let Some((_, event)) = self.events.get_mut(at).filter(|(_, event)| Arc::ptr_eq(event, old)) {
+            *event = new;
+        }
     }
 
     /// Forgets every event up to and including `revision`, in both windows.

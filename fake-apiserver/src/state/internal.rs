@@ -4,7 +4,7 @@
 
 mod pod;
 
-pub(super) use pod::pod_diff;
+pub(super) use pod::{pod_diff, template_shown};
 use substrate::json::{Map, Value};
 
 /// A type of Go.
@@ -133,6 +133,18 @@ pub(super) const ATTACHMENT_SPEC: &[Field] = &[
     ),
     ("nodeName", "NodeName", Go::Text),
 ];
+
+/// `networking.ParentReference`.
+pub(super) const PARENT: &[Field] = &[
+    ("group", "Group", Go::Text),
+    ("resource", "Resource", Go::Text),
+    ("namespace", "Namespace", Go::Text),
+    ("name", "Name", Go::Text),
+];
+
+/// `rbac.RoleRef`.
+pub(super) const ROLE: &[Field] =
+    &[("apiGroup", "APIGroup", Go::Text), ("kind", "Kind", Go::Text), ("name", "Name", Go::Text)];
 
 /// `storage.CSINodeDriver`.
 pub(super) const NODE_DRIVER: &[Field] = &[

@@ -37,27 +37,19 @@ impl Version {
     /// Reads a resourceVersion.
     ///
     /// # Errors
-    /// 500 when it is none, as upstream's watch cache has it.
+    /// 400 when it is not a number.
     pub fn parse(text: &str) -> Result<Self, Status> {
-        match text {
-            "" => Ok(Self::Unset),
-            _ => match revision(text) {
-                Ok(0) => Ok(Self::Any),
-                Ok(revision) => Ok(Self::At(revision)),
-                Err(why) => {
-                    let why = format!("resourceVersion: Invalid value: {text:?}: {why}");
-                    Err(Status::new(500, "", why))
-                }
-            },
+        if text.is_empty() {
+            return Ok(Self::Unset);
         }
-    }
-
-    /// The same for a list that upstream's storage answers by itself, because it is paged or exact.
-    ///
-    /// # Errors
-    /// 400 when it is none.
-    pub fn parse_for_storage(text: &str) -> Result<Self, Status> {
-        Self::parse(text).map_err(|why| Status::bad_request(format!("invalid resource version: {}", why.message)))
+        match revision(text) {
+            Ok(0) => Ok(Self::Any),
+            Ok(revision) => Ok(Self::At(revision)),
+            Err(why) => {
+                let error = FieldError::invalid("resourceVersion", &text.into(), why);
+                Err(Status::bad_request(format!("invalid resource version: {error}")))
+            }
+        }
     }
 }
 

@@ -22,13 +22,7 @@ pub struct ManifestError {
 pub fn check(kind: &Kind, namespace: Option<&str>, mut object: Value, whole: bool) -> Vec<ManifestError> {
     let unknown = match shape::unmarshal(kind, &mut object) {
         Ok(unknown) => unknown,
-        Err(message) => {
-            // `… into Go struct field spec.accessModes of type slice`, `… error found in spec.capacity: "1Gib"`
-            let named = message.split_once("struct field ").and_then(|(_, rest)| rest.split(" of type").next());
-            let found = message.split_once("error found in ").and_then(|(_, rest)| rest.split(": ").next());
-            let field = named.or(found).unwrap_or_default().to_owned();
-            return vec![ManifestError { field, message, known: Vec::new() }];
-        }
+        Err(shape::Mistyped { field, message }) => return vec![ManifestError { field, message, known: Vec::new() }],
     };
     if !unknown.is_empty() {
         let wrong = |field: String| {

@@ -7,6 +7,7 @@ mod api_services;
 mod autoscaler_view;
 mod bootstrap;
 mod certificate;
+mod cold;
 mod command;
 mod compactor;
 mod complete;
@@ -58,7 +59,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use command::{Asking, Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use cold::Packing;
+pub use command::{Asking, Command, DeleteOptions, Mutated, Part, Propagation, Reply, Stage, Target, WriteOptions};
 use compactor::Compactor;
 pub use complete::complete;
 pub use create::identify_review;
@@ -430,7 +432,7 @@ impl Store {
         let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, &event);
-        self.committed.push(event);
+        self.note_commit(event);
         if event_view::is_event(kind) {
             let at = now.mono + self.limits.event_ttl;
             self.expiries.push_back(Expiry { at, key, revision: self.revision });
@@ -457,8 +459,15 @@ impl Store {
         let event = Event::new(self.revision, shelf.kind.clone(), key.into(), Some(old), None);
         let gone = event.object(EventType::Deleted).cloned();
         shelf.history.push(self.mono, &event);
-        self.committed.push(event);
+        self.note_commit(event);
         gone
+    }
+
+    /// Keeps a commit for those who are told. Of a command with many, such as the deletion of a collection, only the
+    /// first keep their trees: all of them together weigh ten times as much as the objects.
+    fn note_commit(&mut self, event: Arc<Event>) {
+        let event = if self.limits.folds && self.committed.len() >= LEAST { event.folded() } else { event };
+        self.committed.push(event);
     }
 
     fn new_uid(&mut self) -> String {

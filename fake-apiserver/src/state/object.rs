@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use substrate::json::Value;
 
+use super::cold::Text;
 use super::history::EventType;
 use super::value;
 use crate::kinds::{Kind, schema};
@@ -22,8 +23,8 @@ pub struct Object {
     pub revision: u64,
     /// What its watchers were told when it became so.
     told: EventType,
-    /// That event, newline included; the object's own bytes are a part of it.
-    line: Bytes,
+    /// That event, newline included; the object's own bytes are a part of it. A packed object has none.
+    line: Option<Bytes>,
     protobuf: OnceLock<Bytes>,
     folded: OnceLock<Arc<Object>>,
     facts: Facts,
@@ -84,7 +85,7 @@ impl Object {
             return self.clone();
         }
         Arc::new(Self {
-            value: Tree { json: self.value.json.clone(), parsed: OnceLock::from(self.value.parse()) },
+            value: Tree { text: self.value.text.clone(), parsed: OnceLock::from(self.value.parse()) },
             revision: self.revision,
             told: self.told,
             line: self.line.clone(),
@@ -114,14 +115,22 @@ impl Object {
     fn told(value: Value, revision: u64, told: EventType, write: impl FnOnce(&Value, &mut Vec<u8>)) -> Arc<Self> {
         let (line, json) = line_of(told, |line| write(&value, line));
         let facts = Facts::of(&value);
-        let value = Tree { json, parsed: OnceLock::from(value) };
-        Arc::new(Self { value, revision, told, line, protobuf: OnceLock::new(), folded: OnceLock::new(), facts })
+        let value = Tree { text: Text::Plain(json), parsed: OnceLock::from(value) };
+        Arc::new(Self {
+            value,
+            revision,
+            told,
+            line: Some(line),
+            protobuf: OnceLock::new(),
+            folded: OnceLock::new(),
+            facts,
+        })
     }
 
     /// The same object without its tree, which is by far the larger part and is made again should anybody ask for it.
     pub fn folded(&self) -> Arc<Self> {
         let fold = || Self {
-            value: Tree { json: self.value.json.clone(), parsed: OnceLock::new() },
+            value: Tree { text: self.value.text.clone(), parsed: OnceLock::new() },
             revision: self.revision,
             told: self.told,
             line: self.line.clone(),
@@ -132,14 +141,42 @@ impl Object {
         self.folded.get_or_init(|| Arc::new(fold())).clone()
     }
 
+    /// The same object with its text compressed, which is expanded each time somebody reads it; nothing if it is
+    /// packed already, or not worth it.
+    pub(super) fn packed(&self) -> Option<Arc<Self>> {
+        let text = self.value.text.packed()?;
+        Some(Arc::new(Self {
+            value: Tree { text, parsed: OnceLock::new() },
+            revision: self.revision,
+            told: self.told,
+            line: None,
+            protobuf: OnceLock::new(),
+            folded: OnceLock::new(),
+            facts: self.facts.clone(),
+        }))
+    }
+
+    /// True if [`packed`](Self::packed) gives something.
+    pub(super) fn is_packable(&self) -> bool {
+        self.value.text.is_packable()
+    }
+
     /// The tree as JSON.
-    pub fn json(&self) -> &Bytes {
-        &self.value.json
+    pub fn json(&self) -> Bytes {
+        self.value.text.bytes()
+    }
+
+    /// The length of the tree as JSON, in bytes.
+    pub fn size(&self) -> usize {
+        self.value.text.len()
     }
 
     /// The watch event that tells `told` of it, newline included.
     pub fn line(&self, told: EventType) -> Bytes {
-        if told == self.told { self.line.clone() } else { line(told.as_str(), self.json()) }
+        match &self.line {
+            Some(line) if told == self.told => line.clone(),
+            _ => line(told.as_str(), &self.json()),
+        }
     }
 
     /// The bytes of its protobuf message; `encode` makes them at the first call.
@@ -150,7 +187,7 @@ impl Object {
 
 /// The tree of an object: a [`Value`], parsed from its text when it is asked for and not there.
 pub struct Tree {
-    json: Bytes,
+    text: Text,
     parsed: OnceLock<Value>,
 }
 
@@ -163,7 +200,7 @@ impl Tree {
 
     fn parse(&self) -> Value {
         // What this program wrote it can read.
-        serde_json::from_slice(&self.json).unwrap_or_default()
+        serde_json::from_slice(&self.text.bytes()).unwrap_or_default()
     }
 
     /// The tree for one look: it is not kept where it was not there.

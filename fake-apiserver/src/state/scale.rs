@@ -3,7 +3,7 @@
 use substrate::Now;
 use substrate::json::{Map, Value, json};
 
-use super::command::{Reply, Target, WriteOptions};
+use super::command::{Reply, Stage, Target, WriteOptions};
 use super::matching::Attributes;
 use super::status::Status;
 use super::update::{refused, take_type};
@@ -118,8 +118,17 @@ impl Store {
             object: scale,
             old: &scale_of(kind, &old.value)?,
         };
-        let changed = self.mutated(&request, options.mutated)?;
-        let scale = changed.as_ref().unwrap_or(scale);
+        // Webhooks come after policies: their Scale replaces the one that was sent.
+        let mutated = options.mutated.as_deref();
+        if mutated.is_some_and(|mutated| mutated.revision != old.revision) {
+            return Err(Status::modified(kind, &target.name));
+        }
+        let request = Attributes { object: mutated.map_or(scale, |mutated| &mutated.object), ..request };
+        let changed = self.mutated(&request, mutated.is_some())?;
+        let scale = changed.as_ref().unwrap_or(request.object);
+        if options.stage == Stage::Mutated {
+            return Ok(Reply::Document(200, scale.clone()));
+        }
         let sent = text(scale, &["kind"]);
         if sent != "Scale" {
             return Err(Status::bad_request(format!("the body must be a Scale, not {sent}")));

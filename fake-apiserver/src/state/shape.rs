@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use substrate::json::{Map, Value};
+use base64::{DecodeError, Engine};
+use substrate::json::{Map, Text, Value};
 
 use super::flaw::Flaw;
 use super::quantity;
@@ -16,8 +16,33 @@ use super::status::Status;
 use crate::custom;
 use crate::field_path::FieldPath;
 use crate::go_json::word;
+use crate::go_time;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
+
+/// A value of the wrong type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistyped {
+    /// Its path, `spec.containers[0].image`; empty for the object itself.
+    pub field: String,
+    /// The fault, in the words of Go's decoder.
+    pub message: String,
+}
+
+impl fmt::Display for Mistyped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The words of a decoder that does not know where it is.
+struct Words(String);
+
+impl Words {
+    fn at(self, place: &FieldPath<'_>) -> Mistyped {
+        Mistyped { field: place.to_string(), message: self.0 }
+    }
+}
 
 /// The answer to an object that cannot be decoded, or not strictly.
 pub fn refusal(kind: &Kind, why: impl fmt::Display) -> Status {
@@ -41,6 +66,26 @@ pub fn decode_applied(kind: &Kind, object: &mut Value) -> Result<Vec<String>, St
     walk(kind, object, true).map_err(|why| refusal(kind, why))
 }
 
+/// Decodes what is posted beside the objects of kinds: options, bindings, reviews. It is of the `expected` apiVersion
+/// and kind where it does not say.
+///
+/// # Errors
+/// 400 for a value of the wrong type.
+pub fn decode_posted(expected: (&str, &str), posted: &mut Value) -> Result<(), Status> {
+    let said = |field: &str| posted.get(field).and_then(Value::as_str).filter(|said| !said.is_empty());
+    let (api_version, kind) = (said("apiVersion").unwrap_or(expected.0), said("kind").unwrap_or(expected.1));
+    let Some(of) = schema::place_of_object(api_version, kind).filter(|_| !posted.is_null()) else { return Ok(()) };
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: ");
+    let mut walk = Walk { unknown: Vec::new(), keep_empty: true, holder: "" };
+    let decoded = if posted.is_object() {
+        walk.fields(of.get(), posted, &FieldPath::OBJECT)
+    } else {
+        Err(nowhere(posted, struct_of(of.get())).at(&FieldPath::OBJECT))
+    };
+    decoded.map_err(|why| Status::bad_request(format!("{head}{why}")))
+}
+
 /// Drops what is empty of a decoded object, where its type says so.
 pub fn drop_empty(kind: &Kind, object: &mut Value) {
     // What is decoded has the right types, and no field that its kind lacks.
@@ -51,15 +96,15 @@ pub fn drop_empty(kind: &Kind, object: &mut Value) {
 ///
 /// # Errors
 /// A value of the wrong type.
-pub fn unmarshal(kind: &Kind, object: &mut Value) -> Result<Vec<String>, String> {
+pub fn unmarshal(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Mistyped> {
     walk(kind, object, false)
 }
 
-fn walk(kind: &Kind, object: &mut Value, keep_empty: bool) -> Result<Vec<String>, String> {
+fn walk(kind: &Kind, object: &mut Value, keep_empty: bool) -> Result<Vec<String>, Mistyped> {
     if !object.is_object() {
-        return Err(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind));
+        return Err(nowhere(object, &format!("{}.{}", kind.version, kind.kind)).at(&FieldPath::OBJECT));
     }
-    let mut walk = Walk { unknown: Vec::new(), keep_empty };
+    let mut walk = Walk { unknown: Vec::new(), keep_empty, holder: kind.kind };
     if let Some(custom) = &kind.custom {
         let meta = TypeRef::named("meta/v1.ObjectMeta").map(TypeRef::get);
         if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), meta) {
@@ -96,20 +141,25 @@ struct Walk {
     unknown: Vec<String>,
     /// Whether empty fields stay that Go leaves out.
     keep_empty: bool,
+    /// The Go struct that has the field at hand.
+    holder: &'static str,
 }
 
 impl Walk {
-    fn fields(&mut self, of: &'static Type, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
+    fn fields(&mut self, of: &'static Type, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
         let Some(map) = value.as_object_mut() else {
-            return Err(mismatch(value, of.name, at));
+            return Err(self.mismatch(value, struct_of(of), at));
         };
+        // A struct of a custom kind has no name, and no field of a wrong type: its schema says what is wrong.
+        let outer = self.holder;
+        self.holder = name_of(of).unwrap_or(outer);
         let mut dropped = BTreeSet::new();
         for (key, value) in map.iter_mut() {
             let at = at.field(key);
             match of.field(key) {
                 Some(_) if value.is_null() => drop(dropped.insert(key.clone())),
                 Some(field) => {
-                    self.shape(&field.shape, value, &at)?;
+                    self.shape(Go { shape: &field.shape, name: field.go }, value, &at)?;
                     if !self.keep_empty && is_left_out(field, value) {
                         dropped.insert(key.clone());
                     }
@@ -121,48 +171,140 @@ impl Walk {
             }
         }
         map.remove_all(&dropped);
+        self.holder = outer;
         Ok(())
     }
 
-    fn shape(&mut self, shape: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
-        match shape {
+    fn shape(&mut self, of: Go, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
+        match of.shape {
             Shape::Ref(of) => self.fields(of.get(), value, at),
             Shape::Custom(of) => self.fields(of, value, at),
-            Shape::List(element) => self.list(element, value, at),
-            Shape::Map(values) => self.map(values, value, at),
+            Shape::List(element) => self.list(of, element, value, at),
+            Shape::Map(values) => self.map(of, values, value, at),
             Shape::SchemaOrBool if value.is_boolean() => Ok(()),
-            Shape::SchemaOrList if value.is_array() => self.list(&schema::JSON_SCHEMA_SHAPE, value, at),
-            Shape::SchemaOrStrings if value.is_array() => self.list(&Shape::String, value, at),
+            Shape::SchemaOrBool if !value.is_object() => {
+                Err(Words("boolean or JSON schema expected".to_owned()).at(at))
+            }
+            Shape::SchemaOrList if value.is_array() => self.list(of, &schema::JSON_SCHEMA_SHAPE, value, at),
+            Shape::SchemaOrStrings if value.is_array() => self.list(of, &Shape::String, value, at),
             Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings => {
                 self.fields(TypeRef::json_schema().get(), value, at)
             }
-            plain => conform(plain, value, at),
+            _ => self.conform(of, value, at),
         }
     }
 
-    fn list(&mut self, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
+    fn list(&mut self, of: Go, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
         let Some(list) = value.as_array_mut() else {
-            return Err(mismatch(value, "slice", at));
+            return Err(self.mismatch(value, of.to_string(), at));
         };
         for (i, value) in list.iter_mut().enumerate() {
-            self.shape(element, value, &at.item(i))?;
+            self.shape(of.element(element), value, &at.item(i))?;
         }
         Ok(())
     }
 
-    fn map(&mut self, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
+    fn map(&mut self, of: Go, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
         let Some(map) = value.as_object_mut() else {
-            return Err(mismatch(value, "map", at));
+            return Err(self.mismatch(value, of.to_string(), at));
         };
         for (key, value) in map.iter_mut() {
             // A null in a map of strings decodes to the empty string.
             if value.is_null() && *element == Shape::String {
                 *value = String::new().into();
             }
-            self.shape(element, value, &at.field(key))?;
+            self.shape(of.element(element), value, &at.key(key))?;
         }
         Ok(())
     }
+
+    /// Checks a value that has no parts.
+    fn conform(&self, of: Go, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
+        let fits = match of.shape {
+            Shape::Any => true,
+            Shape::String => value.is_string(),
+            Shape::Bytes if value.is_string() => return base64(value).map_err(|why| why.at(at)),
+            Shape::Bytes => false,
+            Shape::Boolean => value.is_boolean(),
+            Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            Shape::Int64 => value.is_i64(),
+            Shape::Number => value.is_number(),
+            Shape::IntOrString if value.is_string() => true,
+            // It decodes itself, and does not know where it stands.
+            Shape::IntOrString => {
+                let fits = value.as_i64().is_some_and(|n| i32::try_from(n).is_ok());
+                return if fits { Ok(()) } else { Err(nowhere(value, "int32").at(at)) };
+            }
+            Shape::Time | Shape::MicroTime => return time(of.shape, value).map_err(|why| why.at(at)),
+            Shape::Quantity => return canonical_quantity(value).map_err(|why| why.at(at)),
+            // These have forms of their own.
+            Shape::Ref(_)
+            | Shape::Custom(_)
+            | Shape::List(_)
+            | Shape::Map(_)
+            | Shape::SchemaOrBool
+            | Shape::SchemaOrList
+            | Shape::SchemaOrStrings => true,
+        };
+        if fits { Ok(()) } else { Err(self.mismatch(value, of.to_string(), at)) }
+    }
+
+    fn mismatch(&self, value: &Value, go: impl fmt::Display, at: &FieldPath<'_>) -> Mistyped {
+        let (word, holder, path) = (shown(value, go.to_string().as_str()), self.holder, at.fields());
+        Words(format!("json: cannot unmarshal {word} into Go struct field {holder}.{path} of type {go}")).at(at)
+    }
+}
+
+/// A type with the name that Go has for it.
+#[derive(Clone, Copy)]
+struct Go {
+    shape: &'static Shape,
+    /// The name, if the shape does not tell it.
+    name: Option<&'static str>,
+}
+
+impl Go {
+    /// The type of the elements of a list or of the values of a map.
+    fn element(self, shape: &'static Shape) -> Self {
+        let behind = |name: &'static str| match name.strip_prefix("[]") {
+            Some(element) => Some(element),
+            None => name.strip_prefix("map[").and_then(|rest| rest.split_once(']')).map(|(_, values)| values),
+        };
+        // Go names the type behind a pointer.
+        Self { shape, name: self.name.and_then(behind).map(|name| name.trim_start_matches('*')) }
+    }
+}
+
+impl fmt::Display for Go {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => f.write_str(name),
+            None => f.write_str(&self.shape.go_type()),
+        }
+    }
+}
+
+/// The name of a struct of the table in its package.
+fn name_of(of: &Type) -> Option<&'static str> {
+    of.name.rsplit('.').next().filter(|name| !name.is_empty())
+}
+
+/// The name of a struct with that of its package (`v1.PodSpec`).
+fn struct_of(of: &Type) -> &'static str {
+    of.name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("map[string]interface {}")
+}
+
+/// A value as Go's decoder calls it: a number that an integer does not hold is shown.
+fn shown(value: &Value, go: &str) -> String {
+    match value {
+        Value::Number(number) if go.starts_with("int") && go != "intstr.IntOrString" => format!("number {number}"),
+        other => word(other).to_owned(),
+    }
+}
+
+/// The refusal of a type that decodes itself.
+fn nowhere(value: &Value, go: &str) -> Words {
+    Words(format!("json: cannot unmarshal {} into Go value of type {go}", shown(value, go)))
 }
 
 /// Whether Go leaves a field out for its value (`omitempty`): an empty list or map, or the zero of what is no pointer.
@@ -181,37 +323,18 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// What has no parts.
-fn conform(shape: &Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
-    let fits = match shape {
-        Shape::Any => true,
-        Shape::String => value.is_string(),
-        Shape::Bytes => return base64(value, at),
-        Shape::Boolean => value.is_boolean(),
-        Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
-        Shape::Int64 => value.is_i64(),
-        Shape::Number => value.is_number(),
-        Shape::IntOrString => value.is_string() || value.is_i64(),
-        Shape::Time | Shape::MicroTime => return time(shape, value, at),
-        Shape::Quantity => return canonical_quantity(value, at),
-        // These have forms of their own.
-        Shape::Ref(_)
-        | Shape::Custom(_)
-        | Shape::List(_)
-        | Shape::Map(_)
-        | Shape::SchemaOrBool
-        | Shape::SchemaOrList
-        | Shape::SchemaOrStrings => true,
-    };
-    if fits { Ok(()) } else { Err(mismatch(value, go_type(shape), at)) }
-}
-
 /// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
-fn base64(value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
-    let Some(text) = value.as_str() else { return Err(mismatch(value, go_type(&Shape::Bytes), at)) };
+fn base64(value: &mut Value) -> Result<(), Words> {
+    let text = value.as_str().unwrap_or_default();
     let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
-    if STANDARD.decode(joined.as_deref().unwrap_or(text)).is_err() {
-        return Err(format!("illegal base64 data in {at} of type []uint8"));
+    let text = joined.as_deref().unwrap_or(text);
+    if let Err(error) = STANDARD.decode(text) {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
+            // The last group is not whole.
+            _ => text.len() / 4 * 4,
+        };
+        return Err(Words(format!("illegal base64 data at input byte {at}")));
     }
     if let Some(joined) = joined {
         *value = joined.into();
@@ -220,11 +343,10 @@ fn base64(value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
 }
 
 /// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
-fn time(shape: &Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
-    let Some((text, time)) = value.as_str().and_then(|text| Some((text, text.parse::<jiff::Timestamp>().ok()?))) else {
-        return Err(mismatch(value, go_type(shape), at));
-    };
+fn time(shape: &Shape, value: &mut Value) -> Result<(), Words> {
     let micro = *shape == Shape::MicroTime;
+    let Some(text) = value.as_str() else { return Err(nowhere(value, "string")) };
+    let Ok(time) = text.parse::<jiff::Timestamp>() else { return Err(Words(go_time::refusal(text, micro))) };
     if text.ends_with('Z')
         && text.len() == if micro { "2006-01-02T15:04:05.000000Z" } else { "2006-01-02T15:04:05Z" }.len()
     {
@@ -235,49 +357,19 @@ fn time(shape: &Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Stri
     Ok(())
 }
 
-fn canonical_quantity(value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
-    let text = match value {
+fn canonical_quantity(value: &mut Value) -> Result<(), Words> {
+    let text = match &*value {
         Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string().into(),
-        _ => return Err(mismatch(value, "resource.Quantity", at)),
+        // It reads the text of whatever stands there.
+        other => Text::from(other.to_string()),
     };
     match quantity::canonical(&text) {
-        Some(canonical) if canonical == text && value.is_string() => {}
-        Some(canonical) => *value = canonical.into(),
-        None => {
-            return Err(format!(
-                "unmarshalerDecoder: quantities must match the regular expression \
-                 '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', error found in {at}: {text:?}"
-            ));
+        Some(canonical) if canonical == text && value.is_string() => Ok(()),
+        Some(canonical) => {
+            *value = canonical.into();
+            Ok(())
         }
-    }
-    Ok(())
-}
-
-fn mismatch(value: &Value, go: &str, at: &FieldPath<'_>) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {at} of type {go}", word(value))
-}
-
-fn go_type(shape: &Shape) -> &'static str {
-    match shape {
-        Shape::String => "string",
-        Shape::Boolean => "bool",
-        Shape::Int32 => "int32",
-        Shape::Int64 => "int64",
-        Shape::Number => "float64",
-        Shape::Time => "v1.Time",
-        Shape::MicroTime => "v1.MicroTime",
-        Shape::Quantity => "resource.Quantity",
-        Shape::IntOrString => "intstr.IntOrString",
-        Shape::Bytes => "[]uint8",
-        Shape::Any => "interface {}",
-        Shape::SchemaOrBool => "v1.JSONSchemaPropsOrBool",
-        Shape::SchemaOrList => "v1.JSONSchemaPropsOrArray",
-        Shape::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray",
-        Shape::Ref(of) => of.name(),
-        Shape::Custom(_) => "object",
-        Shape::List(_) => "slice",
-        Shape::Map(_) => "map",
+        None => Err(Words(quantity::refusal(&text).to_owned())),
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Details {
     pub retry_after_seconds: Option<u32>,
     /// Whether they are written even where they are empty, as those of generic failures are.
     pub is_written: bool,
+    /// Warnings that the answer has in its headers.
+    pub warnings: Vec<String>,
 }
 
 /// One cause in the details of a [`Status`].
@@ -62,6 +64,7 @@ impl FieldError {
             FieldFault::Duplicate(_) => "FieldValueDuplicate",
             FieldFault::NotFound(_) => "FieldValueNotFound",
             FieldFault::TooLong => "FieldValueTooLong",
+            FieldFault::TooMany(_) => "FieldValueTooMany",
             FieldFault::TypeInvalid(_) => "FieldValueTypeInvalid",
         };
         Cause { reason, message: self.body(), field: self.field }
@@ -109,6 +112,12 @@ impl Status {
     /// 405: the path is served, but not for this method.
     pub fn method_not_allowed() -> Self {
         Self::generic(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// 405: the kind does not have this verb (`NewMethodNotSupported`).
+    pub fn unsupported(kind: &Kind, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind {:?}", qualified(kind));
+        Self::about(405, "MethodNotAllowed", kind, "", message)
     }
 
     /// 409: the name is taken.
@@ -186,9 +195,14 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
+    /// 504: something did not happen in time (`NewTimeoutError`).
+    pub fn timeout(why: &str) -> Self {
+        Self::new(504, "Timeout", format!("Timeout: {why}"))
+    }
+
     /// 504: the revision lies in the future (R8).
     pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
-        let mut status = Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
+        let mut status = Self::timeout(&format!("Too large resource version: {wanted}, current: {current}"));
         status.details.causes = vec![Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".to_owned(),

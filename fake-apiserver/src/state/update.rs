@@ -155,7 +155,7 @@ impl Store {
         if patch_kind == PatchKind::Strategic {
             restorable(served, &object).map_err(|why| refuse(&object, why))?;
         }
-        let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why))?;
+        let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why.message))?;
         if patch_kind == PatchKind::Strategic {
             unknown.sort_unstable();
         }

@@ -2,18 +2,29 @@
 
 use substrate::json::Value;
 
-use super::{autoscaler_view, event_view};
-use crate::kinds::Kind;
+use super::{autoscaler_view, complete, event_view, shape};
+use crate::kinds::{self, Kind, schema};
 
 /// A stored object as the kind `served`, which is a view, shows it.
 pub fn to_view(served: &Kind, object: &Value) -> Value {
     if served.custom.is_some() {
         return with_version(served, object);
     }
-    match served.kind {
+    let mut view = match served.kind {
         "Event" => event_view::to_view(object),
         _ => autoscaler_view::to_view(object),
+    };
+    // The two forms leave out different fields that are empty, and write different ones.
+    shape::drop_empty(served, &mut view);
+    if is_complete(kinds::stored(served), object) {
+        complete(served, &mut view);
     }
+    view
+}
+
+/// True if an object of a stored kind has all that a Go server writes of fields that are not set.
+fn is_complete(stored: &Kind, object: &Value) -> bool {
+    schema::built_in(stored).is_some_and(|of| of.unset().all(|(field, _)| object.get(&field.name).is_some()))
 }
 
 /// An object of the kind `served`, which is a view, as it is stored.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use substrate::Now;
 use substrate::json::Value;
 
-use super::command::{Part, Reply, Target, WriteOptions};
+use super::command::{Part, Reply, Stage, Target, WriteOptions};
+use super::create::identify;
 use super::list::revision;
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
@@ -160,17 +161,24 @@ impl Store {
         self.admit_service_account(kind, &mut write.object)?;
         strategy::admit_create(self, kind, &mut write.object)?;
         self.mutate(&mut write)?;
+        if write.options.stage == Stage::Mutated {
+            return Ok(Reply::Created(Object::transient(write.object)));
+        }
         strategy::begin(kind, &mut write.object, write.options.requester.as_deref(), now);
         let key = self.choose_key(kind, write.namespace, &mut write.object)?;
         write.errors.extend(strategy::validate(kind, &write.object));
         let named = name(&write.object).to_owned();
         write.judge(&named)?;
         self.warnings.extend(strategy::warn(kind, &write.object, &Value::Null));
+        strategy::check_create(self, kind, &write.object)?;
         self.check(&write)?;
-        if self.get(kind, &key).is_some() {
-            return Err(Status::already_exists(write.served, &named));
+        let mut charges = Vec::new();
+        if write.options.stage == Stage::Kept {
+            charges = self.charge(now, kind, &write.object, None)?;
+            if self.get(kind, &key).is_some() {
+                return Err(Status::already_exists(write.served, &named));
+            }
         }
-        let charges = self.charge(now, kind, &write.object, None)?;
         let uid = self.new_uid();
         strategy::finish(kind, &mut write.object, &uid);
         value::metadata(&mut write.object).insert("uid", uid.into());
@@ -192,6 +200,9 @@ impl Store {
         // Of a scale they have seen the Scale.
         if part != Part::Scale {
             self.mutate(&mut write)?;
+            if write.options.stage == Stage::Mutated {
+                return Ok(Reply::Object(Object::at(write.object, old.revision)));
+            }
         }
         if part == Part::Status && strategy::takes_late_status(kind) {
             value::metadata(&mut write.object).remove("deletionTimestamp");
@@ -210,16 +221,18 @@ impl Store {
         let written = if part == Part::Scale { Part::Main } else { part };
         write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));
         write.judge(write.named)?;
-        strategy::check_update(self, kind, part, &write.object, &old.value)?;
         if part == Part::Main {
             self.warnings.extend(strategy::warn(kind, &write.object, &old.value));
         }
+        strategy::check_update(self, kind, part, &write.object, &old.value)?;
         // Of a scale they have been asked, with the Scale.
         if part != Part::Scale {
             self.check(&write)?;
         }
         let charges = match part {
-            Part::Main | Part::Resize => self.charge(now, kind, &write.object, Some(&old.value))?,
+            Part::Main | Part::Resize if write.options.stage == Stage::Kept => {
+                self.charge(now, kind, &write.object, Some(&old.value))?
+            }
             _ => Vec::new(),
         };
         write.note_managers(managed_as_sent, sent_managers);
@@ -243,9 +256,22 @@ impl Store {
         Ok(())
     }
 
-    /// What mutating policies make of it.
+    /// Lets mutating policies change it, or takes what the webhooks after them made of it.
     fn mutate(&self, write: &mut Write<'_>) -> Result<(), Status> {
-        if let Some(changed) = self.mutated(&write.request(), write.options.mutated)? {
+        let before = write.options.mutated.take();
+        if let Some(mutated) = &before {
+            // The webhooks spoke of another object.
+            if mutated.revision != write.old.as_ref().map_or(0, |old| old.revision) {
+                return Err(Status::modified(write.served, write.named));
+            }
+            let mut object = mutated.object.clone();
+            shape::decode(write.kind, &mut object)?;
+            let named = write.old.is_some().then_some(write.named);
+            identify(write.kind, write.namespace, named, &mut object)?;
+            strategy::default(write.kind, &mut object);
+            write.object = object;
+        }
+        if let Some(changed) = self.mutated(&write.request(), before.is_some())? {
             write.object = changed;
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 mod indent;
 mod typed;
+mod yaml;
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -12,6 +13,7 @@ use substrate::json::{Number, Value};
 
 pub use self::indent::indent;
 pub use self::typed::{document, object, ranked, struct_fields};
+pub use self::yaml::yaml;
 
 /// What is kept of the buffer between two uses, at most.
 const KEPT_BYTES: usize = 64 * 1024;

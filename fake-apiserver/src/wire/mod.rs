@@ -1,6 +1,6 @@
 //! The wire: what requests ask for and how answers are written. Knows no state.
 
-mod answer;
+pub(crate) mod answer;
 pub mod discovery;
 pub(crate) mod list;
 pub mod negotiate;

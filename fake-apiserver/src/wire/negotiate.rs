@@ -50,9 +50,14 @@ impl IncludeObject {
     }
 }
 
-/// only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf, application/json;as=Table;g=meta.k8s.io;v=v1, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
+/// A failure to serve any range of an Accept header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
-pub struct NotAcceptable;
+pub enum NotAcceptable {
+    /// only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf
+    Answer,
+    /// only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch
+    Stream,
+}
 
 /// One media range of an Accept header.
 #[derive(Debug)]
@@ -69,6 +74,16 @@ impl<'a> Clause<'a> {
     /// Whether JSON satisfies the range.
     pub(crate) fn takes_json(&self) -> bool {
         ["application/json", "application/*", "*/*"].iter().any(|m| self.media.eq_ignore_ascii_case(m))
+    }
+
+    /// True for YAML, which is JSON written again; of streams there is none.
+    fn is_yaml(&self) -> bool {
+        self.media.eq_ignore_ascii_case("application/yaml") && self.parameter("stream").is_none_or(str::is_empty)
+    }
+
+    /// True if JSON is made for the range, as it is or to be written as YAML.
+    fn is_made_of_json(&self) -> bool {
+        self.takes_json() || self.is_yaml()
     }
 }
 
@@ -91,7 +106,13 @@ pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     weighted.into_iter().map(|(_, clause)| clause).collect()
 }
 
-/// Chooses the first range that can be served.
+/// True if an Accept header asks for YAML before JSON, where something can be served in either.
+pub fn prefers_yaml(header: &str) -> bool {
+    let servable = |clause: &Clause<'_>| clause.is_made_of_json() && representation(clause).is_some();
+    clauses(header).into_iter().find(servable).is_some_and(|clause| clause.is_yaml())
+}
+
+/// Chooses the first range that can be served. YAML counts as JSON.
 ///
 /// # Errors
 /// When no range can be served; answered as 406.
@@ -116,9 +137,9 @@ pub fn accept_object(header: Option<&str>) -> Result<Encoding, NotAcceptable> {
     let whole = wanted.iter().filter(|clause| representation(clause) == Some(Representation::Object));
     let encoding = |clause: &Clause<'_>| {
         let message = clause.media.eq_ignore_ascii_case(protobuf::MEDIA);
-        if clause.takes_json() { Some(Encoding::Json) } else { message.then_some(Encoding::Protobuf) }
+        if clause.is_made_of_json() { Some(Encoding::Json) } else { message.then_some(Encoding::Protobuf) }
     };
-    whole.into_iter().find_map(encoding).ok_or(NotAcceptable)
+    whole.into_iter().find_map(encoding).ok_or(NotAcceptable::Answer)
 }
 
 fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encoding), NotAcceptable> {
@@ -129,7 +150,7 @@ fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encod
     clauses(header.unwrap_or_default())
         .iter()
         .find_map(|clause| {
-            let encoding = if clause.takes_json() {
+            let encoding = if clause.is_made_of_json() {
                 Encoding::Json
             } else if clause.media.eq_ignore_ascii_case(protobuf::MEDIA) {
                 Encoding::Protobuf
@@ -142,7 +163,7 @@ fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encod
                 .filter(|r| messages || *r != Representation::Object || encoding == Encoding::Json)
                 .map(|r| (r, encoding))
         })
-        .ok_or(NotAcceptable)
+        .ok_or(NotAcceptable::Answer)
 }
 
 fn representation(clause: &Clause<'_>) -> Option<Representation> {
@@ -201,14 +222,32 @@ mod tests {
         Some("application/json;q=0.2,application/json;as=Table;g=meta.k8s.io;v=v1;q=0.9"),
         json(Representation::Table)
     )]
-    #[case::unknown_projection(Some("application/json;as=Foo;g=meta.k8s.io;v=v1"), Err(NotAcceptable))]
+    #[case::yaml(Some("application/yaml"), json(Representation::Object))]
+    #[case::yaml_table(Some("application/yaml;as=Table;g=meta.k8s.io;v=v1"), json(Representation::Table))]
+    #[case::yaml_stream(Some("application/yaml;stream=watch"), Err(NotAcceptable::Answer))]
+    #[case::unknown_projection(Some("application/json;as=Foo;g=meta.k8s.io;v=v1"), Err(NotAcceptable::Answer))]
     #[case::protobuf_only(Some("application/vnd.kubernetes.protobuf"), PROTOBUF)]
-    #[case::cbor(Some("application/cbor"), Err(NotAcceptable))]
-    #[case::refused_json(Some("application/json;q=0"), Err(NotAcceptable))]
+    #[case::cbor(Some("application/cbor"), Err(NotAcceptable::Answer))]
+    #[case::refused_json(Some("application/json;q=0"), Err(NotAcceptable::Answer))]
     fn the_first_servable_range_wins(
         #[case] header: Option<&str>,
         #[case] wanted: Result<(Representation, Encoding), NotAcceptable>,
     ) {
         assert_eq!(accept(header), wanted);
+    }
+
+    #[test]
+    fn yaml_is_preferred_where_it_comes_first() {
+        for (header, wanted) in [
+            ("application/yaml", true),
+            ("application/yaml, application/json", true),
+            ("application/json, application/yaml", false),
+            ("*/*, application/yaml", false),
+            ("application/json;q=0.1, application/yaml;q=0.2", true),
+            ("application/yaml;as=Foo, application/json", false),
+            ("application/vnd.kubernetes.protobuf, application/yaml", true),
+        ] {
+            assert_eq!(prefers_yaml(header), wanted, "{header}");
+        }
     }
 }

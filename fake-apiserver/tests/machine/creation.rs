@@ -70,7 +70,12 @@ fn bad_bodies_are_refused_with_the_field_named() {
     let mut m = Machine::new();
     for (plural, object, code, part) in [
         ("pods", json!([]), 400, "cannot unmarshal array"),
-        ("pods", json!({"metadata": {"name": "p", "labels": {"a": 1}}}), 400, "metadata.labels.a"),
+        (
+            "pods",
+            json!({"metadata": {"name": "p", "labels": {"a": 1}}}),
+            400,
+            "struct field ObjectMeta.metadata.labels of type string",
+        ),
         (
             "pods",
             json!({"kind": "Node", "metadata": {"name": "p"}}),

@@ -1,7 +1,7 @@
 //! What a store holds when a load is over.
 
 use fake_apiserver::state::selector::Selector;
-use fake_apiserver::state::{ListOptions, Match, Version};
+use fake_apiserver::state::{Initial, ListOptions, Match, Packing, Version, WatchOptions};
 use substrate::memory;
 
 use super::*;
@@ -58,6 +58,60 @@ fn memory_comes_back_when_a_collection_is_gone_and_the_history_compacted() {
     if let (Some(before), Some(full), Some(after)) = (before, full, after) {
         // The newest hundred events are held for watches whatever their age.
         assert!(full > before + 90 && after < before + 30, "{before} {full} {after}");
+    }
+}
+
+/// Lines of a watch from `revision`, and objects of the list of that revision.
+fn told_since(m: &Machine, revision: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let options = WatchOptions { version: Version::At(revision), ..WatchOptions::default() };
+    let started = m.store.watch(kind("configmaps"), Some("default"), &Selector::default(), &options).unwrap();
+    let missed = started.initial.into_iter().map(|initial| match initial {
+        Initial::Missed(event, told) => event.line(told).to_vec(),
+        Initial::Present(object) => panic!("{} is present", object.revision),
+    });
+    let options =
+        ListOptions { version: Version::At(revision), matching: Some(Match::Exact), ..ListOptions::default() };
+    let listed = m.store.list(kind("configmaps"), Some("default"), &Selector::default(), &options).unwrap();
+    (missed.collect(), listed.items.iter().map(|object| object.json().to_vec()).collect())
+}
+
+#[test]
+fn a_packed_history_tells_the_same() {
+    let mut m = Machine::with(Limits { folds: true, ..Limits::default() });
+    let text = |i: usize| json!({"metadata": {"name": format!("c{i}"), "labels": {"n": "1"}}, "data": {"text": "word ".repeat(200)}});
+    let start = m.store.revision();
+    for i in 0..300 {
+        m.create("configmaps", text(i)).unwrap();
+    }
+    let full = m.store.revision();
+    for i in 0..300 {
+        m.patch("configmaps", &format!("c{i}"), Part::Main, json!({"data": {"i": i.to_string()}})).unwrap();
+        if i % 3 > 0 {
+            m.delete("configmaps", &format!("c{i}"), DeleteOptions::default()).unwrap();
+        }
+    }
+    m.store.take_committed();
+    let before = [start, full].map(|revision| told_since(&m, revision));
+    let mut passes = Vec::new();
+    for _ in 0..2 {
+        let mut pass = Packing::default();
+        loop {
+            let events = m.store.unpacked(&mut pass, 7);
+            if events.is_empty() {
+                break;
+            }
+            let events = pass.pack(events);
+            // Writes go on meanwhile, and what they add is not lost.
+            m.create("configmaps", config(&format!("new-{}-{}", passes.len(), pass.packed()))).unwrap();
+            m.store.repack(&mut pass, events);
+        }
+        passes.push(pass.packed());
+    }
+    // Every event held something that is not there any more; a second pass finds none.
+    assert_eq!(passes, [800, 0]);
+    let after = [start, full].map(|revision| told_since(&m, revision));
+    for (before, after) in before.iter().zip(&after) {
+        assert!(after.0.starts_with(&before.0) && after.1 == before.1);
     }
 }
 

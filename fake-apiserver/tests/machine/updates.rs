@@ -148,9 +148,9 @@ fn the_phase_of_a_volume_is_stamped_when_it_changes() {
     Some("spec: Invalid value"))]
 #[case("volumeattachments", attachment("x"), json!({}), json!({"metadata": {"finalizers": ["a/b"]}}), None)]
 #[case("storageclasses", class("x"), json!({}), json!({"parameters": {"a": "b"}}),
-    Some("parameters: Forbidden: updates to parameters are forbidden."))]
+    Some("parameters: Invalid value: {\"a\":\"b\"}: field is immutable"))]
 #[case("storageclasses", class("x"), json!({}), json!({"allowVolumeExpansion": true}), None)]
-#[case("storageclasses", class("x"), json!({}), json!({"reclaimPolicy": "Retain"}), Some("reclaimPolicy: Forbidden"))]
+#[case("storageclasses", class("x"), json!({}), json!({"reclaimPolicy": "Retain"}), Some("reclaimPolicy: Invalid value: \"Retain\": field is immutable"))]
 #[case("csidrivers", json!({"metadata": {"name": "x"}, "spec": {}}), json!({}), json!({"spec": {"attachRequired": false}}),
     Some("spec.attachedRequired: Invalid value: false: field is immutable"))]
 #[case("csinodes", json!({"metadata": {"name": "x"}, "spec": {"drivers": [{"name": "d", "nodeID": "i-1"}]}}), json!({}),

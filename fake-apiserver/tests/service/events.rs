@@ -43,7 +43,7 @@ fn commits_say_how_far_storage_objects_are() {
             "csi": {"driver": "d", "volumeHandle": "vol-1"}}});
         client.post("/api/v1/persistentvolumes", volume).await;
         assert!(last(&client).contains(
-            r#""pv":{"access_modes":["ReadWriteOnce"],"claim":"default/c","handle":"vol-1","phase":"Pending"}"#
+            r#""pv":{"access_modes":["ReadWriteOnce"],"claim":"default/c","handle":"vol-1","phase":"Pending","reclaim":"Retain"}"#
         ));
 
         let attachment = json!({"metadata": {"name": "a", "finalizers": ["x.io/y"]}, "spec": {"attacher": "d",

@@ -11,8 +11,10 @@ mod certificates;
 mod client;
 mod conformance;
 mod conversion;
+mod decoding;
 mod details;
 mod encoding;
+mod event_views;
 mod events;
 mod expressions;
 mod faults;
@@ -23,7 +25,9 @@ mod linearizable;
 mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod order;
 mod ownership;
+mod parameters;
 mod pod_security;
 mod points;
 mod protobuf;
@@ -36,10 +40,13 @@ mod requirements;
 mod reviews;
 mod robust;
 mod signing;
+mod slow;
+mod unicode;
 mod warnings;
 mod watches;
 mod webhooks;
 mod words;
+mod yaml;
 
 use std::time::Duration;
 

@@ -130,10 +130,44 @@ fn health_version_and_discovery_answer() {
         assert_eq!(client.get("/livez/informer-sync").await.0, 404);
         let (_, index) = client.get("/").await;
         assert!(index["paths"].as_array().unwrap().contains(&json!("/apis/storage.k8s.io/v1")), "{index}");
-        assert_eq!(client.get("/version").await.1["minor"], "36");
+        let version = client.get("/version").await.1;
+        let numbers = ["major", "minor", "emulationMajor", "emulationMinor"].map(|field| version[field].clone());
+        assert_eq!(numbers, ["1", "36", "1", "36"].map(Value::from));
+        assert_eq!((&version["minCompatibilityMajor"], &version["minCompatibilityMinor"]), (&json!("1"), &json!("35")));
+        for probe in ["healthz", "livez", "readyz"] {
+            let (_, verbose) = client.get(&format!("/{probe}?verbose")).await;
+            let at = |check: &str| verbose.as_str().unwrap().lines().position(|line| line == format!("[+]{check} ok"));
+            let hook = |name: &str| at(&format!("poststarthook/{name}"));
+            let before = hook("start-kube-apiserver-identity-lease-garbage-collector").unwrap();
+            assert_eq!(hook("storage-readiness"), Some(before + 1), "{verbose}");
+            assert_eq!(client.get(&format!("/{probe}/poststarthook/storage-readiness")).await, (200, json!("ok")));
+        }
         assert_eq!(client.get("/api/v1").await.1["kind"], "APIResourceList");
         assert_eq!(client.get("/nothing").await.0, 404);
-        assert_eq!(client.get("/apis/nothing/v1").await.1["reason"], "NotFound");
+        // Only a missing resource of a version that is served is answered with a Status.
+        for (method, uri) in [
+            (Method::GET, "/apis/nothing"),
+            (Method::GET, "/apis/nothing/v1"),
+            (Method::GET, "/apis/nothing/v1/things"),
+            (Method::POST, "/apis/nothing/v1/namespaces/default/things"),
+            (Method::DELETE, "/apis/nothing/v1/things/x"),
+            (Method::GET, "/apis/apps/v9"),
+            (Method::GET, "/apis/apps/v9/deployments"),
+            (Method::PATCH, "/apis/apps/v9/namespaces/default/deployments/x"),
+            (Method::GET, "/api/v2/pods"),
+            (Method::PUT, "/nothing"),
+        ] {
+            let answer = client.send(method.clone(), uri, "application/json", Some(json!({}))).await;
+            assert_eq!(answer, (404, json!("404 page not found\n")), "{method} {uri}");
+        }
+        for uri in ["/apis/apps/v1/things", "/api/v1/things", "/api/v1/namespaces/default/things/x"] {
+            let (code, status) = client.get(uri).await;
+            assert_eq!((code, &status["reason"], &status["details"]), (404, &json!("NotFound"), &json!({})), "{uri}");
+        }
+        let (code, status) = client.get("/api/v1/componentstatuses?watch=true").await;
+        let why = "watch is not supported on resources of kind \"componentstatuses\"";
+        assert_eq!((code, &status["message"], &status["reason"]), (405, &json!(why), &json!("MethodNotAllowed")));
+        assert_eq!(client.get("/api/v1/componentstatuses?watch=false").await.1["kind"], "ComponentStatusList");
         assert_eq!(client.post("/version", json!({})).await.0, 405);
         assert_eq!(client.get(&format!("{PODS}/p/log")).await.0, 501);
     });

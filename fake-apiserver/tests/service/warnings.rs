@@ -53,6 +53,45 @@ const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
+#[test]
+fn a_failed_answer_warns_too() {
+    story(|client| async move {
+        let limits = json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]}});
+        assert_eq!(client.post("/api/v1/namespaces/default/limitranges", limits).await.0, 201);
+        let mut old = with(
+            claim("c"),
+            "/metadata",
+            json!({"name": "c", "annotations": {"volume.beta.kubernetes.io/storage-class": "gp2"}}),
+        );
+        let annotation = "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \
+                          \"storageClassName\" attribute instead";
+        // Found valid, and refused by admission.
+        let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
+        assert_eq!((code, said.as_slice()), (403, &[annotation.to_owned()][..]));
+        // Fields are told of before anything is judged; what is invalid is not looked at any further.
+        old["spec"]["colour"] = "red".into();
+        old["spec"]["accessModes"] = json!([]);
+        let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
+        assert_eq!((code, said.as_slice()), (422, &["unknown field \"spec.colour\"".to_owned()][..]));
+        client.post(CONFIGS, config("taken")).await;
+        let again = json!({"metadata": {"name": "taken"}, "dta": {}});
+        for (method, uri, code) in [
+            (Method::POST, CONFIGS.to_owned(), 409),
+            (Method::PUT, format!("{CONFIGS}/none"), 400),
+            (Method::PUT, format!("{CONFIGS}/taken?dryRun=x"), 422),
+        ] {
+            let (found, said) = send(&client, method.clone(), &uri, &again).await;
+            let wanted: &[String] = if code == 422 { &[] } else { &["unknown field \"dta\"".to_owned()] };
+            assert_eq!((found, said.as_slice()), (code, wanted), "{method} {uri}");
+        }
+        let stale = json!({"metadata": {"name": "taken", "resourceVersion": "1"}, "dta": {}});
+        let (code, said) = send(&client, Method::PUT, &format!("{CONFIGS}/taken"), &stale).await;
+        assert_eq!((code, said.len()), (409, 1));
+        let endpoints = "/api/v1/namespaces/default/endpoints/none";
+        assert_eq!(send(&client, Method::GET, endpoints, &json!({})).await.1.len(), 1);
+    });
+}
+
 #[rstest]
 #[case::nothing(CLAIMS, claim("c"), &[])]
 #[case::old_class(

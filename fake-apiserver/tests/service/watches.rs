@@ -147,7 +147,7 @@ fn a_history_that_is_never_compacted_leads_back_to_the_beginning() {
 fn bad_parameters_are_refused_before_the_stream() {
     story(|client| async move {
         for (query, code) in [
-            ("resourceVersion=x", 500),
+            ("resourceVersion=x", 400),
             ("timeoutSeconds=soon", 400),
             ("fieldSelector=spec.foo%3D1", 400),
             ("labelSelector=%3D", 400),

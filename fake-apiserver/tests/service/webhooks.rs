@@ -11,17 +11,17 @@ use substrate::body::{HttpService, collect, full};
 
 use super::*;
 
-const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+pub const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+pub const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// What webhooks were asked, and what each URL answers.
 #[derive(Clone, Default)]
-struct Hooks {
-    asked: Arc<Mutex<Vec<(String, Value)>>>,
+pub struct Hooks {
+    pub asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Hooks {
-    fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         let hooks = self.clone();
         let dial: Dial = Arc::new(move |_: &Ctx, endpoint: &Endpoint| {
             let (hooks, url) = (hooks.clone(), endpoint.url.clone());
@@ -39,7 +39,7 @@ impl Hooks {
         Config { dial: Some(dial), ..Config::default() }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub fn asked(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         asked
             .into_iter()
@@ -71,6 +71,21 @@ fn answer(url: &str, request: &Value) -> Option<Value> {
                 response["allowed"] = false.into();
             }
         }
+        // These make a claim valid, or too large.
+        "mend" if request["object"]["spec"]["accessModes"].is_null() => {
+            let patch = json!([{"op": "add", "path": "/spec/accessModes", "value": ["ReadWriteOnce"]}]);
+            response["patch"] = STANDARD.encode(patch.to_string()).into();
+            response["patchType"] = "JSONPatch".into();
+        }
+        "grow" => {
+            let patch = json!([{"op": "replace", "path": "/spec/resources/requests/storage", "value": "50Gi"}]);
+            response["patch"] = STANDARD.encode(patch.to_string()).into();
+            response["patchType"] = "JSONPatch".into();
+        }
+        "refuse" => {
+            response["allowed"] = false.into();
+            response["warnings"] = json!(["think again"]);
+        }
         "warn" => response["warnings"] = json!(["mind the gap"]),
         "odd" => response["uid"] = "other".into(),
         "gone" => return None,
@@ -79,7 +94,7 @@ fn answer(url: &str, request: &Value) -> Option<Value> {
     Some(json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}))
 }
 
-fn configuration(hook: &str, more: &Value) -> Value {
+pub fn configuration(hook: &str, more: &Value) -> Value {
     let mut webhook = json!({"name": format!("{hook}.example.com"), "clientConfig": {"url": format!("https://hooks.example/{hook}")},
         "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
         "sideEffects": "None", "admissionReviewVersions": ["v1"]});

@@ -51,6 +51,11 @@ fn an_unbound_claim_does_not_grow_and_says_why() {
     story(|client| async move {
         client.post(CLAIMS, claim("c")).await;
         let uri = format!("{CLAIMS}/c");
+        // Its size cannot change at all: one error says so.
+        let small = json!({"spec": {"resources": {"requests": {"storage": "1Mi"}}}});
+        let (code, refused) = client.merge(&uri, small).await;
+        assert_eq!((code, refused["details"]["causes"].as_array().map(Vec::len)), (422, Some(1)), "{refused}");
+        assert!(said(&(code, refused)).1.starts_with("spec: Forbidden: spec is immutable after creation"));
         let grown = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
         let refused = client.merge(&uri, grown.clone()).await;
         let why = "spec: Forbidden: spec is immutable after creation except resources.requests and \
@@ -85,8 +90,8 @@ fn attachments_classes_nodes_and_capacities_do_not_change_either() {
 
         client.post(CLASSES, json!({"metadata": {"name": "s"}, "provisioner": "d"})).await;
         let change = json!({"provisioner": "e", "parameters": {"a": "b"}, "reclaimPolicy": "Retain"});
-        let why = "[parameters: Forbidden: updates to parameters are forbidden., provisioner: Forbidden: updates to \
-                   provisioner are forbidden., reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden.]";
+        let why = "[parameters: Invalid value: {\"a\":\"b\"}: field is immutable, provisioner: Invalid value: \"e\": \
+                   field is immutable, reclaimPolicy: Invalid value: \"Retain\": field is immutable]";
         assert_eq!(said(&client.merge(&format!("{CLASSES}/s"), change).await), (422, why.to_owned()));
         let mode = client.merge(&format!("{CLASSES}/s"), json!({"volumeBindingMode": "WaitForFirstConsumer"})).await;
         let why = "volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": field is immutable";
@@ -137,21 +142,176 @@ fn selectors_are_refused_in_gos_words() {
 }
 
 #[test]
+fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
+    story(|client| async move {
+        let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+        let jobs = "/apis/batch/v1/namespaces/default/jobs";
+        assert_eq!(client.post(jobs, job).await.0, 201);
+        let images = json!({"spec": {"template": {"metadata": {"annotations": {"x": "<y>"}}}}});
+        let (code, said) = said(&client.merge(&format!("{jobs}/j"), images).await);
+        let start = "spec.template: Invalid value: {\"labels\":{\"a\":\"b\",";
+        assert!(code == 422 && said.starts_with(start) && said.ends_with("}}: field is immutable"), "{said}");
+        let shown = "\"annotations\":{\"x\":\"\\u003cy\\u003e\"},\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\
+                     \"Containers\":[{\"Name\":\"c\",\"Image\":\"i\",\"Command\":null,";
+        assert!(said.contains(shown), "{said}");
+
+        let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+        let parent = |name: &str| json!({"resource": "services", "namespace": "a", "name": name});
+        let address = json!({"metadata": {"name": "10.0.0.9"}, "spec": {"parentRef": parent("b")}});
+        assert_eq!(client.post(addresses, address).await.0, 201);
+        let moved = client.merge(&format!("{addresses}/10.0.0.9"), json!({"spec": {"parentRef": parent("c")}})).await;
+        let why = "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"a\",\
+                   \"Name\":\"c\"}: field is immutable";
+        assert_eq!(self::said(&moved), (422, why.to_owned()));
+        // A map is shown whole, and one that is gone as null.
+        let class = json!({"metadata": {"name": "s"}, "provisioner": "d", "parameters": {"type": "a&b"}});
+        assert_eq!(client.post(CLASSES, class).await.0, 201);
+        let other = client.merge(&format!("{CLASSES}/s"), json!({"parameters": {"type": "<c>"}})).await;
+        let why = "parameters: Invalid value: {\"type\":\"\\u003cc\\u003e\"}: field is immutable";
+        assert_eq!(self::said(&other), (422, why.to_owned()));
+        let gone = client.merge(&format!("{CLASSES}/s"), json!({"parameters": null})).await;
+        assert_eq!(self::said(&gone), (422, "parameters: Invalid value: null: field is immutable".to_owned()));
+    });
+}
+
+#[test]
+fn what_is_invalid_in_a_new_object_is_invalid_in_a_changed_one() {
+    story(|client| async move {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let (roles, bindings) = (format!("{rbac}/clusterroles"), format!("{rbac}/clusterrolebindings"));
+        let (quotas, drivers) =
+            ("/api/v1/namespaces/default/resourcequotas", "/apis/storage.k8s.io/v1/csidrivers".to_owned());
+        let vacs = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+        let large = json!({"a": "x".repeat(256 << 10)});
+        let too_long = "parameters: Too long: may not be more than 262144 bytes";
+        for (uri, object, change, why) in [
+            (
+                CLASSES,
+                json!({"provisioner": "p"}),
+                json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "k"}]}]}),
+                "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+            ),
+            (
+                quotas,
+                json!({"spec": {"hard": {"pods": "1"}}}),
+                json!({"spec": {"hard": {"pods": "-1"}}}),
+                "spec.hard[pods]: Invalid value: \"-1\": must be greater than or equal to 0",
+            ),
+            (
+                &roles,
+                json!({"rules": []}),
+                json!({"rules": [{"apiGroups": [""], "resources": ["pods"]}]}),
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+            ),
+            (
+                &bindings,
+                json!({"roleRef": {"kind": "ClusterRole", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}}),
+                json!({"subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": ""}]}),
+                "subjects[0].name: Required value",
+            ),
+            (
+                &drivers,
+                json!({"spec": {}}),
+                json!({"spec": {"nodeAllocatableUpdatePeriodSeconds": 1}}),
+                "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 1: must be greater than or equal to 10 seconds",
+            ),
+            (CLASSES, json!({"provisioner": "p"}), json!({"parameters": large}), too_long),
+            (vacs, json!({"driverName": "d", "parameters": {"a": "b"}}), json!({"parameters": large}), too_long),
+        ] {
+            let with = |more: &Value| {
+                let mut whole = object.clone();
+                for (field, value) in more.as_object().unwrap() {
+                    whole[field.as_str()] = value.clone();
+                }
+                whole
+            };
+            let (code, made) = client.post(uri, with(&json!({"metadata": {"name": "a"}}))).await;
+            assert_eq!(code, 201, "{made}");
+            let mut changed = with(&change);
+            changed["metadata"] = json!({"name": "b"});
+            let created = client.post(uri, changed).await;
+            let patched = client.merge(&format!("{uri}/a"), change).await;
+            for (code, refused) in [created, patched] {
+                let said = refused["message"].as_str().unwrap();
+                assert!(code == 422 && said.contains(why), "{uri}: {code} {}", &said[..said.len().min(300)]);
+            }
+            client.delete(&format!("{uri}/a")).await;
+        }
+    });
+}
+
+#[test]
+fn maps_and_secrets_hold_a_mebibyte() {
+    use base64::Engine;
+    let encode = |size: usize| base64::engine::general_purpose::STANDARD.encode("x".repeat(size));
+    const LIMIT: usize = 1 << 20;
+    story(|client| async move {
+        let secrets = "/api/v1/namespaces/default/secrets";
+        let too_long = "Too long: may not be more than 1048576 bytes";
+        for (uri, field, whole, rest, why) in [
+            (CONFIGS, "data", "x".repeat(LIMIT), "y".to_owned(), format!("[]: {too_long}")),
+            (CONFIGS, "binaryData", encode(LIMIT), encode(1), format!("[]: {too_long}")),
+            (secrets, "data", encode(LIMIT), encode(1), format!("data: {too_long}")),
+        ] {
+            // It is the values that count, and all of them together.
+            let name = field.to_lowercase();
+            let most = json!({"metadata": {"name": name}, field: {"whole": whole}});
+            let (code, refused) = client.post(uri, most).await;
+            assert_eq!(code, 201, "{}", refused["message"]);
+            let object = format!("{uri}/{name}");
+            let add = json!({field: {"rest": rest}});
+            for (code, refused) in [
+                client.merge(&object, add.clone()).await,
+                client.send(Method::PATCH, &object, "application/strategic-merge-patch+json", Some(add.clone())).await,
+                client.post(uri, json!({"metadata": {"name": "x"}, field: {"whole": whole, "rest": rest}})).await,
+                client.put(&object, json!({"metadata": {"name": name}, field: {"whole": whole, "rest": rest}})).await,
+            ] {
+                assert_eq!((code, said(&(code, refused)).1), (422, why.clone()), "{uri} {field}");
+            }
+        }
+        // Keys are held to their form on updates, too.
+        for (key, why) in [
+            ("..", "must not be '..'".to_owned()),
+            ("..a", "must not start with '..'".to_owned()),
+            (&"k".repeat(254), "must be no more than 253 bytes".to_owned()),
+        ] {
+            let refused = client.merge(&format!("{CONFIGS}/data"), json!({"data": {"whole": null, key: "v"}})).await;
+            assert_eq!(said(&refused), (422, format!("data[{key}]: Invalid value: {key:?}: {why}")));
+        }
+    });
+}
+
+#[test]
 fn a_resource_version_that_is_none_is_refused_in_gos_words() {
     story(|client| async move {
         client.post(CONFIGS, config("c")).await;
         let invalid = "strconv.ParseUint: parsing \"abc\": invalid syntax";
-        let shown = format!("resourceVersion: Invalid value: \"abc\": {invalid}");
-        for query in ["/c?resourceVersion=abc", "?resourceVersion=abc", "?watch=1&resourceVersion=abc"] {
+        let shown = format!("invalid resource version: resourceVersion: Invalid value: \"abc\": {invalid}");
+        let queries = [
+            "/c?resourceVersion=abc",
+            "?resourceVersion=abc",
+            "?resourceVersion=abc&limit=1",
+            "?resourceVersion=abc&resourceVersionMatch=Exact",
+            "?watch=1&resourceVersion=abc",
+            "?watch=1&resourceVersion=abc&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        ];
+        for query in queries {
             let answer = client.get(&format!("{CONFIGS}{query}")).await;
-            assert_eq!(said(&answer), (500, shown.clone()), "{query}");
+            assert_eq!(said(&answer), (400, shown.clone()), "{query}");
         }
-        // A page comes from storage.
-        let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&limit=1")).await;
-        assert_eq!(said(&answer), (400, format!("invalid resource version: {shown}")));
+        // Combinations that make no sense are refused first.
+        let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&continue=x")).await;
+        let why = "specifying resource version is not allowed when using continue";
+        assert_eq!(said(&answer), (400, why.to_owned()));
+        let answer = client.get(&format!("{CONFIGS}?watch=1&resourceVersion=abc&resourceVersionMatch=Exact")).await;
+        assert_eq!(answer.0, 422);
         let answer = client.get(&format!("{CONFIGS}?resourceVersion=18446744073709551616")).await;
         let why = "strconv.ParseUint: parsing \"18446744073709551616\": value out of range";
-        assert_eq!(answer.1["message"], format!("resourceVersion: Invalid value: \"18446744073709551616\": {why}"));
+        assert_eq!(
+            answer.1["message"],
+            format!("invalid resource version: resourceVersion: Invalid value: \"18446744073709551616\": {why}")
+        );
         let mut object = config("c");
         object["metadata"]["resourceVersion"] = "abc".into();
         assert_eq!(said(&client.put(&format!("{CONFIGS}/c"), object).await), (500, invalid.to_owned()));
@@ -221,7 +381,7 @@ fn bodies_are_refused_in_upstreams_words() {
         let patched = send(Method::PATCH, &uri, "application/merge-patch+json", "{").await;
         assert_eq!(patched, (400, "invalid JSON patch".to_owned()));
         let why = "couldn't get version/kind; json parse error: invalid character 'x' looking for beginning of value";
-        assert_eq!(send(Method::DELETE, &uri, json, "x").await, (500, why.to_owned()));
+        assert_eq!(send(Method::DELETE, &uri, json, "x").await, (400, why.to_owned()));
         for (sent, why) in [
             (
                 json!({"apiVersion": "v1", "kind": "ConfigMap"}),

@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{Field, Go, diff};
+use super::{Field, Go, diff, plain as json, shown};
 use crate::fields::value::map_mut;
 
 const fn text(json: &'static str, go: &'static str) -> Field {
@@ -101,6 +101,9 @@ const CONTAINER: &[Field] = &[
     ("tty", "TTY", Go::Bool),
 ];
 
+/// The metadata that a template may have, in the order of Go's struct.
+const METADATA: [&str; 6] = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
+
 /// What the API has in the spec, and the internal type in its security context.
 const OF_HOST: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
@@ -176,6 +179,19 @@ const SPEC: &[Field] = &[
 /// What differs between two specs of pods.
 pub(in crate::state) fn pod_diff(old: &Value, new: &Value) -> String {
     diff(&internal(old), &internal(new), SPEC)
+}
+
+/// A template of pods as text in one line: its metadata under their names in JSON, the spec under that of Go.
+pub(in crate::state) fn template_shown(template: &Value) -> String {
+    let mut members: Vec<String> = METADATA
+        .iter()
+        .filter_map(|field| {
+            let value = template["metadata"].get(field).filter(|value| !value.is_null())?;
+            Some(format!("\"{field}\":{}", json(value)))
+        })
+        .collect();
+    members.push(format!("\"Spec\":{}", shown(&internal(&template["spec"]), SPEC)));
+    format!("{{{}}}", members.join(","))
 }
 
 fn internal(spec: &Value) -> Value {

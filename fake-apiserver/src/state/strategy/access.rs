@@ -6,14 +6,18 @@ use base64::engine::general_purpose::STANDARD;
 use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
+use crate::state::command::Part;
 use crate::state::default::{elements, set};
 use crate::state::validate::{names, unchanged};
 use crate::state::value::{default, list, map_mut, name, text};
-use crate::state::{FieldError, certificate, quantity};
+use crate::state::{FieldError, certificate, internal, quantity};
 
 pub(super) static CONFIG_MAP: Strategy = Strategy {
     validate: configuration,
-    validate_update: |_, object, old, errors| frozen(object, old, errors),
+    validate_update: |_, object, old, errors| {
+        frozen(object, old, errors);
+        configuration(object, errors);
+    },
     ..PLAIN
 };
 
@@ -24,13 +28,22 @@ pub(super) static SECRET: Strategy = Strategy {
     },
     validate: secret,
     validate_update: |_, object, old, errors| {
-        frozen(object, old, errors);
         unchanged(object, old, &["type"], errors);
+        frozen(object, old, errors);
+        secret(object, errors);
     },
     ..PLAIN
 };
 
-pub(super) static QUOTA: Strategy = Strategy { validate: quota, ..PLAIN };
+pub(super) static QUOTA: Strategy = Strategy {
+    validate: quota,
+    validate_update: |part, object, _, errors| {
+        if part == Part::Main {
+            quota(object, errors);
+        }
+    },
+    ..PLAIN
+};
 
 pub(super) static LIMIT_RANGE: Strategy = Strategy { default: limits, ..PLAIN };
 
@@ -38,29 +51,43 @@ pub(super) static PRIORITY_CLASS: Strategy = Strategy {
     default: |class| set(class, &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
     counts: true,
     validate: priority,
-    validate_update: |_, class, old, errors| unchanged(class, old, &["value"], errors),
+    validate_update: |_, class, old, errors| {
+        if class["value"] != old["value"] {
+            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
+        }
+        unchanged(class, old, &["preemptionPolicy"], errors);
+    },
     ..PLAIN
 };
 
-pub(super) static ROLE: Strategy =
-    Strategy { validate: |object, errors| role(object, true, errors), check_name: names::path_segment, ..PLAIN };
-
-pub(super) static CLUSTER_ROLE: Strategy =
-    Strategy { validate: |object, errors| role(object, false, errors), check_name: names::path_segment, ..PLAIN };
-
-/// What the two bindings have in common.
-const BINDING: Strategy = Strategy {
-    default: default_binding,
-    validate_update: |_, object, old, errors| binding_update(object, old, errors),
+pub(super) static ROLE: Strategy = Strategy {
+    validate: |object, errors| role(object, true, errors),
+    validate_update: |_, object, _, errors| role(object, true, errors),
     check_name: names::path_segment,
     ..PLAIN
 };
 
-pub(super) static ROLE_BINDING: Strategy =
-    Strategy { validate: |object, errors| binding(object, true, errors), ..BINDING };
+pub(super) static CLUSTER_ROLE: Strategy = Strategy {
+    validate: |object, errors| role(object, false, errors),
+    validate_update: |_, object, _, errors| role(object, false, errors),
+    check_name: names::path_segment,
+    ..PLAIN
+};
 
-pub(super) static CLUSTER_ROLE_BINDING: Strategy =
-    Strategy { validate: |object, errors| binding(object, false, errors), ..BINDING };
+/// What the two bindings have in common.
+const BINDING: Strategy = Strategy { default: default_binding, check_name: names::path_segment, ..PLAIN };
+
+pub(super) static ROLE_BINDING: Strategy = Strategy {
+    validate: |object, errors| binding(object, true, errors),
+    validate_update: |_, object, old, errors| binding_update(object, old, true, errors),
+    ..BINDING
+};
+
+pub(super) static CLUSTER_ROLE_BINDING: Strategy = Strategy {
+    validate: |object, errors| binding(object, false, errors),
+    validate_update: |_, object, old, errors| binding_update(object, old, false, errors),
+    ..BINDING
+};
 
 pub(super) static CERTIFICATE_REQUEST: Strategy = Strategy {
     note_requester: certificate::note_requester,
@@ -76,6 +103,10 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const MAX_PRIORITY: i64 = 1_000_000_000;
 /// Classes of the system's own.
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+/// Bytes that the values of a ConfigMap or a Secret may have in all.
+const MAX_DATA: usize = 1 << 20;
+/// Bytes that a key of them may have.
+const MAX_KEY: usize = 253;
 /// What each type of secret must hold.
 const NEEDED: &[(&str, &[&str])] = &[
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
@@ -89,10 +120,28 @@ const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric charac
 fn keys(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let mut refuse = |why: &str| errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.into(), why));
+        if key.len() > MAX_KEY {
+            refuse(&format!("must be no more than {MAX_KEY} bytes"));
+        }
         if key.is_empty() || !key.bytes().all(fits) {
-            errors.push(FieldError::invalid(format!("{field}[{key}]"), &key.into(), CONFIG_KEY));
+            refuse(CONFIG_KEY);
+        }
+        match key {
+            "." => refuse("must not be '.'"),
+            ".." => refuse("must not be '..'"),
+            _ if key.starts_with("..") => refuse("must not start with '..'"),
+            _ => {}
         }
     }
+}
+
+/// The bytes of all values of a map of texts, or of a map of bytes in base64.
+fn size(values: &Value, is_base64: bool) -> usize {
+    let texts = values.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    // Decoding has refused texts that are not groups of four.
+    let bytes = |text: &str| text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2);
+    texts.map(|text| if is_base64 && !text.is_empty() { bytes(text) } else { text.len() }).sum()
 }
 
 fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
@@ -104,10 +153,17 @@ fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(format!("data[{key}]"), &key.as_str().into(), why));
         }
     }
+    if size(&map["data"], false) + size(&map["binaryData"], true) > MAX_DATA {
+        // Upstream names no field: the whole object is too long.
+        errors.push(FieldError::too_long("[]", MAX_DATA));
+    }
 }
 
 fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
     keys(secret, "data", errors);
+    if size(&secret["data"], true) > MAX_DATA {
+        errors.push(FieldError::too_long("data", MAX_DATA));
+    }
     let of = text(secret, &["type"]);
     let has = |key: &str| secret["data"].get(key).is_some();
     for (_, needed) in NEEDED.iter().filter(|(named, _)| *named == of) {
@@ -225,9 +281,11 @@ fn frozen(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn binding_update(binding: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    if binding["roleRef"] != old["roleRef"] {
-        errors.push(FieldError::invalid("roleRef", &binding["roleRef"], "cannot change roleRef"));
+fn binding_update(object: &Value, old: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
+    binding(object, namespaced, errors);
+    if object["roleRef"] != old["roleRef"] {
+        let shown = internal::shown(&object["roleRef"], internal::ROLE);
+        errors.push(FieldError::invalid_text("roleRef", shown, "cannot change roleRef"));
     }
 }
 

@@ -14,9 +14,14 @@ use crate::state::{FieldError, Store, internal, quantity, warnings};
 pub(super) static CLAIM: Strategy = Strategy {
     default,
     admit_create,
-    admit_update,
+    check_create: |store, kind, claim| store.check_limits(kind, claim),
     check_update: |store, part, kind, claim, old| match part {
-        Part::Main => store.admit_resize(kind, claim, old),
+        Part::Main => {
+            if !value::is_terminating(old) {
+                store.check_limits(kind, claim)?;
+            }
+            store.admit_resize(kind, claim, old)
+        }
         _ => Ok(()),
     },
     finalizer: Some("kubernetes.io/pvc-protection"),
@@ -57,16 +62,8 @@ pub(in crate::state) fn default(claim: &mut Value) {
     }
 }
 
-fn admit_create(store: &Store, kind: &Kind, claim: &mut Value) -> Result<(), Status> {
-    store.check_limits(kind, claim)?;
+fn admit_create(store: &Store, _: &Kind, claim: &mut Value) -> Result<(), Status> {
     store.default_class(claim);
-    Ok(())
-}
-
-fn admit_update(store: &Store, part: Part, kind: &Kind, claim: &mut Value, old: &Value) -> Result<(), Status> {
-    if part == Part::Main && !value::is_terminating(old) {
-        store.check_limits(kind, claim)?;
-    }
     Ok(())
 }
 
@@ -149,10 +146,11 @@ fn size_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let path = ["spec", "resources", "requests", "storage"];
     let field = "spec.resources.requests.storage";
     let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
-    let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"]));
+    // A claim without a volume has nothing: what it may not shrink to is what it has.
+    let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"])).unwrap_or(0);
     if let (Some(new), Some(was)) = (new, was)
         && new < was
-        && has_now.is_none_or(|now| new <= now)
+        && new <= has_now
     {
         errors.push(FieldError::forbidden(field, "field can not be less than status.capacity"));
     }

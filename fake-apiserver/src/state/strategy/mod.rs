@@ -33,6 +33,8 @@ pub(super) struct Strategy {
     admit_create: fn(&Store, &Kind, &mut Value) -> Result<(), Status>,
     /// The admission steps of an update of one part.
     admit_update: fn(&Store, Part, &Kind, &mut Value, &Value) -> Result<(), Status>,
+    /// The admission steps that look at a new object after it was found valid.
+    check_create: fn(&Store, &Kind, &Value) -> Result<(), Status>,
     /// The admission steps that look at an update of one part after it was found valid.
     check_update: fn(&Store, Part, &Kind, &Value, &Value) -> Result<(), Status>,
     /// The finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
@@ -72,6 +74,7 @@ const PLAIN: Strategy = Strategy {
     default: |_| {},
     admit_create: |_, _, _| Ok(()),
     admit_update: |_, _, _, _, _| Ok(()),
+    check_create: |_, _, _| Ok(()),
     check_update: |_, _, _, _, _| Ok(()),
     finalizer: None,
     counts: false,
@@ -187,7 +190,7 @@ pub(super) fn default(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The mutating and validating steps of a creation.
+/// The mutating steps of a creation.
 pub(super) fn admit_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let strategy = of(kind);
     (strategy.admit_create)(store, kind, object)?;
@@ -206,6 +209,11 @@ pub(super) fn admit_update(
     old: &Value,
 ) -> Result<(), Status> {
     (of(kind).admit_update)(store, part, kind, object, old)
+}
+
+/// The steps that look at a new object after it was found valid.
+pub(super) fn check_create(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
+    (of(kind).check_create)(store, kind, object)
 }
 
 /// The steps that look at an update of one part after it was found valid.
@@ -266,7 +274,9 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let strategy = of(kind);
     let mut errors = meta::create(kind, strategy.check_name, object);
     match &kind.custom {
-        Some(custom) => crate::custom::validate(&custom.schema, object, None, "", &mut errors),
+        Some(custom) => {
+            crate::custom::validate(&custom.schema, object, None, &crate::field_path::FieldPath::OBJECT, &mut errors)
+        }
         None => (strategy.validate)(object, &mut errors),
     }
     errors
@@ -276,7 +286,13 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
 pub(super) fn validate_update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::update(kind, object);
     match &kind.custom {
-        Some(custom) => crate::custom::validate(&custom.schema, object, Some(old), "", &mut errors),
+        Some(custom) => crate::custom::validate(
+            &custom.schema,
+            object,
+            Some(old),
+            &crate::field_path::FieldPath::OBJECT,
+            &mut errors,
+        ),
         None => (of(kind).validate_update)(part, object, old, &mut errors),
     }
     errors

@@ -8,9 +8,8 @@ use super::{PLAIN, Strategy};
 use crate::kinds;
 use crate::state::command::Part;
 use crate::state::default::elements;
-use crate::state::validate::unchanged;
 use crate::state::value::{self, default, has, list, map_mut, name, text};
-use crate::state::{FieldError, Store};
+use crate::state::{FieldError, Store, internal};
 
 pub(super) static ENDPOINTS: Strategy = Strategy {
     default: |object| {
@@ -46,7 +45,10 @@ pub(super) static IP_ADDRESS: Strategy = Strategy {
     validate: ip_address,
     validate_update: |_, object, old, errors| {
         ip_address(object, errors);
-        unchanged(object, old, &["spec", "parentRef"], errors);
+        if object["spec"]["parentRef"] != old["spec"]["parentRef"] {
+            let shown = internal::shown(&object["spec"]["parentRef"], internal::PARENT);
+            errors.push(FieldError::invalid_text("spec.parentRef", shown, "field is immutable"));
+        }
     },
     check_name: check_address,
     ..PLAIN

@@ -13,7 +13,18 @@ use crate::state::{Store, default, validate, warnings};
 pub(super) static POD: Strategy = Strategy {
     default: default::pod::apply,
     admit_create,
-    admit_update,
+    admit_update: |_, part, _, pod, old| {
+        if part == Part::Main {
+            default_tolerations(pod);
+            keep_priority(pod, old);
+        }
+        Ok(())
+    },
+    check_create: |store, kind, pod| store.check_limits(kind, pod),
+    check_update: |store, part, kind, pod, old| match part {
+        Part::Resize if !value::is_terminating(old) => store.check_limits(kind, pod),
+        _ => Ok(()),
+    },
     counts: true,
     begin: |pod, _| Some(json!({"phase": "Pending", "qosClass": default::qos_class(pod)})),
     prepare,
@@ -40,25 +51,12 @@ const SYSTEM_CLASSES: &[(&str, i64)] =
 
 fn admit_create(store: &Store, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
     store.default_limits(pod);
-    store.check_limits(kind, pod)?;
     store.admit_priority(kind, pod)?;
     default_tolerations(pod);
     store.admit_runtime_class(kind, pod)?;
     let node = text(pod, &["spec", "nodeName"]).to_owned();
     if !node.is_empty() {
         store.copy_topology(pod, &node);
-    }
-    Ok(())
-}
-
-fn admit_update(store: &Store, part: Part, kind: &Kind, pod: &mut Value, old: &Value) -> Result<(), Status> {
-    match part {
-        Part::Main => {
-            default_tolerations(pod);
-            keep_priority(pod, old);
-        }
-        Part::Resize if !value::is_terminating(old) => store.check_limits(kind, pod)?,
-        _ => {}
     }
     Ok(())
 }

@@ -77,6 +77,10 @@ const RECLAIM: &[&str] = &["Delete", "Retain"];
 const MAX_DRIVER_NAME: usize = 63;
 /// Characters that a driver's name for a node may have.
 const MAX_NODE_ID: usize = 256;
+/// Parameters that a class may have.
+const MAX_PARAMETERS: usize = 512;
+/// Bytes that the parameters of a class may have in all.
+const MAX_PARAMETERS_SIZE: usize = 256 << 10;
 /// Bytes that the error message of an attachment may have.
 const MAX_MESSAGE: usize = 1024;
 /// Bytes that the metadata of an attachment may have.
@@ -157,9 +161,7 @@ fn class(class: &Value, errors: &mut Vec<FieldError>) {
     if let (false, Some(why)) = (provisioner.is_empty(), names::qualified(&provisioner)) {
         errors.push(FieldError::invalid("provisioner", &provisioner.into(), why));
     }
-    if class["parameters"].as_object().is_some_and(|parameters| parameters.contains_key("")) {
-        errors.push(FieldError::invalid("parameters", &"".into(), "field can not be empty."));
-    }
+    parameters(class, errors);
     for (i, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
         for (j, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
             let at = format!("allowedTopologies[{i}].matchLabelExpressions[{j}]");
@@ -174,17 +176,27 @@ fn class(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    if class.get("parameters") != old.get("parameters") {
-        errors.push(FieldError::forbidden("parameters", "updates to parameters are forbidden."));
+/// The parameters of a class: no key is empty, and they do not weigh too much.
+fn parameters(class: &Value, errors: &mut Vec<FieldError>) {
+    let Some(parameters) = class["parameters"].as_object() else { return };
+    if parameters.len() > MAX_PARAMETERS {
+        errors.push(FieldError::too_long("parameters", MAX_PARAMETERS));
+        return;
     }
-    if class.get("provisioner") != old.get("provisioner") {
-        errors.push(FieldError::forbidden("provisioner", "updates to provisioner are forbidden."));
+    if parameters.contains_key("") {
+        errors.push(FieldError::invalid("parameters", &"".into(), "field can not be empty."));
     }
-    if class.get("reclaimPolicy") != old.get("reclaimPolicy") {
-        errors.push(FieldError::forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden."));
+    let size: usize = parameters.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > MAX_PARAMETERS_SIZE {
+        errors.push(FieldError::too_long("parameters", MAX_PARAMETERS_SIZE));
     }
-    unchanged(class, old, &["volumeBindingMode"], errors);
+}
+
+fn class_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    class(new, errors);
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        unchanged(new, old, &[field], errors);
+    }
 }
 
 fn csi_node(node: &Value, errors: &mut Vec<FieldError>) {
@@ -275,17 +287,19 @@ fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
 
 /// What a capacity is of does not change.
 fn capacity_update(capacity: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    storage_capacity(capacity, errors);
     for field in ["nodeTopology", "storageClassName"] {
         unchanged(capacity, old, &[field], errors);
     }
 }
 
-fn driver_update(driver: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn driver_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    driver(new, errors);
     // Upstream names the field in this way.
-    if driver["spec"]["attachRequired"] != old["spec"]["attachRequired"] {
-        errors.push(FieldError::immutable("spec.attachedRequired", &driver["spec"]["attachRequired"]));
+    if new["spec"]["attachRequired"] != old["spec"]["attachRequired"] {
+        errors.push(FieldError::immutable("spec.attachedRequired", &new["spec"]["attachRequired"]));
     }
-    unchanged(driver, old, &["spec", "volumeLifecycleModes"], errors);
+    unchanged(new, old, &["spec", "volumeLifecycleModes"], errors);
 }
 
 fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
@@ -347,9 +361,11 @@ fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
     if class["parameters"].as_object().is_none_or(substrate::json::Map::is_empty) {
         errors.push(FieldError::required("parameters", "must contain at least one key/value pair"));
     }
+    parameters(class, errors);
 }
 
 fn attributes_class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    attributes_class(class, errors);
     for field in ["driverName", "parameters"] {
         if class.get(field) != old.get(field) {
             errors.push(FieldError::forbidden(field, format!("updates to {field} are forbidden.")));

@@ -10,6 +10,7 @@ use substrate::json::{Map, Value, json};
 use super::MAGIC;
 use super::layout::{self, Entry, Form, Message, Slot};
 use super::reader::{Reader, Wire};
+use crate::go_json;
 use crate::kinds::schema::{Shape, TypeRef};
 
 /// How deep messages may stand in each other; no type here comes near.
@@ -231,7 +232,7 @@ fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Va
     let mut reader = Reader(bytes);
     while let Some((number, wire)) = reader.next()? {
         match (number, wire) {
-            (1, Wire::Bytes(bytes)) => text(bytes)?.clone_into(&mut key),
+            (1, Wire::Bytes(bytes)) => key = go_json::lossy(bytes).into_owned(),
             (2, wire) => value = Some(one(values, wire, depth)?),
             _ => {}
         }
@@ -248,7 +249,8 @@ fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Va
 /// A value that is no struct, list or map; nothing for one that is JSON's null.
 fn scalar(shape: &Shape, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, DecodeError> {
     Ok(Some(match (shape, wire) {
-        (Shape::String, Wire::Bytes(bytes)) => text(bytes)?.into(),
+        // Go keeps the bytes and writes them so in JSON.
+        (Shape::String, Wire::Bytes(bytes)) => go_json::lossy(bytes).as_ref().into(),
         (Shape::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
         (Shape::Boolean, Wire::Varint(number)) => (number != 0).into(),
         // Go cuts an int32 to its lower half.
@@ -303,7 +305,8 @@ fn schema_or(shape: &Shape, bytes: &[u8], depth: usize) -> Result<Value, DecodeE
             (Shape::SchemaOrBool, (2, Wire::Bytes(bytes))) => found = Some(schema(bytes)?),
             (Shape::SchemaOrList | Shape::SchemaOrStrings, (1, Wire::Bytes(bytes))) => found = Some(schema(bytes)?),
             (_, (2, Wire::Bytes(bytes))) => {
-                let element = if *shape == Shape::SchemaOrList { schema(bytes)? } else { text(bytes)?.into() };
+                let element =
+                    if *shape == Shape::SchemaOrList { schema(bytes)? } else { go_json::lossy(bytes).as_ref().into() };
                 if let Value::Array(list) = &mut other {
                     list.push(element);
                 }

@@ -156,10 +156,16 @@ fn what_is_no_object_is_refused_by_name() {
     let refused = |bytes: &[u8]| decode(bytes, ("v1", "ConfigMap")).unwrap_err().to_string();
     assert!(refused(b"{}").starts_with("provided data does not appear to be a protobuf message"));
     assert_eq!(refused(&envelope("v9", "Thing", b"")), "no kind \"Thing\" is registered for version \"v9\"");
-    assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x0a\x03\x0a\x01\xff")), "metadata.name: not UTF-8");
     assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x0a\x09a")), "unexpected end of the message");
     assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x08\x01")), "metadata: wrong wire type");
     assert_eq!(refused(b"k8s\0\x1a\x04gzip"), "content encoding \"gzip\" is not understood");
+}
+
+#[test]
+fn what_is_no_character_is_replaced_as_in_json() {
+    let map = decode(&envelope("v1", "ConfigMap", b"\x0a\x03\x0a\x01\xff\x12\x07\x0a\x02k\xff\x12\x01\xe2"), ("", ""))
+        .unwrap();
+    assert_eq!((&map["metadata"]["name"], &map["data"]), (&json!("\u{fffd}"), &json!({"k\u{fffd}": "\u{fffd}"})));
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use substrate::json::Value;
 
-use crate::state::FieldError;
 use crate::state::validate::selector::label_selector;
 use crate::state::validate::{pod, unchanged};
 use crate::state::value::{at, has, int, list, text};
+use crate::state::{FieldError, internal};
 
 /// What of a StatefulSet may change, as upstream says it.
 const STATEFUL_SET: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
@@ -109,8 +109,10 @@ pub(super) fn job_update(object: &Value, old: &Value, errors: &mut Vec<FieldErro
     unchanged(object, old, &["spec", "selector"], errors);
     unchanged(object, old, &["spec", "completionMode"], errors);
     // The template of a suspended job that never ran may be given other places to run.
-    if old["spec"]["suspend"] != true {
-        unchanged(object, old, &["spec", "template"], errors);
+    let template = &object["spec"]["template"];
+    if old["spec"]["suspend"] != true && *template != old["spec"]["template"] {
+        let shown = internal::template_shown(template);
+        errors.push(FieldError::invalid_text("spec.template", shown, "field is immutable"));
     }
     if text(object, &["spec", "completionMode"]) != "Indexed" {
         unchanged(object, old, &["spec", "completions"], errors);
