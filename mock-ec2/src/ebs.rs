@@ -51,7 +51,7 @@ pub(crate) fn serve(ec2: Ec2, ctx: Ctx, parts: Parts) -> BoxFuture<'static, Resp
 
 async fn answer(ec2: &Ec2, ctx: &Ctx, parts: &Parts) -> Result<Value, Refusal> {
     let denied = |e: crate::state::error::Ec2Error| (StatusCode::FORBIDDEN, "AccessDeniedException", e.to_string());
-    auth::caller(parts).map_err(denied)?;
+    auth::caller(parts, b"").map_err(denied)?;
     let (config, settings) = (ec2.config(), ec2.settings());
     if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
         return Err(denied(crate::regions::refusal(&region, &settings.regions)));

@@ -18,8 +18,11 @@ use crate::events::RequestEnded;
 use crate::regions::Regions;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
+use crate::wire::auth::Means;
 use crate::wire::encode::{Pieces, Surroundings};
+use crate::wire::foreign::Foreign;
 use crate::wire::form::Form;
+use crate::wire::services::Service;
 use crate::wire::{auth, decode, encode, signature};
 
 /// Longest body; a thousand ids with a thousand filter values take a tenth of it.
@@ -81,12 +84,16 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
         let Endpoint { ec2, ctx, .. } = rooms.iter().find(has).unwrap_or(first).endpoint.clone();
         return crate::imds::of_path(ec2, ctx, request).await;
     }
-    let ebs = path.starts_with("/snapshots/");
     let (parts, body) = request.into_parts();
-    // Who names a region that is not served is told so by the first.
+    // A region that is not served is refused by the first.
     let room = auth::region(&parts).as_deref().and_then(of).unwrap_or(first);
     let endpoint = room.endpoint.clone();
-    match ebs {
+    if let Some(foreign) = auth::foreign(&parts) {
+        return Ok(endpoint.not_served(&foreign));
+    }
+    let of_ebs = parts.uri.path() == "/snapshots" || parts.uri.path().starts_with("/snapshots/");
+    // By the path as well, so that unsigned requests are refused in JSON.
+    match of_ebs || auth::service(&parts) == Service::Ebs {
         true => Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts).await),
         false => endpoint.serve(Request::from_parts(parts, body)).await,
     }
@@ -115,6 +122,28 @@ impl From<Ec2Error> for Ending {
 }
 
 impl Endpoint {
+    /// The refusal of a request for another service, in that service's own form.
+    fn not_served(&self, foreign: &Foreign) -> Response<Body> {
+        let request_id = self.ec2.counts().request_id();
+        let refusal = foreign.refusal(&request_id);
+        let mut response = Response::new(body::full(refusal.body));
+        *response.status_mut() = refusal.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(refusal.content_type));
+        if let Some(kind) = refusal.error_type {
+            headers.insert("x-amzn-errortype", HeaderValue::from_static(kind));
+        }
+        if refusal.content_type == "application/cbor" {
+            headers.insert("smithy-protocol", HeaderValue::from_static("rpc-v2-cbor"));
+        }
+        for name in ["x-amzn-requestid", "x-amz-request-id"] {
+            if let Ok(id) = HeaderValue::from_str(&request_id) {
+                headers.insert(name, id);
+            }
+        }
+        response
+    }
+
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
@@ -147,18 +176,22 @@ impl Endpoint {
     }
 
     async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
-        let caller = auth::caller(parts)?;
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
+        let caller = auth::caller(parts, &bytes)?;
         let (config, settings) = (self.ec2.config(), self.ec2.settings());
         if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
             return Err(crate::regions::refusal(&region, &settings.regions).into());
         }
         if !config.credentials.is_empty() {
+            if caller.means == Means::Version2 {
+                let text = "Signatures are verified here, and only those of version 4 are; this one is of version 2.";
+                return Err(Ec2Error::IncompleteSignature(text.to_owned()).into());
+            }
             let scope = signature::Scope { region: &config.region, service: auth::service(parts).scope() };
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
-        let command = read(parts, &bytes)?;
-        Ok(self.perform(&caller, user_agent(&parts.headers), command).await)
+        let command = read(parts, &bytes, caller.means)?;
+        Ok(self.perform(&caller.key, user_agent(&parts.headers), command).await)
     }
 
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
@@ -362,8 +395,8 @@ pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
     headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
-/// Reads the command of a request: from the body of a POST, from the query of a GET.
-fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
+/// Reads the command of a request, signed by `means`: from the body of a POST, from the query of a GET.
+fn read(parts: &Parts, bytes: &[u8], means: Means) -> Result<Command, Ec2Error> {
     if !matches!(parts.uri.path(), "/" | "") {
         return Err(Ec2Error::InvalidRequest(format!("Nothing is served at {}; use /.", parts.uri.path())));
     }
@@ -374,11 +407,12 @@ fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
     let command = decode::command(auth::service(parts), form)?;
-    // A browser can be made to GET anything from any page.
-    if parts.method == Method::GET && !command.action.reads_only() {
+    // A browser can be made to GET any URL from any page, so a URL alone must not change state.
+    if means == Means::Presigned && !command.action.reads_only() {
         let name = command.action.name();
         return Err(Ec2Error::InvalidRequest(format!(
-            "The action {name} changes state and is not served over GET; use POST."
+            "The action {name} changes state and is not served by a presigned URL, which any web page can make a browser \
+             open. Send the signature in the Authorization header."
         )));
     }
     Ok(command)

@@ -194,6 +194,15 @@ pub enum Ec2Error {
     InsufficientVolumeCapacity(String),
     /// The action {0} is not valid for this web service.
     InvalidAction(String),
+    /// The action {action} of the service {service} is not served here. Served: {served}.
+    ActionNotServed {
+        /// The action.
+        action: String,
+        /// The service that the request is signed for.
+        service: &'static str,
+        /// The service with the actions that are served.
+        served: String,
+    },
     /// {0}
     InvalidRequest(String),
     /// AWS was not able to validate the provided access credentials
@@ -277,7 +286,7 @@ impl Ec2Error {
             Self::TagLimit(_) => "TagLimitExceeded",
             Self::DryRun => "DryRunOperation",
             Self::InsufficientVolumeCapacity(_) => "InsufficientVolumeCapacity",
-            Self::InvalidAction(_) => "InvalidAction",
+            Self::InvalidAction(_) | Self::ActionNotServed { .. } => "InvalidAction",
             Self::InvalidRequest(_) => "InvalidRequest",
             Self::AuthFailure => "AuthFailure",
             Self::SignatureDoesNotMatch(_) => "SignatureDoesNotMatch",

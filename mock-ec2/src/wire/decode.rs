@@ -42,10 +42,11 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         return Err(Ec2Error::NoSuchVersion { version, service: service.name() });
     }
     if Service::of_action(&name) != service {
-        return Err(Ec2Error::InvalidAction(name));
+        return Err(Ec2Error::ActionNotServed { action: name, service: service.scope(), served: service.told() });
     }
     form.take("Timestamp");
     form.discard("X-Amz-");
+    form.discard("x-amz-");
     for parameter in SIGNATURE {
         form.take(parameter);
     }

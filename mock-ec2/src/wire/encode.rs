@@ -284,18 +284,10 @@ impl Surroundings {
 
 /// The body of an error of `service`: of EC2's, `RequestID` is upper-case, and there is no namespace (csi#1801).
 pub fn error(service: Service, request_id: &str, error: &Ec2Error) -> String {
-    let mut xml = Xml::document();
     if service != Service::Ec2 {
-        xml.root("ErrorResponse", service.namespace(), |xml| {
-            xml.element("Error", |xml| {
-                xml.text("Type", "Sender");
-                xml.text("Code", error.code());
-                xml.text("Message", &error.to_string());
-            });
-            xml.text("RequestId", request_id);
-        });
-        return xml.finish();
+        return super::foreign::response(service.namespace(), error.code(), &error.to_string(), request_id);
     }
+    let mut xml = Xml::document();
     xml.element("Response", |xml| {
         xml.element("Errors", |xml| {
             xml.element("Error", |xml| {

@@ -4,6 +4,7 @@ mod attributes;
 pub mod auth;
 pub mod decode;
 pub mod encode;
+pub mod foreign;
 pub mod form;
 mod launch;
 mod listed;
