@@ -480,3 +480,21 @@ fn a_launch_is_counted_against_the_quota_of_volumes() {
         assert_eq!(run(&cloud, "").await.status, 200);
     });
 }
+
+#[test]
+fn an_instance_of_every_type_starts_and_takes_a_volume() {
+    play(1, config(Instant), |cloud| async move {
+        for kind in mock_ec2::state::instance_types::all() {
+            let form = format!("{IMAGE}&InstanceType={}&MinCount=1&MaxCount=1", kind.name);
+            let made = call(&cloud, "RunInstances", &form).await;
+            assert_eq!(made.status, 200, "{}: {}", kind.name, made.body);
+            let node = first_id(&made);
+            let zone = made.first("availabilityZone").unwrap();
+            let form = format!("AvailabilityZone={zone}&Size=1");
+            let volume = call(&cloud, "CreateVolume", &form).await.first("volumeId").unwrap();
+            let attached = cloud.attach(&volume, &node, "/dev/sdf").await;
+            assert_eq!(attached.status, 200, "{}: {}", kind.name, attached.body);
+            call(&cloud, "TerminateInstances", &format!("InstanceId.1={node}")).await;
+        }
+    });
+}

@@ -349,7 +349,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     let metal = t.metal();
     xml.text("instanceType", t.name);
     xml.value("currentGeneration", t.current);
-    xml.value("freeTierEligible", t.free_tier());
+    xml.value("freeTierEligible", t.free_tier);
     xml.list("supportedUsageClasses", ["on-demand", "spot"], plain);
     xml.list("supportedRootDeviceTypes", ["ebs"], plain);
     xml.list("supportedVirtualizationTypes", ["hvm"], plain);
@@ -361,8 +361,8 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     });
     xml.element("vCpuInfo", |xml| {
         xml.value("defaultVCpus", t.vcpus);
-        xml.value("defaultCores", t.vcpus.div_ceil(2));
-        xml.value("defaultThreadsPerCore", if t.vcpus > 1 { 2 } else { 1 });
+        xml.value("defaultCores", t.vcpus / t.threads_per_core);
+        xml.value("defaultThreadsPerCore", t.threads_per_core);
     });
     xml.element("memoryInfo", |xml| xml.value("sizeInMiB", t.memory_mib));
     xml.value("instanceStorageSupported", t.disks.count > 0);
