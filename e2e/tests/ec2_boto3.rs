@@ -90,7 +90,7 @@ cases! {
     f49_tag_filters_take_wildcards
     f50_an_unknown_action_is_an_error_that_sdks_can_read
     f51_one_connection_serves_many_requests
-    instance_types_have_names_of_botocore_and_their_families_are_whole
+    instance_types_are_those_that_every_botocore_knows
     instances_are_run_with_tags_and_end_with_their_root_volume
     metadata_service_tells_the_sdk_its_region
     resources_of_the_sdk_follow_a_volume
