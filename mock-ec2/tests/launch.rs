@@ -154,7 +154,7 @@ fn a_disk_of_a_launch_is_attaching_first_and_appears_as_a_device() {
     "InvalidParameterValue",
     "not a valid EBS device name"
 )]
-#[case("DeviceName=/dev/sdf", "MissingParameter", "size or snapshotId")]
+#[case("DeviceName=/dev/sdf", "MissingParameter", "The request must contain the parameter ebs")]
 #[case("DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeType=gp3", "MissingParameter", "size or snapshotId")]
 #[case("DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeSize=0", "InvalidParameterValue", "too small")]
 #[case(

@@ -135,6 +135,8 @@ pub enum Ec2Error {
         /// `started`, `stopped` or `rebooted`.
         verb: &'static str,
     },
+    /// Instance '{0}' cannot be stopped as it has never reached the 'running' state.
+    NeverRan(InstanceId),
     /// Request limit exceeded.
     RequestLimit,
     /// Unable to detach root volume '{volume}' from instance '{instance}'
@@ -150,7 +152,7 @@ pub enum Ec2Error {
     BadDevice(String),
     /// Invalid value '{0}' for unixDevice. Attachment point {0} is already in use
     DeviceInUse(String),
-    /// Unknown volume type '{0}'
+    /// Unsupported volume type '{0}' for volume creation.
     UnknownVolumeType(String),
     /// You may not use the same client token for requests with different parameters.
     TokenMismatch,
@@ -258,7 +260,7 @@ impl Ec2Error {
             Self::ConcurrentSnapshots => "ConcurrentSnapshotLimitExceeded",
             Self::QuotaExceeded { resource: "snapshot", .. } => "SnapshotLimitExceeded",
             Self::QuotaExceeded { .. } => "VolumeLimitExceeded",
-            Self::IncorrectInstanceState { .. } => "IncorrectInstanceState",
+            Self::IncorrectInstanceState { .. } | Self::NeverRan(_) => "IncorrectInstanceState",
             Self::RequestLimit => "RequestLimitExceeded",
             Self::ZoneMismatch { .. } => "InvalidVolume.ZoneMismatch",
             Self::InstanceNotRunning(_)

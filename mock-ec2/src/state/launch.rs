@@ -233,10 +233,7 @@ impl State {
                 }
                 continue;
             }
-            let Some(disk) = disk else {
-                let text = format!("The request must contain the parameter size or snapshotId for {device}");
-                return Err(Ec2Error::Resource { code: "MissingParameter", text });
-            };
+            let Some(disk) = disk else { return Err(Ec2Error::MissingParameter("ebs".to_owned())) };
             let made = self.plan_disk(call, request, zone, image, mapping, disk)?;
             if is_root { root = Some(made) } else { data.push(made) }
         }
@@ -289,8 +286,7 @@ impl State {
             )));
         }
         if !root && disk.size_gib.is_none() && disk.snapshot_id.is_none() {
-            let text = format!("The request must contain the parameter size or snapshotId for {device}");
-            return Err(Ec2Error::Resource { code: "MissingParameter", text });
+            return Err(Ec2Error::MissingParameter("size or snapshotId".to_owned()));
         }
         let wanted = CreateVolume {
             size_gib: own(disk.size_gib),

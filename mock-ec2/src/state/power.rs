@@ -145,6 +145,9 @@ impl State {
         }
         let wrong = ids.iter().filter_map(|id| self.instances.get(id)).find(|i| !from.contains(&i.state));
         match wrong {
+            Some(instance) if verb == "stopped" && instance.state == InstanceState::Pending && instance.draws == 0 => {
+                Err(Ec2Error::NeverRan(instance.id.clone()))
+            }
             Some(instance) if !from.is_empty() => {
                 Err(Ec2Error::IncorrectInstanceState { instance: instance.id.clone(), verb })
             }

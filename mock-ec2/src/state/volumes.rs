@@ -184,7 +184,8 @@ impl State {
         if !matches!(source.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: source.id.clone(), state: source.state.as_str() });
         }
-        let volume_type = request.volume_type.as_deref().map_or(Ok(source.volume_type), VolumeType::parse)?;
+        // Nothing of the source but its bytes and its encryption: a copy is gp2 unless the request says otherwise.
+        let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let size_gib = request.size_gib.unwrap_or(source.size_gib);
         volume_type.check_size(size_gib)?;
         if size_gib < source.size_gib {
@@ -193,10 +194,8 @@ impl State {
                 source.id, source.size_gib
             )));
         }
-        let same = volume_type == source.volume_type && volume_type.has_iops();
-        let iops = volume_type.resolve_iops(size_gib, request.iops.or(source.iops.filter(|_| same)))?;
-        let throughput = request.throughput.or(source.throughput.filter(|_| same));
-        let throughput = volume_type.resolve_throughput(throughput)?;
+        let iops = volume_type.resolve_iops(size_gib, request.iops)?;
+        let throughput = volume_type.resolve_throughput(request.throughput)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
