@@ -16,7 +16,7 @@ use substrate::{Body, BoxError, Ctx, HttpService, body};
 use crate::cloud::Ec2;
 use crate::events::RequestEnded;
 use crate::regions::Regions;
-use crate::state::command::{Command, Reply, Stick};
+use crate::state::command::{Action, Command, Reply, Stick};
 use crate::state::error::Ec2Error;
 use crate::wire::auth::Means;
 use crate::wire::encode::{Pieces, Surroundings};
@@ -55,6 +55,7 @@ pub(crate) fn router(regions: &Regions, ctx: &Ctx) -> HttpService {
         .map(|ec2| Room {
             admin: crate::admin::router(ec2.clone(), ctx.clone(), regions),
             endpoint: Endpoint {
+                regions: regions.clone(),
                 ec2: ec2.clone(),
                 ctx: ctx.clone(),
                 surroundings: Arc::new(Surroundings::from(ec2.settings())),
@@ -92,16 +93,21 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
         return Ok(endpoint.not_served(&foreign));
     }
     let of_ebs = parts.uri.path() == "/snapshots" || parts.uri.path().starts_with("/snapshots/");
-    // By the path as well, so that unsigned requests are refused in JSON.
-    match of_ebs || auth::service(&parts) == Service::Ebs {
-        true => Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts).await),
-        false => endpoint.serve(Request::from_parts(parts, body)).await,
+    match auth::service(&parts) {
+        Service::Rbin => Ok(crate::rbin::serve(endpoint.ec2, endpoint.ctx, parts, body).await),
+        // By the path as well, so that unsigned requests are refused in JSON.
+        service if of_ebs || service == Service::Ebs => {
+            Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts, body).await)
+        }
+        _ => endpoint.serve(Request::from_parts(parts, body)).await,
     }
 }
 
 #[derive(Clone)]
 struct Endpoint {
     ec2: Ec2,
+    /// All regions, for what is copied between them.
+    regions: Regions,
     ctx: Ctx,
     surroundings: Arc<Surroundings>,
 }
@@ -221,13 +227,14 @@ impl Endpoint {
         if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
             return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
         }
+        let away = self.away(&mut command);
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
-            _ => self.ec2.perform(&self.ctx, &command),
+            _ => self.ec2.perform(&self.ctx, &command, away.as_ref()),
         };
         for _ in 0..more {
             // Delivered again: what it gives goes nowhere.
-            let again = self.ec2.perform(&self.ctx, &command);
+            let again = self.ec2.perform(&self.ctx, &command, away.as_ref());
             drop(self.ended(
                 action,
                 caller,
@@ -264,6 +271,15 @@ impl Endpoint {
             Struck::DropReply => Ending::Dropped,
             Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => ending,
         }
+    }
+
+    /// The cloud of the region that a snapshot is copied from, if it is another one; tells the command what it has.
+    fn away(&self, command: &mut Command) -> Option<Ec2> {
+        let Action::CopySnapshot(copy) = &mut command.action else { return None };
+        let away = Some(copy.source_region.as_str()).filter(|region| *region != self.ec2.settings().region)?;
+        let away = self.regions.get(Some(away))?.clone();
+        copy.foreign = Some(away.look(&self.ctx, |state| state.snapshot(&copy.source).cloned()));
+        Some(away)
     }
 
     /// Records how a request ended.
@@ -375,6 +391,9 @@ impl Named {
             Reply::CopiedVolumes(volumes) => self.0.extend(volumes.iter().map(|v| ("volume", v.id.to_string()))),
             Reply::Snapshot(made) => self.0.push(("snapshot", made.snapshot.id.to_string())),
             Reply::SnapshotCopied(made) => self.0.push(("snapshot", made.id.to_string())),
+            Reply::ImageMade { snapshots, .. } => {
+                self.0.extend(snapshots.iter().map(|made| ("snapshot", made.id.to_string())));
+            }
             Reply::SnapshotsMade(all) => {
                 self.0.extend(all.iter().map(|made| ("snapshot", made.snapshot.id.to_string())));
             }

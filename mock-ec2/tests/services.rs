@@ -117,7 +117,7 @@ fn the_direct_api_refuses_in_json(
         let headers: &[(&str, &str)] = if service.is_empty() { &[] } else { &[("authorization", &own)] };
         let (answer, content_type, error) = send(&cloud, method, path, headers, "{}").await;
         assert_eq!((answer.status, content_type.as_str(), error.as_deref()), (status, "application/json", Some(kind)));
-        assert!(serde_json::from_str::<Value>(&answer.body).unwrap()["message"].is_string(), "{}", answer.body);
+        assert!(serde_json::from_str::<Value>(&answer.body).unwrap()["Message"].is_string(), "{}", answer.body);
     });
 }
 

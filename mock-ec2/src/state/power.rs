@@ -110,7 +110,7 @@ impl State {
     }
 
     /// The guest of `id` runs no more: nothing is mounted, no device name is in the way.
-    fn guest_ended(&mut self, now: Now, id: &InstanceId) {
+    pub(super) fn guest_ended(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
         instance.mounted.clear();
         instance.poisoned.clear();

@@ -324,7 +324,7 @@ impl State {
         if !arrived {
             self.vanish_volume(now, id);
         } else if volume.state == VolumeState::Creating && volume.progress == Progress::Settled {
-            self.end_volume_transition(id);
+            self.end_volume_transition(now, id);
         }
     }
 
@@ -374,7 +374,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    pub(super) fn end_volume_transition(&mut self, id: &VolumeId) {
+    pub(super) fn end_volume_transition(&mut self, now: Now, id: &VolumeId) {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         if volume.state == VolumeState::Deleting {
             if let Some(v) = self.volumes.remove(id) {
@@ -387,7 +387,9 @@ impl State {
                         Arc::make_mut(instance).slots.retain(|_, held| held != id);
                     }
                 }
-                self.note_deleted(&v);
+                if v.root || !self.recycle_volume(now.wall, &v) {
+                    self.note_deleted(&v);
+                }
             }
             return;
         }
@@ -416,7 +418,7 @@ impl State {
         }
     }
 
-    fn next_volume_id(&self) -> VolumeId {
+    pub(super) fn next_volume_id(&self) -> VolumeId {
         self.volume_id(self.made.volumes)
     }
 

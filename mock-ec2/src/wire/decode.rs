@@ -95,6 +95,9 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         "MonitorInstances" => |form| instance_ids(form).map(Action::MonitorInstances),
         "ResetSnapshotAttribute" => attributes::reset_snapshot_attribute,
         "RestoreSnapshotTier" => attributes::restore_snapshot_tier,
+        "CreateImage" => super::images::create_image,
+        "DeregisterImage" => super::images::deregister_image,
+        "RegisterImage" => super::images::register_image,
         "UnlockSnapshot" => attributes::unlock_snapshot,
         "UnmonitorInstances" => |form| instance_ids(form).map(Action::UnmonitorInstances),
         _ => return other(name, form),
@@ -104,6 +107,9 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
 
 /// Reads what is told apart by a table.
 fn other(name: String, mut form: Form) -> Result<Command, Ec2Error> {
+    if let Some(decode) = super::own::of(&name) {
+        return finish(form, decode);
+    }
     if let Some(kind) = Kind::of(&name) {
         return finish(form, |form| super::listed::listing(form, kind));
     }
@@ -278,7 +284,16 @@ fn copy_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
     // A presigned request of the same call, which clients add for copies between regions.
     form.take("PresignedUrl");
     form.take("DestinationRegion");
+    let completion_minutes = form.take_number("CompletionDurationMinutes")?;
+    if let Some(minutes) = completion_minutes.filter(|m| !(15..=2_880).contains(m) || m % 15 != 0) {
+        return Err(Ec2Error::InvalidParameterValue(format!(
+            "Value ({minutes}) for parameter CompletionDurationMinutes is invalid. It must be a multiple of 15 between 15 \
+             and 2880."
+        )));
+    }
     Ok(Action::CopySnapshot(CopySnapshot {
+        completion_minutes,
+        foreign: None,
         source: snapshot_id(&form.require("SourceSnapshotId")?)?,
         source_region: form.require("SourceRegion")?,
         description: form.take("Description").unwrap_or_default(),

@@ -91,6 +91,7 @@ impl Surroundings {
                 xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
             }
             Reply::FastRestores(all) => self.fast_restores(xml, all),
+            Reply::ImageMade { id, .. } => xml.text("imageId", id),
             Reply::InstanceChanges { changes } => more::instance_changes(xml, changes),
             Reply::InstanceStatuses { instances, next_token } => {
                 xml.list("instanceStatusSet", instances, |xml, instance| self.instance_status(xml, instance));

@@ -153,7 +153,7 @@ pub(super) fn metadata(form: &mut Form, prefix: &str) -> Result<MetadataChange, 
     Ok(MetadataChange { http_tokens, hop_limit, endpoint, ipv6, tags })
 }
 
-fn devices(form: &mut Form) -> Result<Vec<LaunchDevice>, Ec2Error> {
+pub(super) fn devices(form: &mut Form) -> Result<Vec<LaunchDevice>, Ec2Error> {
     let mut devices = Vec::new();
     for n in form.numbers("BlockDeviceMapping")? {
         let prefix = format!("BlockDeviceMapping.{n}.");

@@ -1,5 +1,6 @@
 //! The services behind one endpoint, told apart by the service in the credential scope: EC2, its direct API for
-//! snapshots, and of Auto Scaling and STS the operations that clients of EC2 call on the way.
+//! snapshots, and of Auto Scaling, the
+//! recycle bin and STS the operations that clients of EC2 call on the way.
 
 /// A service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,13 +12,15 @@ pub enum Service {
     AutoScaling,
     /// The EBS direct API.
     Ebs,
+    /// The recycle bin.
+    Rbin,
     /// AWS Security Token Service.
     Sts,
 }
 
 impl Service {
     /// All services, EC2 first.
-    pub const ALL: [Self; 4] = [Self::Ec2, Self::AutoScaling, Self::Ebs, Self::Sts];
+    pub const ALL: [Self; 5] = [Self::Ec2, Self::AutoScaling, Self::Ebs, Self::Rbin, Self::Sts];
 
     /// The service that a credential scope names.
     pub fn of_scope(name: &str) -> Option<Self> {
@@ -34,7 +37,7 @@ impl Service {
         match self {
             Self::AutoScaling => &["DescribeAutoScalingGroups", "DescribeLaunchConfigurations"],
             Self::Sts => &["GetCallerIdentity"],
-            Self::Ec2 | Self::Ebs => &[],
+            Self::Ec2 | Self::Ebs | Self::Rbin => &[],
         }
     }
 
@@ -44,6 +47,7 @@ impl Service {
             Self::Ec2 => "ec2",
             Self::AutoScaling => "autoscaling",
             Self::Ebs => "ebs",
+            Self::Rbin => "rbin",
             Self::Sts => "sts",
         }
     }
@@ -54,6 +58,7 @@ impl Service {
             Self::Ec2 => "AmazonEC2",
             Self::AutoScaling => "AmazonAutoScaling",
             Self::Ebs => "AmazonEBS",
+            Self::Rbin => "AmazonRecycleBin",
             Self::Sts => "AWSSecurityTokenService",
         }
     }
@@ -72,6 +77,7 @@ impl Service {
             Self::Ec2 => super::VERSION,
             Self::AutoScaling => "2011-01-01",
             Self::Ebs => "2019-11-02",
+            Self::Rbin => "2021-06-15",
             Self::Sts => "2011-06-15",
         }
     }
@@ -81,7 +87,7 @@ impl Service {
         match self {
             Self::Ec2 => "http://ec2.amazonaws.com/doc/2016-11-15/",
             Self::AutoScaling => "http://autoscaling.amazonaws.com/doc/2011-01-01/",
-            Self::Ebs => "",
+            Self::Ebs | Self::Rbin => "",
             Self::Sts => "https://sts.amazonaws.com/doc/2011-06-15/",
         }
     }
