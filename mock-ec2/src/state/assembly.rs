@@ -179,6 +179,9 @@ impl State {
             let text = format!("The snapshot '{id}' was not started with StartSnapshot.");
             return Err(Ec2Error::InvalidParameterValue(text));
         };
+        if snapshot.state == SnapshotState::Error {
+            return Err(Ec2Error::SnapshotInState { snapshot: id.clone(), state: snapshot.state.as_str() });
+        }
         // A repeated request finds it on its way.
         if !snapshot.copying {
             return Ok(snapshot.clone());
