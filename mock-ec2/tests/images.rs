@@ -96,6 +96,9 @@ fn snapshots_of_an_image_stay_until_it_is_deregistered() {
             call(&cloud, "DescribeSnapshots", &format!("SnapshotId.1={disk}")).await.code(),
             "InvalidSnapshot.NotFound"
         );
+        let again = call(&cloud, "DeregisterImage", &format!("ImageId={id}")).await;
+        let text = format!("The image ID '{id}' is no longer available");
+        assert_eq!((again.code(), again.message()), ("InvalidAMIID.Unavailable".to_owned(), text));
         for answer in [launch(&cloud, &id, "").await, call(&cloud, "DescribeImages", &format!("ImageId.1={id}")).await]
         {
             assert_eq!(answer.message(), format!("The image id '[{id}]' does not exist"));

@@ -300,6 +300,10 @@ impl State {
         if let Some(noun) = Noun::of("ami") {
             noun.check(id)?;
         }
+        if self.account.gone_images.contains(id) {
+            let text = format!("The image ID '{id}' is no longer available");
+            return Err(Ec2Error::Resource { code: "InvalidAMIID.Unavailable", text });
+        }
         let image = self.image(id)?;
         if image.owner.0 != self.settings.account_id {
             return Err(Ec2Error::Resource {

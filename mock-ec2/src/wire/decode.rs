@@ -472,16 +472,25 @@ pub(super) fn tag_specifications(
     allowed: &[&str],
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Ec2Error> {
     let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    // The half of EC2 that is the network has a code of its own.
+    let network = allowed.iter().any(|kind| ["subnet", "vpc"].contains(kind));
+    let bad = |text: String| match network {
+        true => Ec2Error::Resource { code: "InvalidParameter", text },
+        false => Ec2Error::InvalidParameterValue(text),
+    };
     for n in form.numbers("TagSpecification")? {
-        let kind = form.require(&format!("TagSpecification.{n}.ResourceType"))?;
+        let name = format!("TagSpecification.{n}.ResourceType");
+        let kind = match form.take(&name) {
+            Some(kind) => kind,
+            None if network => return Err(bad("Tag specification resource type must have a value".to_owned())),
+            None => return Err(Ec2Error::MissingParameter(name)),
+        };
         if !allowed.contains(&kind.as_str()) {
-            let text = format!("'{kind}' is not a valid taggable resource type for this operation.");
-            return Err(Ec2Error::InvalidParameterValue(text));
+            return Err(bad(format!("'{kind}' is not a valid taggable resource type for this operation.")));
         }
         let tags = tags(form, &format!("TagSpecification.{n}.Tag"))?;
         if tags.is_empty() {
-            let text = "Tag specification must have at least one tag";
-            return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
+            return Err(bad("Tag specification must have at least one tag".to_owned()));
         }
         all.entry(kind).or_default().extend(tags.into_iter().map(|(k, v)| (k, v.unwrap_or_default())));
     }

@@ -47,7 +47,7 @@ pub(super) fn register_image(form: &mut Form) -> Result<Action, Ec2Error> {
         name: form.require("Name")?,
         description: form.take("Description").unwrap_or_default(),
         architecture,
-        root_device: form.require("RootDeviceName")?,
+        root_device: form.take("RootDeviceName").unwrap_or_else(|| "/dev/sda1".to_owned()),
         devices: devices(form)?,
         tags: tags.remove("image").unwrap_or_default(),
     })))
