@@ -39,7 +39,7 @@ const ALGORITHM: &str = "SHA256";
 /// Why a request is refused: status, type, text.
 type Refusal = (StatusCode, &'static str, String);
 
-/// What a request is answered with.
+/// The answer to a request.
 enum Answer {
     Json(StatusCode, Value),
     /// A block.

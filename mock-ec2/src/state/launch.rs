@@ -283,7 +283,7 @@ impl State {
         let root = device == image.root_device;
         let slot = DeviceSlot::parse(&device);
         let own = image.disks.iter().find(|own| own.device == device || DeviceSlot::parse(&own.device) == slot);
-        // What the image says of the disk, if the request does not say otherwise.
+        // The image's values count, if the request has none.
         let least = own.filter(|own| own.snapshot.is_some()).map(|own| own.size_gib);
         let least = least.or(root.then_some(image.size_gib));
         let size_gib = disk.size_gib.or(own.map(|own| own.size_gib)).or(least);

@@ -1,6 +1,7 @@
 //! The recycle bin: retention rules, and the snapshots and volumes that they keep for a while after they were deleted.
 //!
-//! What is in the bin is in no table, so no other action sees it. It leaves the bin at the first call after its time.
+//! Things in the bin are in no table, so no other action sees them. They leave the bin at the first call after their
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

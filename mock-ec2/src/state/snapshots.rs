@@ -141,7 +141,7 @@ impl State {
         if let Some(gone) = self.snapshots.remove(id) {
             self.timers.cancel(&gone.progress);
             gone.fast_restores.values().for_each(|f| self.timers.cancel(&f.progress));
-            // Of what goes into the recycle bin the bytes stay, so nothing is said of its end.
+            // The recycle bin keeps the bytes, so the end is not told yet.
             if !self.recycle_snapshot(call.now.wall, &gone) {
                 self.note_snapshot_deleted(&gone);
             }

@@ -1,8 +1,8 @@
 //! The parameters of the actions on images.
 
-use super::decode::tag_specifications;
 use super::form::Form;
 use super::launch::devices;
+use super::tags::tag_specifications;
 use crate::state::command::{Action, CreateImage, ImageRequest, RegisterImage};
 use crate::state::error::Ec2Error;
 

@@ -1,7 +1,8 @@
 //! The parameters of RunInstances.
 
-use super::decode::{list, snapshot_id, tag_specifications};
+use super::decode::{list, snapshot_id};
 use super::form::Form;
+use super::tags::tag_specifications;
 use crate::state::command::{Action, LaunchDevice, LaunchDisk, MetadataChange, RunInstances};
 use crate::state::error::Ec2Error;
 use crate::state::no_launch_template;

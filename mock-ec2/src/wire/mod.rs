@@ -13,6 +13,7 @@ mod own;
 pub mod parameters;
 pub mod services;
 pub mod signature;
+mod tags;
 pub mod xml;
 
 /// The version of the API that requests name.

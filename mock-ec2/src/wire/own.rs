@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::decode::{instance_id, snapshot_id, tag_specifications, volume_id};
+use super::decode::{instance_id, snapshot_id, volume_id};
 use super::form::Form;
+use super::tags::tag_specifications;
 use crate::state::command::{
     Action, BlockRequest, GroupRequest, KeyRequest, NetworkRequest, PlacementGroup, PublicAccess, ReplaceRoot,
     RestoreRequest,
