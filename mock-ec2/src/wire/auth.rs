@@ -7,6 +7,8 @@
 //! of every browser does, and none of the headers that only browsers send. A page cannot change its User-Agent without a
 //! preflight either.
 
+use std::borrow::Cow;
+
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 
@@ -104,17 +106,13 @@ fn is_program(headers: &HeaderMap) -> bool {
 
 /// The service in the credential scope of a request; EC2 if there is none, or one that is not served.
 pub fn service(parts: &Parts) -> Service {
-    scope(parts).as_deref().and_then(Service::of_scope).unwrap_or_default()
+    credential(parts).and_then(|c| Service::of_scope(c.split('/').nth(3)?)).unwrap_or_default()
 }
 
 /// The service of a request that is not served here.
 pub fn foreign(parts: &Parts) -> Option<Foreign> {
-    Foreign::of(parts, scope(parts).as_deref())
-}
-
-/// The service's name in the credential scope of a request.
-pub fn scope(parts: &Parts) -> Option<String> {
-    credential(parts)?.split('/').nth(3).map(str::to_owned)
+    let credential = credential(parts);
+    Foreign::of(parts, credential.as_ref().and_then(|c| c.split('/').nth(3)))
 }
 
 /// The region in the credential scope of a request.
@@ -122,15 +120,15 @@ pub fn region(parts: &Parts) -> Option<String> {
     credential(parts)?.split('/').nth(2).map(str::to_owned)
 }
 
-fn credential(parts: &Parts) -> Option<String> {
+fn credential(parts: &Parts) -> Option<Cow<'_, str>> {
     let query = parts.uri.query().unwrap_or_default();
     match authorization(&parts.headers) {
-        Some(text) => text.split(['=', ',', ' ']).skip_while(|word| *word != "Credential").nth(1).map(str::to_owned),
+        Some(text) => text.split(['=', ',', ' ']).skip_while(|word| *word != "Credential").nth(1).map(Cow::Borrowed),
         None => query
             .split('&')
             .filter_map(|pair| pair.strip_prefix("X-Amz-Credential="))
             .next()
-            .map(|value| value.replace("%2F", "/").replace("%2f", "/")),
+            .map(|value| Cow::Owned(value.replace("%2F", "/").replace("%2f", "/"))),
     }
 }
 

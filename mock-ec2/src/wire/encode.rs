@@ -258,12 +258,6 @@ impl Surroundings {
             xml.text("privateIpAddress", &instance.private_ip);
             xml.text("privateDnsName", &instance.private_dns_name);
         }
-        let addresses = (number == 0).then_some(instance);
-        xml.list("privateIpAddressesSet", addresses, |xml, instance| {
-            xml.value("primary", true);
-            xml.text("privateDnsName", &instance.private_dns_name);
-            xml.text("privateIpAddress", &instance.private_ip);
-        });
         xml.value("sourceDestCheck", instance.options.source_dest_check);
         group_set(xml, reply);
         xml.element("attachment", |xml| {
@@ -272,6 +266,12 @@ impl Surroundings {
             xml.text("status", "attached");
             xml.value("attachTime", seconds(instance.launch_time));
             xml.value("deleteOnTermination", true);
+        });
+        let addresses = (number == 0).then_some(instance);
+        xml.list("privateIpAddressesSet", addresses, |xml, instance| {
+            xml.value("primary", true);
+            xml.text("privateDnsName", &instance.private_dns_name);
+            xml.text("privateIpAddress", &instance.private_ip);
         });
         xml.text("interfaceType", "interface");
     }
