@@ -27,7 +27,7 @@ pub fn scenario(name: &str) -> PathBuf {
 }
 
 /// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`, `ansible` with its collections,
-/// `c7n`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
+/// `c7n`, `libcloud`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
 /// error. When `MOORING_REQUIRE` lists it, its absence is a failure instead.
 ///
 /// # Panics
@@ -48,7 +48,7 @@ fn find(what: &str) -> bool {
     match what {
         "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
         // Looked for and not imported, which takes as long as a test.
-        "boto3" | "kubernetes" => {
+        "boto3" | "kubernetes" | "libcloud" => {
             let probe = format!("import importlib.util as u; u.find_spec('{what}') or 1/0");
             succeeds(Command::new("python3").args(["-c", &probe]))
         }

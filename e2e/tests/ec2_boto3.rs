@@ -38,7 +38,9 @@ cases! {
     csi_driver_provisions_attaches_detaches_and_deletes
     csi_driver_snapshots_restores_and_lists
     csi_driver_waits_for_a_volume_to_be_initialized
+    deleted_snapshots_come_back_from_the_recycle_bin
     ebs_direct_api_lists_the_blocks_that_changed
+    ebs_direct_api_writes_a_snapshot_block_by_block
     f01_create_volume_answers_creating_with_every_field_and_becomes_available
     f02_an_attach_is_seen_attaching_by_volume_and_instance
     f03_detaching_and_busy_can_be_seen
@@ -90,9 +92,10 @@ cases! {
     f49_tag_filters_take_wildcards
     f50_an_unknown_action_is_an_error_that_sdks_can_read
     f51_one_connection_serves_many_requests
-    instance_types_have_names_of_botocore_and_their_families_are_whole
+    instance_types_are_those_that_every_botocore_knows
     instances_are_run_with_tags_and_end_with_their_root_volume
     metadata_service_tells_the_sdk_its_region
+    other_services_say_what_is_served
     resources_of_the_sdk_follow_a_volume
     sdk_gets_through_a_bucket_that_others_empty
     sdk_learns_that_an_attach_was_done_when_its_reply_was_lost

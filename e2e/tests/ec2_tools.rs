@@ -1,5 +1,5 @@
-//! Whole programs, unmodified, against the `mock-ec2` program: Ansible's collection for AWS and Cloud Custodian. What
-//! counts is what the cloud became, not how they ended.
+//! Whole programs, unmodified, against the `mock-ec2` program: Ansible's collection for AWS, Cloud Custodian, Apache
+//! Libcloud. The state of the cloud counts, not how they ended.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -137,4 +137,27 @@ fn cloud_custodian_removes_what_is_unused_and_closes_what_is_shared() {
     for action in ["DescribeAutoScalingGroups", "DescribeImages", "DescribeSnapshotAttribute"] {
         assert!(metrics.contains(&format!("action=\"{action}\",outcome=\"ok\"")), "{action}: {log}\n{metrics}");
     }
+}
+
+#[test]
+fn libcloud_takes_nodes_volumes_and_snapshots_through_their_lives_by_signed_gets() {
+    if !have("libcloud") {
+        return;
+    }
+    let server = start();
+    // Version 2 is the default of libcloud in us-east-1.
+    for version in ["2", "4"] {
+        let output = server
+            .client("python3")
+            .arg("-B")
+            .arg(file("libcloud_lifecycle.py"))
+            .args([server.endpoint(), version])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "version {version}: {}", told(&output));
+    }
+    let left = state(&server);
+    assert_eq!(left["snapshots"], serde_json::json!([]));
+    assert!(tagged(&left, "volumes", "Name", "data").is_empty());
+    assert_eq!(tagged(&left, "instances", "Name", "worker").len(), 2);
 }

@@ -56,7 +56,7 @@ fn next(file: &File, block: u64) -> io::Result<Option<u64>> {
 }
 
 /// A block; what lies beyond the end is zero.
-fn read(file: &File, block: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(file: &File, block: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; BLOCK as usize];
     let mut done = 0;
     while done < bytes.len() {

@@ -118,7 +118,8 @@ impl Ec2 {
     ) -> Result<Self, Error> {
         let storage = Storage::open(&config)?;
         let volumes = state.volumes().map(|v| v.id.to_string());
-        storage.keep_only(&volumes.chain(state.snapshots().map(|s| s.id.to_string())).collect());
+        let known = volumes.chain(state.snapshots().map(|s| s.id.to_string())).chain(state.bin().ids());
+        storage.keep_only(&known.collect());
         let bytes = state.volumes().filter(|v| !v.root).map(|v| (v.id.clone(), v.size_gib)).collect::<Vec<_>>();
         storage.complete(&bytes);
         let lost = storage.resume(&copies, &mut state);
@@ -211,6 +212,7 @@ impl Ec2 {
             "instances": state.instances(),
             "volumes": state.volumes().map(|v| state.with_lingering(v)).collect::<Vec<_>>(),
             "snapshots": state.snapshots().collect::<Vec<_>>(),
+            "account": state.account(),
             "switches": state.switches(),
             "requests": self.0.counts.requests(),
             "nextDeadlineMs": state.next_deadline().map(|d| d.as_millis() as u64),

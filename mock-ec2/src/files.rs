@@ -90,15 +90,46 @@ impl VolumeFiles {
         }
     }
 
-    /// Keeps what `from` (a volume or a snapshot) holds now as `snapshot`.
-    pub(crate) fn snapshot(&mut self, now: Duration, from: &str, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
+    /// Keeps what the file `from` (of a volume or a snapshot, maybe of another region) holds now as `snapshot`.
+    pub(crate) fn snapshot(&mut self, now: Duration, from: &Path, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
         self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
-        if !self.dir.join(from).exists() {
-            // A root volume: it has no bytes here.
+        let path = self.dir.join(snapshot.as_str());
+        OpenOptions::new().write(true).create_new(true).open(&path)?;
+        if !from.exists() {
+            // A root volume: it has no bytes here, so volumes of its snapshots begin empty.
             return Ok(None);
         }
-        OpenOptions::new().write(true).create_new(true).open(self.dir.join(snapshot.as_str()))?;
-        self.share(from, snapshot.as_str())
+        self.counted = None;
+        let copy = Copy::open(from, &path)?;
+        Ok(if copy.by_reference()? { None } else { Some(copy) })
+    }
+
+    /// Makes the file of a snapshot of `size_gib` that is written block by block, with the bytes of `parent`.
+    pub(crate) fn begin(
+        &mut self,
+        now: Duration,
+        snapshot: &SnapshotId,
+        size_gib: u64,
+        parent: Option<&SnapshotId>,
+    ) -> io::Result<Option<Copy>> {
+        self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
+        let file = OpenOptions::new().write(true).create_new(true).open(self.dir.join(snapshot.as_str()))?;
+        stretch(&file, size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?)?;
+        match parent {
+            Some(parent) => self.share(parent.as_str(), snapshot.as_str()),
+            None => Ok(None),
+        }
+    }
+
+    /// Opens the file of `snapshot` to write a block.
+    pub(crate) fn open_to_write(&mut self, now: Duration, snapshot: &SnapshotId) -> io::Result<File> {
+        self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
+        OpenOptions::new().write(true).open(self.dir.join(snapshot.as_str()))
+    }
+
+    /// The path of the file called `name`.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// Makes `snapshot`, which is there, what `volume` holds now.

@@ -35,6 +35,7 @@ mod files;
 mod history;
 mod journal;
 mod mounts;
+mod rbin;
 mod storage;
 
 pub use cli::main_with;

@@ -16,10 +16,13 @@ use substrate::{Body, BoxError, Ctx, HttpService, body};
 use crate::cloud::Ec2;
 use crate::events::RequestEnded;
 use crate::regions::Regions;
-use crate::state::command::{Command, Reply, Stick};
+use crate::state::command::{Action, Command, Reply, Stick};
 use crate::state::error::Ec2Error;
+use crate::wire::auth::Means;
 use crate::wire::encode::{Pieces, Surroundings};
+use crate::wire::foreign::Foreign;
 use crate::wire::form::Form;
+use crate::wire::services::Service;
 use crate::wire::{auth, decode, encode, signature};
 
 /// Longest body; a thousand ids with a thousand filter values take a tenth of it.
@@ -52,6 +55,7 @@ pub(crate) fn router(regions: &Regions, ctx: &Ctx) -> HttpService {
         .map(|ec2| Room {
             admin: crate::admin::router(ec2.clone(), ctx.clone(), regions),
             endpoint: Endpoint {
+                regions: regions.clone(),
                 ec2: ec2.clone(),
                 ctx: ctx.clone(),
                 surroundings: Arc::new(Surroundings::from(ec2.settings())),
@@ -81,20 +85,29 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
         let Endpoint { ec2, ctx, .. } = rooms.iter().find(has).unwrap_or(first).endpoint.clone();
         return crate::imds::of_path(ec2, ctx, request).await;
     }
-    let ebs = path.starts_with("/snapshots/");
     let (parts, body) = request.into_parts();
-    // Who names a region that is not served is told so by the first.
+    // A region that is not served is refused by the first.
     let room = auth::region(&parts).as_deref().and_then(of).unwrap_or(first);
     let endpoint = room.endpoint.clone();
-    match ebs {
-        true => Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts).await),
-        false => endpoint.serve(Request::from_parts(parts, body)).await,
+    if let Some(foreign) = auth::foreign(&parts) {
+        return Ok(endpoint.not_served(&foreign));
+    }
+    let of_ebs = parts.uri.path() == "/snapshots" || parts.uri.path().starts_with("/snapshots/");
+    match auth::service(&parts) {
+        Service::Rbin => Ok(crate::rbin::serve(endpoint.ec2, endpoint.ctx, parts, body).await),
+        // By the path as well, so that unsigned requests are refused in JSON.
+        service if of_ebs || service == Service::Ebs => {
+            Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts, body).await)
+        }
+        _ => endpoint.serve(Request::from_parts(parts, body)).await,
     }
 }
 
 #[derive(Clone)]
 struct Endpoint {
     ec2: Ec2,
+    /// All regions, for what is copied between them.
+    regions: Regions,
     ctx: Ctx,
     surroundings: Arc<Surroundings>,
 }
@@ -115,6 +128,28 @@ impl From<Ec2Error> for Ending {
 }
 
 impl Endpoint {
+    /// The refusal of a request for another service, in that service's own form.
+    fn not_served(&self, foreign: &Foreign) -> Response<Body> {
+        let request_id = self.ec2.counts().request_id();
+        let refusal = foreign.refusal(&request_id);
+        let mut response = Response::new(body::full(refusal.body));
+        *response.status_mut() = refusal.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(refusal.content_type));
+        if let Some(kind) = refusal.error_type {
+            headers.insert("x-amzn-errortype", HeaderValue::from_static(kind));
+        }
+        if refusal.content_type == "application/cbor" {
+            headers.insert("smithy-protocol", HeaderValue::from_static("rpc-v2-cbor"));
+        }
+        for name in ["x-amzn-requestid", "x-amz-request-id"] {
+            if let Ok(id) = HeaderValue::from_str(&request_id) {
+                headers.insert(name, id);
+            }
+        }
+        response
+    }
+
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
@@ -147,18 +182,22 @@ impl Endpoint {
     }
 
     async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
-        let caller = auth::caller(parts)?;
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
+        let caller = auth::caller(parts, &bytes)?;
         let (config, settings) = (self.ec2.config(), self.ec2.settings());
         if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
             return Err(crate::regions::refusal(&region, &settings.regions).into());
         }
         if !config.credentials.is_empty() {
+            if caller.means == Means::Version2 {
+                let text = "Signatures are verified here, and only those of version 4 are; this one is of version 2.";
+                return Err(Ec2Error::IncompleteSignature(text.to_owned()).into());
+            }
             let scope = signature::Scope { region: &config.region, service: auth::service(parts).scope() };
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
-        let command = read(parts, &bytes)?;
-        Ok(self.perform(&caller, user_agent(&parts.headers), command).await)
+        let command = read(parts, &bytes, caller.means)?;
+        Ok(self.perform(&caller.key, user_agent(&parts.headers), command).await)
     }
 
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
@@ -188,13 +227,14 @@ impl Endpoint {
         if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
             return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
         }
+        let away = self.away(&mut command);
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
-            _ => self.ec2.perform(&self.ctx, &command),
+            _ => self.ec2.perform(&self.ctx, &command, away.as_ref()),
         };
         for _ in 0..more {
             // Delivered again: what it gives goes nowhere.
-            let again = self.ec2.perform(&self.ctx, &command);
+            let again = self.ec2.perform(&self.ctx, &command, away.as_ref());
             drop(self.ended(
                 action,
                 caller,
@@ -231,6 +271,15 @@ impl Endpoint {
             Struck::DropReply => Ending::Dropped,
             Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => ending,
         }
+    }
+
+    /// The cloud of the region that a snapshot is copied from, if it is another one; tells the command what it has.
+    fn away(&self, command: &mut Command) -> Option<Ec2> {
+        let Action::CopySnapshot(copy) = &mut command.action else { return None };
+        let away = Some(copy.source_region.as_str()).filter(|region| *region != self.ec2.settings().region)?;
+        let away = self.regions.get(Some(away))?.clone();
+        copy.foreign = Some(away.look(&self.ctx, |state| state.snapshot(&copy.source).cloned()));
+        Some(away)
     }
 
     /// Records how a request ended.
@@ -342,6 +391,9 @@ impl Named {
             Reply::CopiedVolumes(volumes) => self.0.extend(volumes.iter().map(|v| ("volume", v.id.to_string()))),
             Reply::Snapshot(made) => self.0.push(("snapshot", made.snapshot.id.to_string())),
             Reply::SnapshotCopied(made) => self.0.push(("snapshot", made.id.to_string())),
+            Reply::ImageMade { snapshots, .. } => {
+                self.0.extend(snapshots.iter().map(|made| ("snapshot", made.id.to_string())));
+            }
             Reply::SnapshotsMade(all) => {
                 self.0.extend(all.iter().map(|made| ("snapshot", made.snapshot.id.to_string())));
             }
@@ -362,8 +414,8 @@ pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
     headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
-/// Reads the command of a request: from the body of a POST, from the query of a GET.
-fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
+/// Reads the command of a request, signed by `means`: from the body of a POST, from the query of a GET.
+fn read(parts: &Parts, bytes: &[u8], means: Means) -> Result<Command, Ec2Error> {
     if !matches!(parts.uri.path(), "/" | "") {
         return Err(Ec2Error::InvalidRequest(format!("Nothing is served at {}; use /.", parts.uri.path())));
     }
@@ -374,11 +426,12 @@ fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
     let command = decode::command(auth::service(parts), form)?;
-    // A browser can be made to GET anything from any page.
-    if parts.method == Method::GET && !command.action.reads_only() {
+    // A browser can be made to GET any URL from any page, so a URL alone must not change state.
+    if means == Means::Presigned && !command.action.reads_only() {
         let name = command.action.name();
         return Err(Ec2Error::InvalidRequest(format!(
-            "The action {name} changes state and is not served over GET; use POST."
+            "The action {name} changes state and is not served by a presigned URL, which any web page can make a browser \
+             open. Send the signature in the Authorization header."
         )));
     }
     Ok(command)

@@ -51,6 +51,9 @@ pub(crate) fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> 
             vec![(request.source.to_string(), made.id.clone())]
         }
         (_, Reply::Snapshot(made)) => vec![(made.snapshot.volume.to_string(), made.snapshot.id.clone())],
+        (_, Reply::ImageMade { snapshots, .. }) => {
+            snapshots.iter().map(|made| (made.volume.to_string(), made.id.clone())).collect()
+        }
         (_, Reply::SnapshotsMade(all)) => {
             all.iter().map(|made| (made.snapshot.volume.to_string(), made.snapshot.id.clone())).collect()
         }
@@ -186,15 +189,46 @@ impl Storage {
         })
     }
 
-    /// Keeps what `source` (a volume or a snapshot) holds now as `snapshot`, or gives the copy that does.
-    pub(crate) fn keep(&self, now: Now, source: &str, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
+    /// Keeps what `source` (a volume or a snapshot; of `away` if that is given) holds now as `snapshot`, or returns the
+    /// copy that does.
+    pub(crate) fn keep(
+        &self,
+        now: Now,
+        source: &str,
+        away: Option<&Self>,
+        snapshot: &SnapshotId,
+    ) -> io::Result<Option<Copy>> {
         if let Some(bytes) = &self.bytes {
             bytes.snapshot(source, snapshot.as_str());
         }
+        // Before this one is locked: two copies may go opposite ways.
+        let path = away.and_then(|away| away.lock().files.as_ref().map(|files| files.path_of(source)));
         match &mut self.lock().files {
-            Some(files) => files.snapshot(now.mono, source, snapshot),
+            Some(files) => {
+                let own = files.path_of(source);
+                files.snapshot(now.mono, path.as_ref().unwrap_or(&own), snapshot)
+            }
             None => Ok(None),
         }
+    }
+
+    /// Makes the bytes of a snapshot that is written block by block, or returns the copy that brings those of its parent.
+    pub(crate) fn begin(
+        &self,
+        now: Now,
+        snapshot: &SnapshotId,
+        size_gib: u64,
+        parent: Option<&SnapshotId>,
+    ) -> io::Result<Option<Copy>> {
+        match &mut self.lock().files {
+            Some(files) => files.begin(now.mono, snapshot, size_gib, parent),
+            None => Ok(None),
+        }
+    }
+
+    /// Opens the bytes of `snapshot` to write a block; nothing if no bytes are kept.
+    pub(crate) fn open_to_write(&self, now: Now, snapshot: &SnapshotId) -> io::Result<Option<std::fs::File>> {
+        self.lock().files.as_mut().map(|files| files.open_to_write(now.mono, snapshot)).transpose()
     }
 
     /// Takes note of a copy that is to be made.

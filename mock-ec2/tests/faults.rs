@@ -49,6 +49,11 @@ struct Record {
 const LOCK: &str = "Action=LockSnapshot&SnapshotId={snap}&LockMode=governance&LockDuration=1";
 const ARCHIVE: &str = "Action=ModifySnapshotTier&SnapshotId={snap}&StorageTier=archive";
 
+const VPC: &str = "Action=CreateVpc&CidrBlock=172.16.0.0/16";
+const KEY: &str = "Action=CreateKeyPair&KeyName=mine&KeyType=ed25519";
+const GROUP: &str = "Action=CreatePlacementGroup&GroupName=mine";
+const BLOCK: &str = "Action=EnableSnapshotBlockPublicAccess&State=block-new-sharing";
+
 /// The request that stands for an operation, and a change before it that reads can lag behind.
 fn sample(op: &str) -> (&'static str, &'static str) {
     match op {
@@ -57,6 +62,35 @@ fn sample(op: &str) -> (&'static str, &'static str) {
         "CopyVolumes" => ("SourceVolumeId={vol}", ""),
         "CreateSnapshot" => ("VolumeId={vol}", ""),
         "CreateSnapshots" => ("InstanceSpecification.InstanceId={node}", ""),
+        "CreateImage" => ("InstanceId={node}&Name=image", ""),
+        "CreateKeyPair" => ("KeyName=mine&KeyType=ed25519", ""),
+        "CreatePlacementGroup" => ("GroupName=mine", ""),
+        "CreateReplaceRootVolumeTask" => ("InstanceId={node}&SnapshotId={snap}", ""),
+        "CreateSubnet" => ("VpcId={made}&CidrBlock=172.16.1.0/24", VPC),
+        "CreateVpc" => ("CidrBlock=172.16.0.0/16", ""),
+        "DeleteKeyPair" => ("KeyName=mine", KEY),
+        "DeletePlacementGroup" => ("GroupName=mine", GROUP),
+        "DeleteSubnet" => ("SubnetId={made}", "subnet"),
+        "DeleteVpc" => ("VpcId={made}", VPC),
+        "DeregisterImage" => ("ImageId=ami-0123456789abcdef1", ""),
+        "DescribePlacementGroups" => ("", GROUP),
+        "DescribeReplaceRootVolumeTasks" => ("", "Action=CreateReplaceRootVolumeTask&InstanceId={node}"),
+        "DisableSnapshotBlockPublicAccess" => ("", BLOCK),
+        "EnableSnapshotBlockPublicAccess" => ("State=block-all-sharing", ""),
+        "GetSnapshotBlockPublicAccessState" => ("", BLOCK),
+        "ImportKeyPair" => (
+            "KeyName=mine&PublicKeyMaterial=c3NoLWVkMjU1MTkgQUFBQUMzTnphQzFsWkRJMU5URTVBQUFBSUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=",
+            "",
+        ),
+        "ListSnapshotsInRecycleBin" => ("", "snapshot in the bin"),
+        "ListVolumesInRecycleBin" => ("", "volume in the bin"),
+        "RegisterImage" => (
+            "Name=image&RootDeviceName=/dev/xvda&BlockDeviceMapping.1.DeviceName=/dev/xvda\
+             &BlockDeviceMapping.1.Ebs.SnapshotId={snap}",
+            "",
+        ),
+        "RestoreSnapshotFromRecycleBin" => ("SnapshotId={snap}", "snapshot in the bin"),
+        "RestoreVolumeFromRecycleBin" => ("VolumeId={vol}", "volume in the bin"),
         "CreateTags" => ("ResourceId.1={vol}&ResourceId.2={node}&ResourceId.3={snap}&Tag.1.Key=k&Tag.1.Value=v", ""),
         "CreateVolume" => ("AvailabilityZone=us-east-1a&SnapshotId={snap}", ""),
         "DeleteSnapshot" | "LockSnapshot" => ("SnapshotId={snap}{lock}", ""),
@@ -165,14 +199,15 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
         }
         cloud.sleep(1_000).await;
         let lock = if op == "LockSnapshot" { "&LockMode=governance&LockDuration=1" } else { "" };
-        let fill = |text: &str| {
+        let mut made = String::new();
+        let fill = |text: &str, made: &str| {
             let names = [("vol", &vol), ("held", &held), ("node", &node), ("off", &off), ("snap", &snap)];
             let others = [("vpc", &vpc), ("subnet", &subnet)];
             let text = names
                 .iter()
                 .chain(&others)
                 .fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
-            text.replace("{lock}", lock)
+            text.replace("{lock}", lock).replace("{made}", made)
         };
         if let Some(fault) = fault {
             cloud.ctx.faults().add(cloud.ctx.clock().mono(), fault).unwrap();
@@ -190,8 +225,30 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                 let path = format!("volumes/{vol}/impair");
                 cloud.admin("POST", &path, Some(json!({ "impaired": true }))).await;
             }
+            "subnet" => {
+                let vpc = ask(VPC.to_owned()).await.first("vpcId").unwrap();
+                let subnet = ask(format!("Action=CreateSubnet&VpcId={vpc}&CidrBlock=172.16.1.0/24")).await;
+                made = subnet.first("subnetId").unwrap();
+            }
+            "snapshot in the bin" | "volume in the bin" => {
+                let (kind, delete) = match change {
+                    "volume in the bin" => ("EBS_VOLUME", format!("Action=DeleteVolume&VolumeId={vol}")),
+                    _ => ("EBS_SNAPSHOT", format!("Action=DeleteSnapshot&SnapshotId={snap}")),
+                };
+                let rule = json!({
+                    "ResourceType": kind,
+                    "RetentionPeriod": { "RetentionPeriodValue": 7, "RetentionPeriodUnit": "DAYS" },
+                });
+                let request = Request::post("/rules").header("authorization", SIGNED.replace("/ec2/", "/rbin/"));
+                let made = cloud.answer(request.body(body::full(rule.to_string())).unwrap()).await;
+                assert_eq!(made.status, 201, "{}", made.body);
+                ask(delete).await;
+                // It goes into the bin when it is deleted, which the next request sees.
+                ask("Action=DescribeRegions".to_owned()).await;
+            }
             change => {
-                ask(fill(change)).await;
+                let answer = ask(fill(change, "")).await;
+                made = answer.first("vpcId").unwrap_or_default();
             }
         }
         let (past, before) = (cloud.world.trace().len(), cloud.ctx.now().mono);
@@ -213,7 +270,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                             .uri("/")
                             .header("authorization", SIGNED.replace("/ec2/", &format!("/{service}/")))
                             .header("user-agent", "aws-ebs-csi-driver/1.2.3")
-                            .body(body::full(format!("Action={op}&Version={version}&{}", fill(form))))
+                            .body(body::full(format!("Action={op}&Version={version}&{}", fill(form, &made))))
                     };
                     match cloud.send(request.unwrap()).await {
                         Err(_) => Seen::Broken,

@@ -154,7 +154,7 @@ fn a_disk_of_a_launch_is_attaching_first_and_appears_as_a_device() {
     "InvalidParameterValue",
     "not a valid EBS device name"
 )]
-#[case("DeviceName=/dev/sdf", "MissingParameter", "size or snapshotId")]
+#[case("DeviceName=/dev/sdf", "MissingParameter", "The request must contain the parameter ebs")]
 #[case("DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeType=gp3", "MissingParameter", "size or snapshotId")]
 #[case("DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeSize=0", "InvalidParameterValue", "too small")]
 #[case(
@@ -478,5 +478,23 @@ fn a_launch_is_counted_against_the_quota_of_volumes() {
         let disk = "BlockDeviceMapping.1.DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeSize=1";
         assert_eq!(run(&cloud, disk).await.code(), "VolumeLimitExceeded");
         assert_eq!(run(&cloud, "").await.status, 200);
+    });
+}
+
+#[test]
+fn an_instance_of_every_type_starts_and_takes_a_volume() {
+    play(1, config(Instant), |cloud| async move {
+        for kind in mock_ec2::state::instance_types::all() {
+            let form = format!("{IMAGE}&InstanceType={}&MinCount=1&MaxCount=1", kind.name);
+            let made = call(&cloud, "RunInstances", &form).await;
+            assert_eq!(made.status, 200, "{}: {}", kind.name, made.body);
+            let node = first_id(&made);
+            let zone = made.first("availabilityZone").unwrap();
+            let form = format!("AvailabilityZone={zone}&Size=1");
+            let volume = call(&cloud, "CreateVolume", &form).await.first("volumeId").unwrap();
+            let attached = cloud.attach(&volume, &node, "/dev/sdf").await;
+            assert_eq!(attached.status, 200, "{}: {}", kind.name, attached.body);
+            call(&cloud, "TerminateInstances", &format!("InstanceId.1={node}")).await;
+        }
     });
 }

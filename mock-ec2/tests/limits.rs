@@ -50,7 +50,10 @@ fn filters_that_were_missing_are_known() {
         }
         let form = "Filter.1.Name=instance-storage-supported&Filter.1.Value.1=true&Filter.2.Name=instance-type\
                     &Filter.2.Value.1=m5*.large";
-        assert_eq!(call(&cloud, "DescribeInstanceTypes", form).await.all("instanceType"), ["m5d.large"]);
+        assert_eq!(
+            call(&cloud, "DescribeInstanceTypes", form).await.all("instanceType"),
+            ["m5ad.large", "m5d.large", "m5dn.large"]
+        );
     });
 }
 

@@ -7,11 +7,13 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Cloud, config, play};
+use common::{Cloud, SIGNED, config, play};
+use http::Request;
 use mock_ec2::LatencyProfile::{Aws, Instant};
 use mock_ec2::{Config, LatencyProfile, StateFile, StateSync};
 use rstest::rstest;
 use serde_json::{Value, json};
+use substrate::body;
 
 fn kept(latency: LatencyProfile, path: &Path, sync: StateSync) -> Config {
     Config { state_file: Some(StateFile { path: path.to_owned(), sync }), ..config(latency) }
@@ -55,11 +57,24 @@ async fn live(cloud: &Cloud, mut each: impl FnMut()) -> String {
         format!("Action=DetachVolume&VolumeId={made}"),
         format!("Action=AttachVolume&VolumeId={made}&InstanceId={b}&Device=/dev/xvdab"),
         "Action=RunInstances&ImageId=ami-0123456789abcdef0&MinCount=2&MaxCount=2&ClientToken=r".to_owned(),
+        format!("Action=CreateImage&InstanceId={a}&Name=golden&NoReboot=true"),
+        "Action=CreateKeyPair&KeyName=mine&KeyType=ed25519".to_owned(),
+        "Action=CreateVpc&CidrBlock=172.16.0.0/16".to_owned(),
+        "Action=EnableSnapshotBlockPublicAccess&State=block-new-sharing".to_owned(),
+        format!("Action=CreateReplaceRootVolumeTask&InstanceId={a}"),
         format!("Action=StopInstances&InstanceId.1={a}"),
         format!("Action=DeleteTags&ResourceId.1={made}&Tag.1.Key=k"),
         format!("Action=DeleteVolume&VolumeId={other}"),
         format!("Action=TerminateInstances&InstanceId.1={b}"),
     ];
+    // The volume that is deleted goes into the recycle bin.
+    let rule = json!({
+        "ResourceType": "EBS_VOLUME",
+        "RetentionPeriod": { "RetentionPeriodValue": 7, "RetentionPeriodUnit": "DAYS" },
+    });
+    let request = Request::post("/rules").header("authorization", SIGNED.replace("/ec2/", "/rbin/"));
+    assert_eq!(cloud.answer(request.body(body::full(rule.to_string())).unwrap()).await.status, 201);
+    each();
     for form in rest.drain(..) {
         cloud.sleep(100_000).await;
         ask(form).await;

@@ -1,6 +1,8 @@
 """What the SDK itself does: retries, waiters, signatures, resources, the EBS direct API, the metadata service."""
 
+import base64
 import concurrent.futures
+import hashlib
 import pathlib
 
 from botocore.exceptions import WaiterError
@@ -135,6 +137,60 @@ def ebs_direct_api_lists_the_blocks_that_changed(cloud):
     changed = ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)["ChangedBlocks"]
     equal([b["BlockIndex"] for b in changed], [3, 1024])
     refused("ResourceNotFoundException", ebs_refusal(ebs), 404, SnapshotId="snap-0123456789abcdef0")
+
+
+@case(flags=["--volume-dir", "{directory}/volumes"])
+def ebs_direct_api_writes_a_snapshot_block_by_block(cloud):
+    size, ebs = 512 << 10, cloud.client("ebs")
+    started = ebs.start_snapshot(VolumeSize=1, Description="written", Tags=[{"Key": "team", "Value": "storage"}])
+    snapshot = started["SnapshotId"]
+    equal((started["Status"], started["BlockSize"]), ("pending", size))
+    digests = []
+    for index, letter in enumerate((b"a", b"b", b"c")):
+        digest = hashlib.sha256(letter * size).digest()
+        digests.append(digest)
+        ebs.put_snapshot_block(
+            SnapshotId=snapshot, BlockIndex=index * 1000, BlockData=letter * size, DataLength=size,
+            Checksum=base64.b64encode(digest).decode(), ChecksumAlgorithm="SHA256",
+        )
+    whole = base64.b64encode(hashlib.sha256(b"".join(digests)).digest()).decode()
+    sums = {"ChecksumAlgorithm": "SHA256", "ChecksumAggregationMethod": "LINEAR"}
+    refused("ValidationException", ebs.complete_snapshot, SnapshotId=snapshot, ChangedBlocksCount=2)
+    ebs.complete_snapshot(SnapshotId=snapshot, ChangedBlocksCount=3, Checksum=whole, **sums)
+    cloud.ec2.get_waiter("snapshot_completed").wait(SnapshotIds=[snapshot], WaiterConfig=SOON)
+    listed = ebs.list_snapshot_blocks(SnapshotId=snapshot)["Blocks"]
+    equal([block["BlockIndex"] for block in listed], [0, 1000, 2000])
+    read = ebs.get_snapshot_block(SnapshotId=snapshot, BlockIndex=1000, BlockToken=listed[1]["BlockToken"])
+    equal((read["BlockData"].read(3), read["DataLength"]), (b"bbb", size))
+
+
+@case()
+def deleted_snapshots_come_back_from_the_recycle_bin(cloud):
+    rules, ec2 = cloud.client("rbin"), cloud.ec2
+    week = {"RetentionPeriodValue": 7, "RetentionPeriodUnit": "DAYS"}
+    rule = rules.create_rule(ResourceType="EBS_SNAPSHOT", RetentionPeriod=week)["Identifier"]
+    equal([found["Identifier"] for found in rules.list_rules(ResourceType="EBS_SNAPSHOT")["Rules"]], [rule])
+    snapshot = ec2.create_snapshot(VolumeId=cloud.volume())["SnapshotId"]
+    ec2.get_waiter("snapshot_completed").wait(SnapshotIds=[snapshot], WaiterConfig=SOON)
+    ec2.delete_snapshot(SnapshotId=snapshot)
+    equal([found["SnapshotId"] for found in ec2.list_snapshots_in_recycle_bin()["Snapshots"]], [snapshot])
+    equal(ec2.restore_snapshot_from_recycle_bin(SnapshotId=snapshot)["State"], "completed")
+    rules.delete_rule(Identifier=rule)
+    equal(rules.list_rules(ResourceType="EBS_SNAPSHOT")["Rules"], [])
+
+
+@case()
+def other_services_say_what_is_served(cloud):
+    equal(cloud.client("sts").get_caller_identity()["Account"], "000000000000")
+    for service, call in (("s3", "list_buckets"), ("iam", "list_roles"), ("kms", "list_keys"), ("eks", "list_clusters")):
+        client = cloud.client(service)
+        try:
+            getattr(client, call)()
+        except client.exceptions.ClientError as error:
+            text = error.response["Error"]["Message"]
+            assert text.startswith(f"The service {service} is not served here. Served: ec2, "), text
+        else:
+            raise AssertionError(f"{service} is not served")
 
 
 def ebs_refusal(ebs):

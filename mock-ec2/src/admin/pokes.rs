@@ -103,7 +103,7 @@ pub(super) async fn hardware(State(app): State<Arc<App>>, Path(instance): Path<S
 pub(super) async fn terminate(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;
     let command = Action::TerminateInstances(vec![instance.clone()]).into();
-    app.ec2.perform(&app.ctx, &command).map_err(refusal)?;
+    app.ec2.perform(&app.ctx, &command, None).map_err(refusal)?;
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "state": "shutting-down" })))
 }
 

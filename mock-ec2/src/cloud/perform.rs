@@ -12,9 +12,11 @@ use super::{Ec2, Inner};
 use crate::copy::Copy;
 use crate::events::CopyImperfect;
 use crate::state::Source;
+use crate::state::assembly::StartSnapshot;
 use crate::state::command::{Action, Command, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::ids::SnapshotId;
+use crate::state::snapshot::Snapshot;
 use crate::storage::{Target, kept};
 
 impl Ec2 {
@@ -67,7 +69,9 @@ impl Ec2 {
     }
 
     /// Does one command, makes its file first if it makes a volume, and tells everyone what happened.
-    pub(crate) fn perform(&self, ctx: &Ctx, command: &Command) -> Result<Reply, Ec2Error> {
+    ///
+    /// `away` is the cloud of the region that a snapshot is copied from.
+    pub(crate) fn perform(&self, ctx: &Ctx, command: &Command, away: Option<&Self>) -> Result<Reply, Ec2Error> {
         self.change(ctx, |inner, now| {
             if command.action.reads_only()
                 && let Some(lag) = inner.state.switches().lag_ms.get(command.action.name())
@@ -95,15 +99,15 @@ impl Ec2 {
                 self.copy(ctx, copy, source, Target::Volume(new.id));
             }
             for (source, snapshot) in kept(&command.action, &reply) {
-                self.keep(ctx, inner, now, &source, snapshot);
+                self.keep(ctx, inner, now, &source, away, snapshot);
             }
             Ok(reply)
         })
     }
 
     /// Keeps the bytes of `source` as `snapshot`, which exists already.
-    fn keep(&self, ctx: &Ctx, inner: &mut Inner, now: Now, source: &str, snapshot: SnapshotId) {
-        match self.0.storage.keep(now, source, &snapshot) {
+    fn keep(&self, ctx: &Ctx, inner: &mut Inner, now: Now, source: &str, away: Option<&Self>, snapshot: SnapshotId) {
+        match self.0.storage.keep(now, source, away.map(|away| &away.0.storage), &snapshot) {
             Ok(None) => {}
             Ok(Some(copy)) => {
                 inner.state.snapshot_copying(&snapshot);
@@ -140,6 +144,35 @@ impl Ec2 {
                 }
             });
         });
+    }
+}
+
+impl Ec2 {
+    /// Starts a snapshot that is written block by block, with its bytes.
+    pub(crate) async fn start_snapshot(&self, ctx: &Ctx, request: &StartSnapshot) -> Result<Arc<Snapshot>, Ec2Error> {
+        let full = |error: io::Error| Ec2Error::InsufficientVolumeCapacity(error.to_string());
+        let (made, copy) = self.change(ctx, |inner, now| {
+            inner.state.catch_up(now);
+            let (made, new) = inner.state.start_snapshot(now, request)?;
+            let copy = match new {
+                true => self.0.storage.begin(now, &made.id, made.size_gib, request.parent.as_ref()),
+                false => Ok(None),
+            };
+            if let Err(error) = &copy {
+                inner.state.snapshot_copied(now, &made.id, Some(error.to_string()));
+            }
+            Ok((made, copy.map_err(full)?))
+        })?;
+        if let Some(copy) = copy {
+            let worker = ctx.clone();
+            ctx.blocking(move || copy.by_extents(&|| worker.is_down())).await.map_err(full)?;
+        }
+        Ok(made)
+    }
+
+    /// Opens the bytes of `snapshot` to write a block; nothing if no bytes are kept.
+    pub(crate) fn open_to_write(&self, ctx: &Ctx, snapshot: &SnapshotId) -> io::Result<Option<std::fs::File>> {
+        self.0.storage.open_to_write(ctx.now(), snapshot)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What belongs to the account and not to one resource: encryption by default, and tags of the default network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,21 @@ use substrate::ids as make_id;
 
 use super::command::Reply;
 use super::error::Ec2Error;
+use super::groups::PlacementGroup;
+use super::images::OwnImage;
+use super::keys::OwnKey;
 use super::listing::text;
+use super::own_network::{Cidr, OwnSubnet};
+use super::public_access::PublicAccess;
+use super::recycle::Bin;
+use super::replace_root::ReplaceTask;
 use super::{Call, State};
 
 /// The key that AWS keeps for each account.
 const AWS_KEY: &str = "alias/aws/ebs";
 
 /// Settings of the account in this region.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Account {
     /// Whether every new volume is encrypted.
@@ -24,6 +31,36 @@ pub struct Account {
     pub default_key: Option<String>,
     /// Tags of what is no instance, snapshot or volume, by id.
     pub tags: BTreeMap<String, BTreeMap<String, String>>,
+    /// Images of the account, by id.
+    pub images: BTreeMap<String, OwnImage>,
+    /// Ids of images that were deregistered.
+    pub gone_images: BTreeSet<String>,
+    /// How many images were made; they name the draws of ids.
+    pub made_images: u64,
+    /// Key pairs, by name.
+    pub keys: BTreeMap<String, OwnKey>,
+    /// How many key pairs were made.
+    pub made_keys: u64,
+    /// Placement groups, by name.
+    pub groups: BTreeMap<String, PlacementGroup>,
+    /// How many placement groups were made.
+    pub made_groups: u64,
+    /// VPCs of the account itself, by id.
+    pub vpcs: BTreeMap<String, Cidr>,
+    /// Subnets of the account itself, by id.
+    pub subnets: BTreeMap<String, OwnSubnet>,
+    /// How many VPCs and subnets were made.
+    pub made_networks: u64,
+    /// Block of public access to snapshots.
+    pub public_access: PublicAccess,
+    /// The recycle bin.
+    pub bin: Bin,
+    /// Replacements of root volumes, by id.
+    pub replace_tasks: BTreeMap<String, ReplaceTask>,
+    /// Ids of replacements, by client token.
+    pub replace_tokens: BTreeMap<String, String>,
+    /// How many replacements were made.
+    pub made_tasks: u64,
 }
 
 /// What is asked of encryption by default.
@@ -58,6 +95,11 @@ impl Encryption {
 }
 
 impl State {
+    /// The settings and objects of the account.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
     pub(super) fn encryption(&mut self, call: Call<'_>, request: &Encryption) -> Result<Reply, Ec2Error> {
         call.check_dry_run()?;
         match request {

@@ -1,10 +1,17 @@
 //! What can be asked of the machine: the actions, and what each is about.
 
 pub use super::account::Encryption;
+pub use super::groups::{GroupRequest, PlacementGroup};
 use super::ids::{InstanceId, SnapshotId, VolumeId};
+pub use super::images::{CreateImage, ImageRequest, RegisterImage};
+pub use super::keys::KeyRequest;
 pub use super::listing::Listing;
 pub use super::options::MetadataChange;
+pub use super::own_network::NetworkRequest;
 pub use super::parameters::*;
+pub use super::public_access::{BlockRequest, PublicAccess};
+pub use super::recycle::RestoreRequest;
+pub use super::replace_root::ReplaceRoot;
 pub use super::reply::*;
 
 /// One request.
@@ -70,6 +77,20 @@ pub enum Action {
     GetCallerIdentity,
     /// Encryption by default.
     Encryption(Encryption),
+    /// One of the actions on placement groups.
+    Group(GroupRequest),
+    /// One of the actions on images of the account.
+    Image(ImageRequest),
+    /// One of the actions on key pairs.
+    Key(KeyRequest),
+    /// One of the actions on VPCs and subnets.
+    Network(NetworkRequest),
+    /// One of the actions on the block of public access to snapshots.
+    PublicAccess(BlockRequest),
+    /// CreateReplaceRootVolumeTask.
+    ReplaceRoot(ReplaceRoot),
+    /// One of the actions that bring back what is in the recycle bin.
+    Restore(RestoreRequest),
     /// One of the actions that list what can only be listed.
     List(Listing),
     /// ModifyInstanceAttribute.
@@ -139,13 +160,24 @@ pub const ACTIONS: &[&str] = &[
     "AttachVolume",
     "CopySnapshot",
     "CopyVolumes",
+    "CreateImage",
+    "CreateKeyPair",
+    "CreatePlacementGroup",
+    "CreateReplaceRootVolumeTask",
     "CreateSnapshot",
     "CreateSnapshots",
+    "CreateSubnet",
     "CreateTags",
     "CreateVolume",
+    "CreateVpc",
+    "DeleteKeyPair",
+    "DeletePlacementGroup",
     "DeleteSnapshot",
+    "DeleteSubnet",
     "DeleteTags",
     "DeleteVolume",
+    "DeleteVpc",
+    "DeregisterImage",
     "DescribeAccountAttributes",
     "DescribeAddresses",
     "DescribeAutoScalingGroups",
@@ -167,7 +199,10 @@ pub const ACTIONS: &[&str] = &[
     "DescribeNatGateways",
     "DescribeNetworkAcls",
     "DescribeNetworkInterfaces",
+    "DescribePlacementGroups",
     "DescribeRegions",
+    "DescribeReplaceRootVolumeTasks",
+    "DescribeReservedInstances",
     "DescribeRouteTables",
     "DescribeSecurityGroups",
     "DescribeSnapshotAttribute",
@@ -185,13 +220,18 @@ pub const ACTIONS: &[&str] = &[
     "DetachVolume",
     "DisableEbsEncryptionByDefault",
     "DisableFastSnapshotRestores",
+    "DisableSnapshotBlockPublicAccess",
     "EnableEbsEncryptionByDefault",
     "EnableFastSnapshotRestores",
+    "EnableSnapshotBlockPublicAccess",
     "EnableVolumeIO",
     "GetCallerIdentity",
     "GetEbsDefaultKmsKeyId",
     "GetEbsEncryptionByDefault",
+    "GetSnapshotBlockPublicAccessState",
+    "ImportKeyPair",
     "ListSnapshotsInRecycleBin",
+    "ListVolumesInRecycleBin",
     "LockSnapshot",
     "ModifyEbsDefaultKmsKeyId",
     "ModifyInstanceAttribute",
@@ -202,9 +242,12 @@ pub const ACTIONS: &[&str] = &[
     "ModifyVolumeAttribute",
     "MonitorInstances",
     "RebootInstances",
+    "RegisterImage",
     "ResetEbsDefaultKmsKeyId",
     "ResetSnapshotAttribute",
+    "RestoreSnapshotFromRecycleBin",
     "RestoreSnapshotTier",
+    "RestoreVolumeFromRecycleBin",
     "RunInstances",
     "StartInstances",
     "StopInstances",
@@ -239,6 +282,13 @@ impl Action {
             Self::EnableVolumeIo(_) => "EnableVolumeIO",
             Self::GetCallerIdentity => "GetCallerIdentity",
             Self::Encryption(e) => e.action(),
+            Self::Group(g) => g.action(),
+            Self::Image(i) => i.action(),
+            Self::Key(k) => k.action(),
+            Self::Network(n) => n.action(),
+            Self::PublicAccess(b) => b.action(),
+            Self::ReplaceRoot(_) => "CreateReplaceRootVolumeTask",
+            Self::Restore(r) => r.action(),
             Self::List(l) => l.kind.shape().action,
             Self::ModifyInstanceAttribute(_) => "ModifyInstanceAttribute",
             Self::ModifyInstanceMetadataOptions(..) => "ModifyInstanceMetadataOptions",
@@ -288,7 +338,9 @@ impl Action {
             Self::DescribeVolumeStatus(d) => d.ids.iter().collect(),
             Self::DescribeVolumesModifications(d) => d.ids.iter().collect(),
             Self::DetachVolume(d) => vec![&d.volume],
-            Self::DeleteVolume(volume) | Self::EnableVolumeIo(volume) => vec![volume],
+            Self::DeleteVolume(volume)
+            | Self::EnableVolumeIo(volume)
+            | Self::Restore(RestoreRequest::Volume(volume)) => vec![volume],
             Self::DescribeVolumes(d) => d.ids.iter().collect(),
             Self::ModifyVolume(m) => vec![&m.volume],
             Self::ModifyVolumeAttribute(m) => vec![&m.volume],
@@ -304,6 +356,8 @@ impl Action {
         match self {
             Self::AttachVolume(a) => vec![&a.instance],
             Self::CreateSnapshots(c) => vec![&c.instance],
+            Self::Image(ImageRequest::Create(c)) => vec![&c.instance],
+            Self::ReplaceRoot(r) => vec![&r.instance],
             Self::DescribeInstanceAttribute(d) => vec![&d.instance],
             Self::ModifyInstanceAttribute(m) => vec![&m.instance],
             Self::ModifyInstanceMetadataOptions(instance, _) => vec![instance],
@@ -331,11 +385,16 @@ impl Action {
             | Self::DescribeSnapshotAttribute(snapshot, _)
             | Self::ModifySnapshotTier(snapshot, _)
             | Self::ResetSnapshotAttribute(snapshot)
+            | Self::Restore(RestoreRequest::Snapshot(snapshot))
             | Self::UnlockSnapshot(snapshot) => vec![snapshot],
             Self::ModifySnapshotAttribute(m) => vec![&m.snapshot],
+            Self::ReplaceRoot(r) => r.snapshot.iter().collect(),
             Self::RestoreSnapshotTier(r) => vec![&r.snapshot],
             Self::RunInstances(r) => r.devices.iter().filter_map(|d| d.disk.as_ref()?.snapshot_id.as_ref()).collect(),
             Self::DescribeSnapshots(d) => d.ids.iter().collect(),
+            Self::Image(ImageRequest::Register(r)) => {
+                r.devices.iter().filter_map(|d| d.disk.as_ref()?.snapshot_id.as_ref()).collect()
+            }
             Self::EnableFastSnapshotRestores(e) | Self::DisableFastSnapshotRestores(e) => e.snapshots.iter().collect(),
             Self::LockSnapshot(l) => vec![&l.snapshot],
             Self::CreateTags(CreateTags { resources, .. }) | Self::DeleteTags(DeleteTags { resources, .. }) => {

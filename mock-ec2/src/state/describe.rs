@@ -522,7 +522,7 @@ impl Filterable for InstanceType {
             "ebs-info.ebs-optimized-support" => found(if nitro { "default" } else { "supported" }),
             "ebs-info.maximum-ebs-attachments" => attachments.iter().for_each(|n| found(&n.to_string())),
             "ebs-info.nvme-support" => found(if nitro { "required" } else { "unsupported" }),
-            "free-tier-eligible" => found(flag(self.free_tier())),
+            "free-tier-eligible" => found(flag(self.free_tier)),
             "hibernation-supported" => found("false"),
             "hypervisor" if !self.metal() => found(self.hypervisor()),
             "instance-storage-info.disk.count" if self.disks.count > 0 => found(&self.disks.count.to_string()),

@@ -11,7 +11,7 @@ use super::instance_types;
 use super::kinds::Kind;
 use super::listing::{Entry, Listing, Named, text};
 use super::nouns::Noun;
-use super::snapshot::{FastRestore, SnapshotLock, SnapshotState};
+use super::snapshot::{FastRestore, SnapshotLock};
 
 impl State {
     /// All that `request` may mean, before its ids and filters are looked at.
@@ -42,7 +42,9 @@ impl State {
             Kind::InternetGateway => self.internet_gateways(),
             Kind::KeyPair => {
                 let names = request.all("KeyName");
-                let found = self.key_pairs(names);
+                let with_public = request.all("IncludePublicKey").iter().any(|on| on == "true");
+                let mut found = self.own_keys(names, with_public);
+                found.extend(self.key_pairs(names));
                 let there = |name: &&String| found.iter().any(|e| e.facets.contains(&("key-name", (*name).clone())));
                 if let (Some(missing), Some(noun)) = (names.iter().find(|name| !there(name)), Noun::of("key")) {
                     return Err(noun.not_found(&[missing]));
@@ -52,7 +54,18 @@ impl State {
             Kind::LockedSnapshot => self.locked_snapshots(now, &request.ids)?,
             Kind::NetworkAcl => self.network_acls(),
             Kind::NetworkInterface => self.interfaces(),
+            Kind::PlacementGroup => self.placement_groups(request.all("GroupName"))?,
             Kind::RecycledSnapshot => self.recycled_snapshots(&request.ids)?,
+            Kind::RecycledVolume => self.recycled_volumes(&request.ids)?,
+            Kind::ReplaceRootTask => self.replace_tasks(),
+            // None can be bought here.
+            Kind::ReservedInstances => match request.all("ReservedInstancesId") {
+                [] => Vec::new(),
+                [first, ..] => {
+                    let text = format!("The reserved instance ID '{first}' does not exist");
+                    return Err(Ec2Error::Resource { code: "InvalidReservedInstancesId", text });
+                }
+            },
             Kind::RouteTable => self.route_tables(),
             Kind::SecurityGroup => self.security_groups(request.all("GroupName"))?,
             Kind::SnapshotTier => self.tiers(),
@@ -170,23 +183,6 @@ impl State {
                     fields,
                     ..Entry::default()
                 }
-            })
-            .collect())
-    }
-
-    /// Snapshots in the recycle bin; no rule here brings any there.
-    fn recycled_snapshots(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
-        self.snapshots_of(ids)?;
-        let there = self.snapshots.values().filter(|s| s.state == SnapshotState::Recoverable);
-        Ok(there
-            .map(|s| Entry {
-                id: s.id.to_string(),
-                fields: vec![
-                    text("snapshotId", &s.id),
-                    text("description", &s.description),
-                    text("volumeId", &s.volume),
-                ],
-                ..Entry::default()
             })
             .collect())
     }

@@ -135,6 +135,8 @@ pub enum Ec2Error {
         /// `started`, `stopped` or `rebooted`.
         verb: &'static str,
     },
+    /// Instance '{0}' cannot be stopped as it has never reached the 'running' state.
+    NeverRan(InstanceId),
     /// Request limit exceeded.
     RequestLimit,
     /// Unable to detach root volume '{volume}' from instance '{instance}'
@@ -150,7 +152,7 @@ pub enum Ec2Error {
     BadDevice(String),
     /// Invalid value '{0}' for unixDevice. Attachment point {0} is already in use
     DeviceInUse(String),
-    /// Unknown volume type '{0}'
+    /// Unsupported volume type '{0}' for volume creation.
     UnknownVolumeType(String),
     /// You may not use the same client token for requests with different parameters.
     TokenMismatch,
@@ -194,6 +196,15 @@ pub enum Ec2Error {
     InsufficientVolumeCapacity(String),
     /// The action {0} is not valid for this web service.
     InvalidAction(String),
+    /// The action {action} of the service {service} is not served here. Served: {served}.
+    ActionNotServed {
+        /// The action.
+        action: String,
+        /// The service that the request is signed for.
+        service: &'static str,
+        /// The service with the actions that are served.
+        served: String,
+    },
     /// {0}
     InvalidRequest(String),
     /// AWS was not able to validate the provided access credentials
@@ -249,7 +260,7 @@ impl Ec2Error {
             Self::ConcurrentSnapshots => "ConcurrentSnapshotLimitExceeded",
             Self::QuotaExceeded { resource: "snapshot", .. } => "SnapshotLimitExceeded",
             Self::QuotaExceeded { .. } => "VolumeLimitExceeded",
-            Self::IncorrectInstanceState { .. } => "IncorrectInstanceState",
+            Self::IncorrectInstanceState { .. } | Self::NeverRan(_) => "IncorrectInstanceState",
             Self::RequestLimit => "RequestLimitExceeded",
             Self::ZoneMismatch { .. } => "InvalidVolume.ZoneMismatch",
             Self::InstanceNotRunning(_)
@@ -277,7 +288,7 @@ impl Ec2Error {
             Self::TagLimit(_) => "TagLimitExceeded",
             Self::DryRun => "DryRunOperation",
             Self::InsufficientVolumeCapacity(_) => "InsufficientVolumeCapacity",
-            Self::InvalidAction(_) => "InvalidAction",
+            Self::InvalidAction(_) | Self::ActionNotServed { .. } => "InvalidAction",
             Self::InvalidRequest(_) => "InvalidRequest",
             Self::AuthFailure => "AuthFailure",
             Self::SignatureDoesNotMatch(_) => "SignatureDoesNotMatch",

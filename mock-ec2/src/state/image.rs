@@ -2,6 +2,8 @@
 
 use super::State;
 use super::error::Ec2Error;
+use super::ids::InstanceId;
+use super::images::{ImageDisk, no_image};
 use super::instance::ROOT_DEVICE;
 use super::listing::{Entry, Field, Listing, Named, group, list, text};
 use super::nouns::Noun;
@@ -14,18 +16,24 @@ pub struct Image {
     pub id: String,
     /// Its name.
     pub name: String,
+    /// Its description.
+    pub description: String,
     /// The account that owns it, and the owner's alias.
     pub owner: (String, Option<&'static str>),
     /// The device name of root volumes.
-    pub root_device: &'static str,
-    /// What it runs on; nothing when it is not known.
-    pub architecture: Option<&'static str>,
+    pub root_device: String,
+    /// The architecture that it runs on, if known.
+    pub architecture: Option<String>,
     /// Whether it is Windows.
     pub windows: bool,
     /// Size of root volumes in GiB.
     pub size_gib: u64,
     /// When it was made.
-    pub created: &'static str,
+    pub created: String,
+    /// The instance that it was made of.
+    pub source_instance: Option<InstanceId>,
+    /// The disks of an image of the account itself; of others only the root disk is known, and its snapshot is not.
+    pub disks: Vec<ImageDisk>,
 }
 
 /// Accounts that publish images.
@@ -127,24 +135,33 @@ const PUBLIC: &[Row] = &[
 ];
 
 impl State {
-    /// The image `id`: one of the public ones, or one of which only the id is known.
+    /// The image `id`: one of the account, a public one, or one of which only the id is known.
     ///
     /// # Errors
-    /// `InvalidAMIID.Malformed`.
+    /// `InvalidAMIID.Malformed`; `InvalidAMIID.NotFound` for one that was deregistered.
     pub fn image(&self, id: &str) -> Result<Image, Ec2Error> {
         if let Some(noun) = Noun::of("ami") {
             noun.check(id)?;
+        }
+        if let Some(own) = self.account.images.get(id) {
+            return Ok(own.image(id, &self.settings.account_id));
+        }
+        if self.account.gone_images.contains(id) {
+            return Err(no_image(id));
         }
         let known = PUBLIC.iter().map(|row| self.public_image(row)).find(|image| image.id == id);
         Ok(known.unwrap_or_else(|| Image {
             id: id.to_owned(),
             name: format!("image-{}", id.trim_start_matches("ami-")),
+            description: format!("image-{}", id.trim_start_matches("ami-")),
             owner: (self.settings.account_id.clone(), None),
-            root_device: ROOT_DEVICE,
+            root_device: ROOT_DEVICE.to_owned(),
             architecture: None,
             windows: false,
             size_gib: 8,
-            created: "2025-01-01T00:00:00.000Z",
+            created: "2025-01-01T00:00:00.000Z".to_owned(),
+            source_instance: None,
+            disks: Vec::new(),
         }))
     }
 
@@ -160,22 +177,29 @@ impl State {
         Image {
             id: if id.is_empty() { made() } else { id.to_owned() },
             name: name.to_owned(),
+            description: name.to_owned(),
             owner: (account.to_owned(), alias),
-            root_device,
-            architecture: Some(architecture),
+            root_device: root_device.to_owned(),
+            architecture: Some(architecture.to_owned()),
             windows,
             size_gib: if windows { 30 } else { 8 },
-            created,
+            created: created.to_owned(),
+            source_instance: None,
+            disks: Vec::new(),
         }
     }
 
     /// The images that `request` may mean: those it names, else the public ones and those that instances run.
     pub(super) fn images(&self, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
         let mut all: Vec<Image> = match request.ids.is_empty() {
-            true => PUBLIC.iter().map(|row| self.public_image(row)).collect(),
+            true => {
+                let own = self.account.images.iter().map(|(id, own)| own.image(id, &self.settings.account_id));
+                PUBLIC.iter().map(|row| self.public_image(row)).chain(own).collect()
+            }
             false => Vec::new(),
         };
         let run = self.instances.values().filter(|_| request.ids.is_empty()).map(|i| i.image_id.as_str());
+        let run = run.filter(|id| !self.account.gone_images.contains(*id));
         for id in request.ids.iter().map(String::as_str).chain(run) {
             all.push(self.image(id)?);
         }
@@ -203,18 +227,25 @@ impl State {
     fn image_entry(&self, image: &Image, own: bool) -> Entry {
         let (account, alias) = &image.owner;
         let location = format!("{}/{}", alias.unwrap_or(account), image.name);
-        let snapshot = self.image_snapshot(&image.id);
-        let architecture = image.architecture.unwrap_or("x86_64");
+        let architecture = image.architecture.as_deref().unwrap_or("x86_64");
+        let disks = match image.disks.is_empty() {
+            false => image.disks.clone(),
+            true => vec![ImageDisk {
+                device: image.root_device.clone(),
+                snapshot: self.image_snapshot(&image.id).parse().ok(),
+                size_gib: image.size_gib,
+                volume_type: "gp3".to_owned(),
+                iops: Some(3_000),
+                throughput: Some(125),
+                encrypted: false,
+                delete_on_termination: true,
+            }],
+        };
+        let state = self.image_state(image);
         let mut facets = vec![
             ("architecture", architecture.to_owned()),
-            ("block-device-mapping.delete-on-termination", "true".to_owned()),
-            ("block-device-mapping.device-name", image.root_device.to_owned()),
-            ("block-device-mapping.encrypted", "false".to_owned()),
-            ("block-device-mapping.snapshot-id", snapshot.clone()),
-            ("block-device-mapping.volume-size", image.size_gib.to_string()),
-            ("block-device-mapping.volume-type", "gp3".to_owned()),
-            ("creation-date", image.created.to_owned()),
-            ("description", image.name.clone()),
+            ("creation-date", image.created.clone()),
+            ("description", image.description.clone()),
             ("ena-support", "true".to_owned()),
             ("hypervisor", "xen".to_owned()),
             ("image-id", image.id.clone()),
@@ -223,19 +254,28 @@ impl State {
             ("manifest-location", location.clone()),
             ("name", image.name.clone()),
             ("owner-id", account.clone()),
-            ("root-device-name", image.root_device.to_owned()),
+            ("root-device-name", image.root_device.clone()),
             ("root-device-type", "ebs".to_owned()),
-            ("state", "available".to_owned()),
+            ("state", state.to_owned()),
             ("virtualization-type", "hvm".to_owned()),
         ];
+        for disk in &disks {
+            facets.push(("block-device-mapping.delete-on-termination", disk.delete_on_termination.to_string()));
+            facets.push(("block-device-mapping.device-name", disk.device.clone()));
+            facets.push(("block-device-mapping.encrypted", disk.encrypted.to_string()));
+            facets.extend(disk.snapshot.iter().map(|id| ("block-device-mapping.snapshot-id", id.to_string())));
+            facets.push(("block-device-mapping.volume-size", disk.size_gib.to_string()));
+            facets.push(("block-device-mapping.volume-type", disk.volume_type.clone()));
+        }
         facets.extend(alias.map(|alias| ("owner-alias", alias.to_owned())));
         facets.extend(image.windows.then(|| ("platform", "windows".to_owned())));
+        facets.extend(image.source_instance.iter().map(|id| ("source-instance-id", id.to_string())));
         let mut fields: Vec<Named> = vec![
             text("imageId", &image.id),
             text("imageLocation", location),
-            text("imageState", "available"),
+            text("imageState", state),
             text("imageOwnerId", account),
-            text("creationDate", image.created),
+            text("creationDate", &image.created),
             text("isPublic", !own),
             ("productCodes", Field::List(Vec::new())),
             text("architecture", architecture),
@@ -243,27 +283,30 @@ impl State {
         ];
         fields.extend(image.windows.then(|| text("platform", "windows")));
         fields.extend(alias.map(|alias| text("imageOwnerAlias", alias)));
-        let disk = vec![
-            text("deleteOnTermination", true),
-            text("snapshotId", snapshot),
-            text("volumeSize", image.size_gib),
-            text("volumeType", "gp3"),
-            text("iops", 3_000),
-            text("throughput", 125),
-            text("encrypted", false),
-        ];
         fields.extend([
             text("name", &image.name),
-            text("description", &image.name),
+            text("description", &image.description),
             text("rootDeviceType", "ebs"),
-            text("rootDeviceName", image.root_device),
-            list("blockDeviceMapping", [vec![text("deviceName", image.root_device), group("ebs", disk)]]),
+            text("rootDeviceName", &image.root_device),
+            list("blockDeviceMapping", disks.iter().map(|disk| disk_fields(disk))),
             text("virtualizationType", "hvm"),
             text("hypervisor", "xen"),
             text("enaSupport", true),
             text("platformDetails", if image.windows { "Windows" } else { "Linux/UNIX" }),
             text("usageOperation", if image.windows { "RunInstances:0002" } else { "RunInstances" }),
         ]);
+        fields.extend(image.source_instance.as_ref().map(|id| text("sourceInstanceId", id)));
         Entry { id: image.id.clone(), facets, tags: self.tags_of_network(&image.id), fields }
     }
+}
+
+fn disk_fields(disk: &ImageDisk) -> Vec<Named> {
+    let mut fields = vec![text("deleteOnTermination", disk.delete_on_termination)];
+    fields.extend(disk.snapshot.as_ref().map(|id| text("snapshotId", id)));
+    fields.push(text("volumeSize", disk.size_gib));
+    fields.push(text("volumeType", &disk.volume_type));
+    fields.extend(disk.iops.map(|iops| text("iops", iops)));
+    fields.extend(disk.throughput.map(|throughput| text("throughput", throughput)));
+    fields.push(text("encrypted", disk.encrypted));
+    vec![text("deviceName", &disk.device), group("ebs", fields)]
 }

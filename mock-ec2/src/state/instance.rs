@@ -75,6 +75,9 @@ pub struct Instance {
     pub private_ip: String,
     /// Its network interfaces; they take slots on types with shared limits.
     pub network_interfaces: u32,
+    /// Its subnet, if it is one of the account's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet: Option<String>,
     /// The device name of its root volume, which its image says.
     #[serde(default = "root_device")]
     pub root_device: String,

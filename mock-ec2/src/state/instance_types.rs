@@ -48,6 +48,8 @@ pub struct InstanceType {
     pub name: &'static str,
     /// Virtual CPUs.
     pub vcpus: u32,
+    /// Virtual CPUs of a core.
+    pub threads_per_core: u32,
     /// Memory in MiB.
     pub memory_mib: u64,
     /// Its limit.
@@ -60,6 +62,8 @@ pub struct InstanceType {
     pub current: bool,
     /// EBS cards.
     pub ebs_cards: u32,
+    /// True if a new account may run it for nothing.
+    pub free_tier: bool,
 }
 
 /// Disks that come with the machine and go with it.
@@ -73,13 +77,14 @@ pub struct Disks {
     pub kind: &'static str,
 }
 
-/// What the type called `name` computes with: families with a `g` after their generation are Graviton.
+/// The architecture of the type called `name`: families with a `g` after their generation are Graviton or Grace.
 pub fn architecture(name: &str) -> &'static str {
     let family = name.split('.').next().unwrap_or_default();
     let generation = family.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     match generation.trim_start_matches(|c: char| c.is_ascii_digit()) {
-        options if options.contains('g') => "arm64",
-        _ if family.starts_with("mac") => "x86_64_mac",
+        _ if family == "mac1" => "x86_64_mac",
+        _ if family.starts_with("mac") => "arm64_mac",
+        options if family == "a1" || options.contains('g') => "arm64",
         _ => "x86_64",
     }
 }
@@ -100,25 +105,20 @@ impl InstanceType {
         self.name.contains(".metal")
     }
 
-    /// Whether a new account may run it for nothing.
-    pub fn free_tier(&self) -> bool {
-        matches!(self.name, "t2.micro" | "t3.micro")
-    }
-
-    /// Whether it has CPU credits.
+    /// True if it has CPU credits.
     pub fn burstable(&self) -> bool {
-        self.name.starts_with('t')
+        ["t2.", "t3.", "t3a.", "t4g.", "t8i."].iter().any(|family| self.name.starts_with(family))
     }
 }
 
 /// The type called `name`, if it exists.
 pub fn find(name: &str) -> Option<InstanceType> {
-    ROWS.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| ROWS[at])
+    ROWS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ROWS.get(at).copied())
 }
 
 /// All types, by name.
 pub fn all() -> &'static [InstanceType] {
-    ROWS
+    &ROWS
 }
 
 /// The limit of the type called `name`; that of most types when it is not in the table.
@@ -155,6 +155,17 @@ mod tests {
         let names = ["m6g.large", "r8gb.48xlarge", "t4g.nano", "g5.xlarge", "m5.large", "c6i.large", "mac1.metal"];
         let wanted = ["arm64", "arm64", "arm64", "x86_64", "x86_64", "x86_64", "x86_64_mac"];
         assert_eq!(names.map(architecture), wanted);
+        let names = ["a1.large", "mac2.metal", "p6e-gb200.36xlarge", "im4gn.large", "gr6.4xlarge", "u-6tb1.metal"];
+        assert_eq!(names.map(architecture), ["arm64", "arm64_mac", "arm64", "arm64", "x86_64", "x86_64"]);
+    }
+
+    #[test]
+    fn old_new_and_large_types_are_known() {
+        for name in ["t1.micro", "mac2.metal", "u-6tb1.metal", "cc2.8xlarge", "r9gd.large", "p6e-gb200.36xlarge"] {
+            assert!(find(name).is_some(), "{name}");
+        }
+        let bursting: Vec<&str> = all().iter().filter(|t| t.burstable()).map(|t| t.name).collect();
+        assert!(bursting.contains(&"t8i.nano") && !bursting.iter().any(|name| name.starts_with("trn")));
     }
 
     #[test]

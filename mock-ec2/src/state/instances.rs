@@ -89,8 +89,8 @@ impl State {
             let attachment = self.volumes.get(volume)?.attachments.get(&instance.id)?.clone();
             Some(AttachmentReply { volume: volume.clone(), instance: instance.id.clone(), attachment })
         });
-        let network =
-            Network { vpc: self.vpc_id(), subnet: self.subnet_id(&instance.zone), group: self.security_group_id() };
+        let (vpc, subnet) = self.place_of(instance);
+        let network = Network { vpc, subnet, group: self.security_group_id() };
         InstanceReply { instance: instance.clone(), mapping: held.collect(), network }
     }
 
@@ -124,6 +124,7 @@ impl State {
             private_dns_name: format!("ip-10-{subnet}-{high}-{low}.{domain}"),
             private_ip: format!("10.{subnet}.{high}.{low}"),
             network_interfaces: 1,
+            subnet: None,
             tags: BTreeMap::new(),
             root_device: ROOT_DEVICE.to_owned(),
             options: LaunchOptions::default(),

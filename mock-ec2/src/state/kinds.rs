@@ -33,8 +33,16 @@ pub enum Kind {
     NetworkAcl,
     /// Network interfaces.
     NetworkInterface,
+    /// Placement groups.
+    PlacementGroup,
     /// Snapshots in the recycle bin.
     RecycledSnapshot,
+    /// Volumes in the recycle bin.
+    RecycledVolume,
+    /// Replacements of root volumes.
+    ReplaceRootTask,
+    /// Reserved instances.
+    ReservedInstances,
     /// Route tables.
     RouteTable,
     /// Security groups.
@@ -354,6 +362,46 @@ pub const SHAPES: &[Shape] = &[
         ..PLAIN
     },
     Shape {
+        kind: Kind::PlacementGroup,
+        action: "DescribePlacementGroups",
+        set: "placementGroupSet",
+        ids: "GroupId",
+        prefix: "pg",
+        lists: &["GroupName"],
+        filters: &["group-arn", "group-name", "spread-level", "state", "strategy"],
+        ..PLAIN
+    },
+    Shape {
+        kind: Kind::ReplaceRootTask,
+        action: "DescribeReplaceRootVolumeTasks",
+        set: "replaceRootVolumeTaskSet",
+        ids: "ReplaceRootVolumeTaskId",
+        prefix: "replacevol",
+        filters: &["instance-id"],
+        ..PLAIN
+    },
+    Shape {
+        kind: Kind::ReservedInstances,
+        action: "DescribeReservedInstances",
+        set: "reservedInstancesSet",
+        lists: &["ReservedInstancesId"],
+        words: &["OfferingClass", "OfferingType"],
+        filters: &[
+            "availability-zone",
+            "duration",
+            "end",
+            "fixed-price",
+            "instance-type",
+            "product-description",
+            "reserved-instances-id",
+            "scope",
+            "start",
+            "state",
+            "usage-price",
+        ],
+        ..PLAIN
+    },
+    Shape {
         kind: Kind::RouteTable,
         bare_tags: true,
         action: "DescribeRouteTables",
@@ -508,6 +556,15 @@ pub const SHAPES: &[Shape] = &[
         action: "ListSnapshotsInRecycleBin",
         set: "snapshotSet",
         ids: "SnapshotId",
+        filter: "",
+        tagged: false,
+        ..PLAIN
+    },
+    Shape {
+        kind: Kind::RecycledVolume,
+        action: "ListVolumesInRecycleBin",
+        set: "volumeSet",
+        ids: "VolumeId",
         filter: "",
         tagged: false,
         ..PLAIN

@@ -66,6 +66,7 @@ impl State {
             instance.image_id.clone_from(&request.image_id);
             instance.root_device.clone_from(&plan.root.device);
             instance.network_interfaces = request.interfaces.max(1);
+            self.place(&mut instance, request.subnet.as_ref());
             instance.tags.clone_from(&request.tags);
             instance.options.clone_from(&plan.options);
             instance.client_token = request.client_token.clone().unwrap_or_default();
@@ -89,6 +90,16 @@ impl State {
             self.instance_tokens.remember(call.now.mono, token, essence, ids.clone());
         }
         Ok(self.reservation(&ids))
+    }
+
+    /// Puts an instance into a subnet of the account's own, with an address there.
+    fn place(&self, instance: &mut Instance, subnet: Option<&String>) {
+        let Some((id, own)) = subnet.and_then(|id| Some((id, self.account.subnets.get(id)?))) else { return };
+        let here = self.instances.values().filter(|i| i.subnet.as_ref() == Some(id)).count() as u64;
+        let address = own.cidr.address(4 + here % own.cidr.room().max(1));
+        instance.subnet = Some(id.clone());
+        instance.private_ip = address.to_string();
+        instance.private_dns_name = format!("ip-{}.{}", instance.private_ip.replace('.', "-"), self.private_domain());
     }
 
     /// The volumes with files of their own that RunInstances would make at `now`, so that their files can be made
@@ -134,6 +145,10 @@ impl State {
             return Err(Ec2Error::InvalidParameterValue(text));
         };
         let image = self.image(&request.image_id)?;
+        if self.image_state(&image) != "available" {
+            let text = format!("The image ID '{}' is not available", image.id);
+            return Err(Ec2Error::Resource { code: "InvalidAMIID.Unavailable", text });
+        }
         check_architecture(&image, instance_type)?;
         let zone = self.launch_zone(request)?;
         self.check_groups(&request.groups, &request.group_names)?;
@@ -164,8 +179,9 @@ impl State {
                 if let Some(noun) = Noun::of("subnet") {
                     noun.check(id)?;
                 }
-                let zone = zones.iter().find(|z| self.subnet_id(&z.name) == *id);
-                Some(&zone.ok_or_else(|| Ec2Error::SubnetNotFound(id.clone()))?.name)
+                let own = self.account.subnets.get(id).map(|subnet| &subnet.zone);
+                let default = || zones.iter().find(|z| self.subnet_id(&z.name) == *id).map(|zone| &zone.name);
+                Some(own.or_else(default).ok_or_else(|| Ec2Error::SubnetNotFound(id.clone()))?)
             }
             None => None,
         };
@@ -219,7 +235,7 @@ impl State {
         for mapping in &request.devices {
             let LaunchDevice { device, no_device, disk } = mapping;
             let slot = DeviceSlot::parse(device).ok_or_else(|| Ec2Error::BadDevice(device.clone()))?;
-            let is_root = device == image.root_device;
+            let is_root = *device == image.root_device;
             let taken = !is_root && slot == DeviceSlot::root();
             if !slots.insert(slot) || taken {
                 return Err(bad_mapping(format!(
@@ -233,17 +249,21 @@ impl State {
                 }
                 continue;
             }
-            let Some(disk) = disk else {
-                let text = format!("The request must contain the parameter size or snapshotId for {device}");
-                return Err(Ec2Error::Resource { code: "MissingParameter", text });
-            };
+            let Some(disk) = disk else { return Err(Ec2Error::MissingParameter("ebs".to_owned())) };
             let made = self.plan_disk(call, request, zone, image, mapping, disk)?;
             if is_root { root = Some(made) } else { data.push(made) }
+        }
+        // The image's own disks, where the request says nothing of their devices.
+        for own in image.disks.iter().filter(|own| own.device != image.root_device) {
+            if DeviceSlot::parse(&own.device).is_none_or(|slot| slots.insert(slot)) {
+                let mapping = LaunchDevice { device: own.device.clone(), no_device: false, disk: None };
+                data.push(self.plan_disk(call, request, zone, image, &mapping, &LaunchDisk::default())?);
+            }
         }
         let root = match root {
             Some(root) => root,
             None => {
-                let mapping = LaunchDevice { device: image.root_device.to_owned(), no_device: false, disk: None };
+                let mapping = LaunchDevice { device: image.root_device.clone(), no_device: false, disk: None };
                 self.plan_disk(call, request, zone, image, &mapping, &LaunchDisk::default())?
             }
         };
@@ -261,20 +281,31 @@ impl State {
     ) -> Result<Disk, Ec2Error> {
         let device = mapping.device.clone();
         let root = device == image.root_device;
-        // What the image says of its root, where the request does not say otherwise.
-        let own = |size: Option<u64>| if root { size.or(Some(image.size_gib)) } else { size };
-        let volume_type = disk.volume_type.clone().or_else(|| root.then(|| "gp3".to_owned()));
-        if root && disk.size_gib.is_some_and(|size| size < image.size_gib) {
+        let slot = DeviceSlot::parse(&device);
+        let own = image.disks.iter().find(|own| own.device == device || DeviceSlot::parse(&own.device) == slot);
+        // The image's values count, if the request has none.
+        let least = own.filter(|own| own.snapshot.is_some()).map(|own| own.size_gib);
+        let least = least.or(root.then_some(image.size_gib));
+        let size_gib = disk.size_gib.or(own.map(|own| own.size_gib)).or(least);
+        let snapshot = own.and_then(|own| own.snapshot.clone());
+        let foreign = (root && own.is_none()).then(|| self.image_snapshot(&image.id));
+        let of_image = snapshot.as_ref().map(ToString::to_string).or(foreign);
+        let same_type =
+            disk.volume_type.is_none() || disk.volume_type.as_deref() == own.map(|own| own.volume_type.as_str());
+        let volume_type = disk.volume_type.clone().or_else(|| own.map(|own| own.volume_type.clone()));
+        let volume_type = volume_type.or_else(|| root.then(|| "gp3".to_owned()));
+        if let (Some(size), Some(least), Some(of_image)) = (disk.size_gib, least, &of_image)
+            && size < least
+        {
             return Err(bad_mapping(format!(
-                "Volume of size {}GB is smaller than snapshot '{}', expect size >= {}GB",
-                disk.size_gib.unwrap_or(0),
-                self.image_snapshot(&image.id),
-                image.size_gib
+                "Volume of size {size}GB is smaller than snapshot '{of_image}', expect size >= {least}GB"
             )));
         }
-        if root && disk.snapshot_id.as_ref().is_some_and(|id| id.as_str() != self.image_snapshot(&image.id)) {
-            let text = format!("snapshotId cannot be modified on root device {device}");
-            return Err(bad_mapping(text));
+        if let (Some(asked), Some(of_image)) = (&disk.snapshot_id, &of_image)
+            && asked.as_str() != of_image
+        {
+            let what = if root { "root device" } else { "device" };
+            return Err(bad_mapping(format!("snapshotId cannot be modified on {what} {device}")));
         }
         if root && matches!(volume_type.as_deref(), Some("st1" | "sc1")) {
             let text = format!("{} volumes cannot be root volumes.", volume_type.unwrap_or_default());
@@ -288,18 +319,17 @@ impl State {
                 request.instance_type
             )));
         }
-        if !root && disk.size_gib.is_none() && disk.snapshot_id.is_none() {
-            let text = format!("The request must contain the parameter size or snapshotId for {device}");
-            return Err(Ec2Error::Resource { code: "MissingParameter", text });
+        if !root && size_gib.is_none() && disk.snapshot_id.is_none() {
+            return Err(Ec2Error::MissingParameter("size or snapshotId".to_owned()));
         }
         let wanted = CreateVolume {
-            size_gib: own(disk.size_gib),
+            size_gib,
             volume_type,
-            iops: disk.iops,
-            throughput: disk.throughput,
-            encrypted: disk.encrypted,
+            iops: disk.iops.or(own.and_then(|own| own.iops).filter(|_| same_type)),
+            throughput: disk.throughput.or(own.and_then(|own| own.throughput).filter(|_| same_type)),
+            encrypted: disk.encrypted.or(own.filter(|own| own.snapshot.is_none() && own.encrypted).map(|_| true)),
             kms_key_id: disk.kms_key_id.clone(),
-            snapshot_id: disk.snapshot_id.clone().filter(|_| !root),
+            snapshot_id: snapshot.or_else(|| disk.snapshot_id.clone().filter(|_| !root)),
             initialization_rate: disk.initialization_rate,
             tags: request.volume_tags.clone(),
             ..CreateVolume::default()
@@ -314,7 +344,8 @@ impl State {
             )));
         }
         let volume = self.blueprint(call, &wanted, zone.to_owned())?;
-        Ok(Disk { device, delete_on_termination: disk.delete_on_termination.unwrap_or(true), card, volume })
+        let goes = disk.delete_on_termination.or(own.map(|own| own.delete_on_termination));
+        Ok(Disk { device, delete_on_termination: goes.unwrap_or(true), card, volume })
     }
 
     /// The root volume of `instance` as `disk` says.
@@ -329,7 +360,7 @@ impl State {
             id,
             state: VolumeState::InUse,
             attachments: BTreeMap::from([(instance.id.clone(), attachment)]),
-            snapshot: self.image_snapshot(&instance.image_id).parse().ok(),
+            snapshot: disk.volume.snapshot.clone().or_else(|| self.image_snapshot(&instance.image_id).parse().ok()),
             root: true,
             ..disk.volume.clone()
         }
@@ -400,7 +431,7 @@ fn bad_mapping(text: String) -> Ec2Error {
 /// Checks that `image` runs on the type called `name`.
 pub(super) fn check_architecture(image: &Image, name: &str) -> Result<(), Ec2Error> {
     let own = instance_types::architecture(name);
-    match image.architecture {
+    match &image.architecture {
         Some(other) if other != own => Err(Ec2Error::InvalidParameterValue(format!(
             "The architecture '{own}' of the specified instance type does not match the architecture '{other}' of the \
              specified AMI. Specify an instance type and an AMI that have matching architectures, and try again."

@@ -5,6 +5,7 @@
 //! children of one seed: a draw is named by what it is for, so one more request changes no other draw.
 
 pub mod account;
+pub mod assembly;
 pub mod attributes;
 pub mod changed;
 pub mod client_token;
@@ -13,10 +14,13 @@ pub mod device;
 pub mod error;
 pub mod event;
 pub mod filter;
+pub mod groups;
 pub mod ids;
 pub mod image;
+pub mod images;
 pub mod instance;
 pub mod instance_types;
+pub mod keys;
 pub mod kinds;
 pub mod latency;
 pub mod listing;
@@ -24,11 +28,15 @@ pub mod modification;
 pub mod network;
 pub mod nouns;
 pub mod options;
+pub mod own_network;
 pub mod page;
 pub mod parameters;
 pub mod patch;
 pub mod planted;
 pub mod pokes;
+pub mod public_access;
+pub mod recycle;
+pub mod replace_root;
 pub mod reply;
 pub mod reservation;
 pub mod saved;
@@ -223,6 +231,13 @@ impl State {
             Action::EnableVolumeIo(volume) => self.enable_volume_io(call, volume),
             Action::Encryption(e) => self.encryption(call, e),
             Action::GetCallerIdentity => call.read(Ok(self.caller_identity())),
+            Action::Image(i) => self.image_request(call, i),
+            Action::Group(g) => self.group_request(call, g),
+            Action::Key(k) => self.key_request(call, k),
+            Action::Network(n) => self.network_request(call, n),
+            Action::PublicAccess(b) => self.block_request(call, *b),
+            Action::ReplaceRoot(r) => self.replace_root(call, r),
+            Action::Restore(r) => self.restore_request(call, r),
             Action::List(l) => call.read(self.list(now, l)),
             Action::ModifyInstanceAttribute(m) => self.modify_instance_attribute(call, m),
             Action::ModifyInstanceMetadataOptions(id, m) => self.modify_metadata_options(call, id, m),
@@ -344,11 +359,12 @@ impl State {
     }
 
     fn advance(&mut self, now: Now, until: Duration) {
+        self.empty_bin(now);
         while let Some((due, subject)) = self.timers.pop(until) {
             // What begins at its end begins then, and not when somebody looks.
             let then = Now { mono: now.mono.min(due), ..now };
             match subject {
-                Subject::Volume(volume) => self.end_volume_transition(&volume),
+                Subject::Volume(volume) => self.end_volume_transition(then, &volume),
                 Subject::Attachment(volume, instance) => {
                     self.end_attachment_transition(then.mono, &volume, &instance);
                 }
@@ -361,8 +377,10 @@ impl State {
             }
         }
         while let Some((_, subject)) = self.memories.pop(now.mono) {
-            if let Subject::Forget(instance) = subject {
-                self.forget_instance(&instance);
+            match subject {
+                Subject::Forget(instance) => self.forget_instance(&instance),
+                Subject::Snapshot(snapshot) => self.end_assembly(now, &snapshot),
+                _ => {}
             }
         }
     }

@@ -53,13 +53,22 @@ impl State {
         make_id::ec2(&mut self.seed.child("subnet").child(zone).rng(), "subnet")
     }
 
+    /// The VPC and the subnet of an instance.
+    pub(super) fn place_of(&self, instance: &Instance) -> (String, String) {
+        let own = instance.subnet.as_ref().and_then(|id| Some((id, self.account.subnets.get(id)?)));
+        match own {
+            Some((id, subnet)) => (subnet.vpc.clone(), id.clone()),
+            None => (self.vpc_id(), self.subnet_id(&instance.zone)),
+        }
+    }
+
     /// The id of the default security group.
     pub(crate) fn security_group_id(&self) -> String {
         self.network_id("security group", "sg")
     }
 
     /// The range of addresses of the subnet in `zone`: each has a range of its own within the VPC.
-    fn cidr(&self, zone: &str) -> String {
+    pub(super) fn cidr(&self, zone: &str) -> String {
         format!("10.{}.0.0/16", self.zone_number(zone))
     }
 
@@ -68,11 +77,11 @@ impl State {
         self.settings.zones.iter().position(|z| z.name == zone).unwrap_or(0)
     }
 
-    fn network_id(&self, what: &str, prefix: &str) -> String {
+    pub(super) fn network_id(&self, what: &str, prefix: &str) -> String {
         make_id::ec2(&mut self.seed.child(what).rng(), prefix)
     }
 
-    fn arn(&self, kind: &str, id: &str) -> String {
+    pub(super) fn arn(&self, kind: &str, id: &str) -> String {
         format!("arn:aws:ec2:{}:{}:{kind}/{id}", self.settings.region, self.settings.account_id)
     }
 
@@ -85,17 +94,22 @@ impl State {
     pub(super) fn noun_there(&self, id: &str) -> Result<&'static Noun, Ec2Error> {
         let noun = Noun::of_id(id).ok_or_else(|| Ec2Error::InvalidId(id.to_owned()))?;
         let there = match noun.prefix {
-            // Of any well-formed id there is an image.
-            "ami" => true,
+            // There is an image of each well-formed id, until it is deregistered.
+            "ami" => !self.account.gone_images.contains(id),
             "acl" => id == self.network_id("network acl", "acl"),
             "dopt" => id == self.network_id("dhcp options", "dopt"),
             "eni" => self.interfaces().iter().any(|entry| entry.id == id),
             "igw" => id == self.network_id("internet gateway", "igw"),
-            "key" => self.key_pairs(&[]).iter().any(|entry| entry.id == id),
+            "key" => self.own_keys(&[], false).iter().chain(&self.key_pairs(&[])).any(|entry| entry.id == id),
+            "pg" => self.account.groups.values().any(|group| group.id == id),
+            "replacevol" => self.account.replace_tasks.contains_key(id),
             "rtb" => id == self.network_id("route table", "rtb"),
             "sg" => id == self.security_group_id(),
-            "subnet" => self.settings.zones.iter().any(|zone| self.subnet_id(&zone.name) == id),
-            "vpc" => id == self.vpc_id(),
+            "subnet" => {
+                self.account.subnets.contains_key(id)
+                    || self.settings.zones.iter().any(|zone| self.subnet_id(&zone.name) == id)
+            }
+            "vpc" => id == self.vpc_id() || self.account.vpcs.contains_key(id),
             _ => false,
         };
         if there { Ok(noun) } else { Err(noun.not_found(&[id])) }
@@ -114,7 +128,7 @@ impl State {
         }
     }
 
-    fn entry(&self, id: String, facets: Vec<(&'static str, String)>, fields: Vec<Named>) -> Entry {
+    pub(super) fn entry(&self, id: String, facets: Vec<(&'static str, String)>, fields: Vec<Named>) -> Entry {
         let mut facets = facets;
         facets.push(("owner-id", self.settings.account_id.clone()));
         Entry { tags: self.tags_of_network(&id), id, facets, fields }
@@ -156,16 +170,17 @@ impl State {
             text("instanceTenancy", "default"),
             text("isDefault", true),
         ];
-        vec![self.entry(id, facets, fields)]
+        [self.entry(id, facets, fields)].into_iter().chain(self.own_vpcs()).collect()
     }
 
     pub(super) fn subnets(&self) -> Vec<Entry> {
-        self.settings.zones.iter().map(|zone| self.subnet(zone)).collect()
+        self.settings.zones.iter().map(|zone| self.subnet(zone)).chain(self.own_subnets()).collect()
     }
 
     fn subnet(&self, zone: &Zone) -> Entry {
         let (id, vpc, cidr) = (self.subnet_id(&zone.name), self.vpc_id(), self.cidr(&zone.name));
-        let here = self.instances.values().filter(|i| i.zone == zone.name && i.state != InstanceState::Terminated);
+        let default = self.instances.values().filter(|i| i.subnet.is_none());
+        let here = default.filter(|i| i.zone == zone.name && i.state != InstanceState::Terminated);
         let taken: usize = here.map(|i| i.network_interfaces as usize).sum();
         // The first four addresses and the last are AWS's own.
         let free = (65_536_usize - 5).saturating_sub(taken);
@@ -399,7 +414,8 @@ impl State {
         let id = interface_id(instance.id.as_str(), number);
         let attachment = interface_attachment_id(instance.id.as_str(), number);
         let account = &self.settings.account_id;
-        let (vpc, subnet, mac) = (self.vpc_id(), self.subnet_id(&instance.zone), mac(instance, number));
+        let (vpc, subnet) = self.place_of(instance);
+        let mac = mac(instance, number);
         let mut facets = vec![
             ("attachment.attach-time", seconds(instance.launch_time)),
             ("attachment.attachment-id", attachment.clone()),
@@ -482,7 +498,8 @@ impl State {
     pub(super) fn key_pairs(&self, names: &[String]) -> Vec<Entry> {
         let used: BTreeMap<&str, &Instance> =
             self.instances.values().filter_map(|i| Some((i.options.key_name.as_deref()?, &**i))).collect();
-        let wanted = used.into_iter().filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name));
+        let used = used.into_iter().filter(|(name, _)| !self.account.keys.contains_key(*name));
+        let wanted = used.filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name));
         wanted.map(|(name, first)| self.key_pair(name, first)).collect()
     }
 
@@ -505,13 +522,16 @@ impl State {
     }
 
     pub(super) fn describe_vpc_attribute(&self, id: &str, attribute: &'static str) -> Result<Reply, Ec2Error> {
-        if id != self.vpc_id()
-            && let Some(noun) = Noun::of("vpc")
-        {
+        if let Some(noun) = Noun::of("vpc") {
             noun.check(id)?;
-            return Err(noun.not_found(&[id]));
         }
-        let on = attribute != "enableNetworkAddressUsageMetrics";
+        self.noun_there(id)?;
+        let default = id == self.vpc_id();
+        let on = match attribute {
+            "enableNetworkAddressUsageMetrics" => false,
+            "enableDnsHostnames" => default,
+            _ => true,
+        };
         Ok(Reply::Fields(vec![text("vpcId", id), group(attribute, vec![text("value", on)])]))
     }
 

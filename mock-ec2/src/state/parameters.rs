@@ -1,13 +1,16 @@
 //! The parameters of each action.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::Ec2Error;
 use super::filter::Filter;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 use super::options::LaunchOptions;
 use super::page::PageRequest;
+use super::snapshot::Snapshot;
 
 /// Parameters of AttachVolume.
 #[derive(Clone, Debug, PartialEq)]
@@ -362,7 +365,7 @@ pub struct CreateSnapshots {
 pub struct CopySnapshot {
     /// The snapshot to copy.
     pub source: SnapshotId,
-    /// Its region, which must be this one.
+    /// Its region.
     pub source_region: String,
     /// What the copy is for.
     pub description: String,
@@ -370,6 +373,10 @@ pub struct CopySnapshot {
     pub encrypted: bool,
     /// The key to encrypt with.
     pub kms_key_id: Option<String>,
+    /// Minutes in which the copy shall be complete.
+    pub completion_minutes: Option<u64>,
+    /// The source, if it is of another region: that region's answer.
+    pub foreign: Option<Result<Arc<Snapshot>, Ec2Error>>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
 }

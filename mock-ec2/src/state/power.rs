@@ -110,7 +110,7 @@ impl State {
     }
 
     /// The guest of `id` runs no more: nothing is mounted, no device name is in the way.
-    fn guest_ended(&mut self, now: Now, id: &InstanceId) {
+    pub(super) fn guest_ended(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
         instance.mounted.clear();
         instance.poisoned.clear();
@@ -145,6 +145,9 @@ impl State {
         }
         let wrong = ids.iter().filter_map(|id| self.instances.get(id)).find(|i| !from.contains(&i.state));
         match wrong {
+            Some(instance) if verb == "stopped" && instance.state == InstanceState::Pending && instance.draws == 0 => {
+                Err(Ec2Error::NeverRan(instance.id.clone()))
+            }
             Some(instance) if !from.is_empty() => {
                 Err(Ec2Error::IncorrectInstanceState { instance: instance.id.clone(), verb })
             }

@@ -106,6 +106,13 @@ pub struct TagReply {
 pub enum Reply {
     /// Of actions whose answer is told as it stands.
     Fields(Vec<Named>),
+    /// An image that was made, and its snapshots.
+    ImageMade {
+        /// The image.
+        id: String,
+        /// Its snapshots.
+        snapshots: Vec<Arc<Snapshot>>,
+    },
     /// Of the actions that list what can only be listed.
     Entries {
         /// The kind.

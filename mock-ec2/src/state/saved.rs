@@ -143,6 +143,7 @@ impl State {
         state.snapshots = saved.snapshots.into_iter().collect();
         state.fill_slots()?;
         state.settle();
+        state.resume_assemblies();
         Ok(state)
     }
 

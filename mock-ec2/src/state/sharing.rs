@@ -71,6 +71,9 @@ impl State {
                 text: "Encrypted snapshots cannot be shared with everybody.".to_owned(),
             });
         }
+        if request.everybody == Some(true) {
+            self.check_public()?;
+        }
         call.check_dry_run()?;
         if let Some(snapshot) = self.snapshots.get_mut(&request.snapshot) {
             Arc::make_mut(snapshot).sharing = sharing;

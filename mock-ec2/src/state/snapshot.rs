@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use substrate::Now;
 
+use super::assembly::Assembly;
 use super::ids::{SnapshotId, VolumeId};
 use super::sharing::Sharing;
 use super::table::Row;
@@ -168,6 +169,12 @@ pub struct Snapshot {
     /// Its storage tier.
     #[serde(default)]
     pub tier: Tier,
+    /// Minutes in which a copy was asked to be complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_minutes: Option<u64>,
+    /// How it is put together, if it is written block by block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assembly: Option<Assembly>,
     /// When `pending` began and is due to end, as monotonic time; its percentage comes from them.
     #[serde(skip)]
     pub span: (Duration, Duration),
@@ -185,6 +192,11 @@ impl Snapshot {
             return 100;
         }
         share(self.span, now.mono)
+    }
+
+    /// The kind of transfer of a copy: `time-based` if it was asked to be complete in time.
+    pub fn transfer_type(&self) -> &'static str {
+        if self.completion_minutes.is_some() { "time-based" } else { "standard" }
     }
 
     /// Whether volumes from it need no initialization in `zone`.

@@ -18,6 +18,7 @@ use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
 use super::listing::{Named, text};
 use super::modify::span;
+use super::public_access::PublicAccess;
 use super::sharing::Sharing;
 use super::snapshot::{FastRestore, FastRestoreState, LockMode, Snapshot, SnapshotLock, SnapshotState};
 use super::tags::check_tags;
@@ -82,15 +83,16 @@ impl State {
     }
 
     pub(super) fn copy_snapshot(&mut self, call: Call<'_>, request: &CopySnapshot) -> Result<Reply, Ec2Error> {
-        if request.source_region != self.settings.region {
-            let (asked, own) = (&request.source_region, &self.settings.region);
-            let text = match self.settings.regions.contains(asked) {
-                true => format!("Invalid region: {asked}; snapshots are copied within {own} only."),
-                false => format!("Invalid region: {asked}; served here: {}.", self.settings.regions.join(", ")),
-            };
-            return Err(Ec2Error::InvalidParameterValue(text));
-        }
-        let source = self.snapshot(&request.source)?.clone();
+        let away = request.source_region != self.settings.region;
+        let source = match &request.foreign {
+            _ if !away => self.snapshot(&request.source)?.clone(),
+            Some(foreign) => foreign.clone()?,
+            None => {
+                let (asked, served) = (&request.source_region, self.settings.regions.join(", "));
+                let text = format!("Invalid region: {asked}; served here: {served}.");
+                return Err(Ec2Error::InvalidParameterValue(text));
+            }
+        };
         check_completed(&source, call.now)?;
         check_description(&request.description)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
@@ -102,18 +104,29 @@ impl State {
         self.check_snapshot_quota(1)?;
         call.check_dry_run()?;
         let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
-        let key = key.or_else(|| source.kms_key_id.clone());
+        // A key is known in its own region only.
+        let key = key.or_else(|| source.kms_key_id.clone().filter(|_| !away));
+        let mut made = self.new_snapshot(
+            call,
+            &of_copies(&source.volume),
+            source.size_gib,
+            &request.description,
+            request.tags.clone(),
+        );
+        if let Some(minutes) =
+            request.completion_minutes.filter(|_| !self.settings.settles_at_once() && call.stick.is_none())
+        {
+            self.timers.cancel(&made.progress);
+            let due = call.now.mono + self.scale.apply(Duration::from_secs(minutes * 60));
+            made.progress = Progress::Until(self.timers.set(due, Subject::Snapshot(made.id.clone())));
+            made.span = (call.now.mono, due);
+        }
         let snapshot = Snapshot {
             encrypted,
             kms_key_id: encrypted.then(|| key.unwrap_or_else(|| self.default_key())),
             copied: true,
-            ..self.new_snapshot(
-                call,
-                &of_copies(&source.volume),
-                source.size_gib,
-                &request.description,
-                request.tags.clone(),
-            )
+            completion_minutes: request.completion_minutes,
+            ..made
         };
         Ok(Reply::SnapshotCopied(self.add_snapshot(snapshot)))
     }
@@ -123,11 +136,15 @@ impl State {
         if snapshot.lock.as_ref().is_some_and(|lock| lock.state(call.now.wall) != "expired") {
             return Err(Ec2Error::SnapshotLocked(id.clone()));
         }
+        self.check_unused(id)?;
         call.check_dry_run()?;
         if let Some(gone) = self.snapshots.remove(id) {
             self.timers.cancel(&gone.progress);
             gone.fast_restores.values().for_each(|f| self.timers.cancel(&f.progress));
-            self.note_snapshot_deleted(&gone);
+            // The recycle bin keeps the bytes, so the end is not told yet.
+            if !self.recycle_snapshot(call.now.wall, &gone) {
+                self.note_snapshot_deleted(&gone);
+            }
         }
         Ok(Reply::Done)
     }
@@ -138,10 +155,12 @@ impl State {
         let account = self.settings.account_id.as_str();
         let own = |name: &String| name == "self" || name == account;
         let visible = request.owners.is_empty() || request.owners.iter().any(own);
+        let open = self.account.public_access != PublicAccess::BlockAllSharing;
         // The owner may always; `all` are those that everybody may restore.
         let restorable = |s: &Snapshot| {
-            let may =
-                |name: &String| own(name) || if name == "all" { s.sharing.everybody } else { s.sharing.allows(name) };
+            let may = |name: &String| {
+                own(name) || if name == "all" { open && s.sharing.everybody } else { s.sharing.allows(name) }
+            };
             request.restorable_by.is_empty() || request.restorable_by.iter().any(may)
         };
         let rows = self.snapshots.select(&request.ids, &request.filters, page.after());
@@ -334,7 +353,7 @@ impl State {
         }
     }
 
-    fn check_snapshot(&self, call: Call<'_>, volume: &Volume) -> Result<(), Ec2Error> {
+    pub(super) fn check_snapshot(&self, call: Call<'_>, volume: &Volume) -> Result<(), Ec2Error> {
         if !matches!(volume.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: volume.id.clone(), state: volume.state.as_str() });
         }
@@ -352,7 +371,7 @@ impl State {
         Ok(())
     }
 
-    fn check_snapshot_quota(&self, more: usize) -> Result<(), Ec2Error> {
+    pub(super) fn check_snapshot_quota(&self, more: usize) -> Result<(), Ec2Error> {
         match self.switches.snapshot_quota {
             Some(limit) if (self.snapshots.len() + more) as u64 > limit => {
                 Err(Ec2Error::QuotaExceeded { resource: "snapshot", limit })
@@ -361,7 +380,7 @@ impl State {
         }
     }
 
-    fn make_snapshot(
+    pub(super) fn make_snapshot(
         &mut self,
         call: Call<'_>,
         volume: &Arc<Volume>,
@@ -379,7 +398,7 @@ impl State {
         self.add_snapshot(snapshot)
     }
 
-    fn new_snapshot(
+    pub(super) fn new_snapshot(
         &mut self,
         call: Call<'_>,
         volume: &VolumeId,
@@ -408,13 +427,15 @@ impl State {
             lock: None,
             sharing: Sharing::default(),
             tier: Tier::default(),
+            completion_minutes: None,
+            assembly: None,
             span: span(call.now.mono, &progress),
             copying: false,
             progress,
         }
     }
 
-    fn add_snapshot(&mut self, snapshot: Snapshot) -> Arc<Snapshot> {
+    pub(super) fn add_snapshot(&mut self, snapshot: Snapshot) -> Arc<Snapshot> {
         let snapshot = Arc::new(snapshot);
         self.snapshots.insert(snapshot.clone());
         self.note_snapshot(&snapshot.id);
@@ -434,7 +455,7 @@ impl State {
 }
 
 /// The volume of copies, which is none (AWS gives them an arbitrary id).
-fn of_copies(source: &VolumeId) -> VolumeId {
+pub(super) fn of_copies(source: &VolumeId) -> VolumeId {
     "vol-ffffffff".parse().unwrap_or_else(|_| source.clone())
 }
 
@@ -450,7 +471,7 @@ pub(super) fn check_completed(snapshot: &Arc<Snapshot>, now: Now) -> Result<(), 
     }
 }
 
-fn check_description(text: &str) -> Result<(), Ec2Error> {
+pub(super) fn check_description(text: &str) -> Result<(), Ec2Error> {
     if text.chars().count() <= LONGEST {
         return Ok(());
     }
@@ -538,7 +559,7 @@ impl Filterable for SnapshotView<'_> {
             "start-time" => found(&time(snapshot.start_time)),
             "status" => found(snapshot.state.as_str()),
             "storage-tier" => found(snapshot.tier.word()),
-            "transfer-type" if snapshot.copied => found("standard"),
+            "transfer-type" if snapshot.copied => found(snapshot.transfer_type()),
             "volume-id" => found(snapshot.volume.as_str()),
             "volume-size" => found(&snapshot.size_gib.to_string()),
             // owner-alias, outpost-arn: no snapshot here is Amazon's or on an outpost.

@@ -103,11 +103,11 @@ impl VolumeType {
         let (least, most) = self.sizes();
         let name = self.as_str();
         if gib < least {
-            let text = format!("Volume of {gib}GiB is too small for volume type {name}; minimum is {least}GiB.");
+            let text = format!("Volume of {gib}GiB is too small for volume type {name}; minimum is {least}GiB");
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         if gib > most {
-            let text = format!("Volume of {gib}GiB is too large for volume type {name}; maximum is {most}GiB.");
+            let text = format!("Volume of {gib}GiB is too large for volume type {name}; maximum is {most}GiB");
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         Ok(())
@@ -116,7 +116,7 @@ impl VolumeType {
     /// The IOPS of a volume of `gib` for which `asked` was given. The texts are parsed by the EBS driver (§8.2).
     ///
     /// # Errors
-    /// `InvalidParameterValue`, `InvalidParameterCombination` or `MissingParameter`.
+    /// `InvalidParameterValue` or `InvalidParameterCombination`.
     pub fn resolve_iops(self, gib: u64, asked: Option<u64>) -> Result<Option<u64>, Ec2Error> {
         match (self.iops(), asked) {
             (Some((least, most)), Some(asked)) => {
@@ -125,7 +125,7 @@ impl VolumeType {
                     return Err(self.beyond(text));
                 }
                 if asked < least {
-                    let text = format!("Volume iops of {asked} is too low; minimum is {least}.");
+                    let text = format!("Volume iops of {asked} is too low; minimum is {least}");
                     return Err(Ec2Error::InvalidParameterValue(text));
                 }
                 self.check_ratio(gib, asked)?;
@@ -136,7 +136,10 @@ impl VolumeType {
                 Err(Ec2Error::InvalidParameterCombination(text))
             }
             (Some(_), None) if self == Self::Gp3 => Ok(Some(3_000)),
-            (Some(_), None) => Err(Ec2Error::MissingParameter("iops".to_owned())),
+            (Some(_), None) => {
+                let text = format!("The parameter iops must be specified for {} volumes.", self.as_str());
+                Err(Ec2Error::InvalidParameterCombination(text))
+            }
             // gp2: three per GiB, between 100 and 16,000.
             (None, None) => Ok((self == Self::Gp2).then(|| (gib * 3).clamp(100, 16_000))),
         }
@@ -154,7 +157,7 @@ impl VolumeType {
             return Ok(());
         }
         Err(self.beyond(format!(
-            "Iops to volume size ratio of {:.6} is too high; maximum is {most}.000000 IOPS per GiB.",
+            "Iops to volume size ratio of {:.6} is too high; maximum is {most}",
             iops as f64 / gib as f64
         )))
     }
@@ -177,7 +180,7 @@ impl VolumeType {
     pub fn check_throughput_ratio(self, iops: Option<u64>, throughput: Option<u64>) -> Result<(), Ec2Error> {
         match (iops, throughput) {
             (Some(iops), Some(throughput)) if throughput * 4 > iops => Err(Ec2Error::InvalidParameterValue(format!(
-                "Throughput (MiBps) to iops ratio of {:.6} is too high; maximum is 0.250000 MiBps per iops.",
+                "Throughput (MiBps) to iops ratio of {:.6} is too high; maximum is 0.250000 MiBps per iops",
                 throughput as f64 / iops as f64
             ))),
             _ => Ok(()),
@@ -192,17 +195,17 @@ impl VolumeType {
         match (self, asked) {
             (Self::Gp3, None) => Ok(Some(125)),
             (Self::Gp3, Some(asked)) if asked > 2_000 => Err(Ec2Error::InvalidParameterValue(format!(
-                "Volume throughput of {asked} is too high; maximum is 2000."
+                "Volume throughput of {asked} is too high; maximum is 2000"
             ))),
-            (Self::Gp3, Some(asked)) if asked < 125 => Err(Ec2Error::InvalidParameterValue(format!(
-                "Volume throughput of {asked} is too low; minimum is 125."
-            ))),
+            (Self::Gp3, Some(asked)) if asked < 125 => {
+                Err(Ec2Error::InvalidParameterValue(format!("Volume throughput of {asked} is too low; minimum is 125")))
+            }
             (Self::Gp3, Some(asked)) => Ok(Some(asked)),
             (_, None) => Ok(None),
-            (_, Some(_)) => Err(Ec2Error::InvalidParameterCombination(format!(
-                "The parameter throughput is not supported for {} volumes.",
-                self.as_str()
-            ))),
+            (_, Some(_)) => {
+                let text = "throughput can only be specified for volumeType gp3.";
+                Err(Ec2Error::InvalidParameterCombination(text.to_owned()))
+            }
         }
     }
 }

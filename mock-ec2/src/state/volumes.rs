@@ -184,7 +184,8 @@ impl State {
         if !matches!(source.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: source.id.clone(), state: source.state.as_str() });
         }
-        let volume_type = request.volume_type.as_deref().map_or(Ok(source.volume_type), VolumeType::parse)?;
+        // Nothing of the source but its bytes and its encryption: a copy is gp2 unless the request says otherwise.
+        let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let size_gib = request.size_gib.unwrap_or(source.size_gib);
         volume_type.check_size(size_gib)?;
         if size_gib < source.size_gib {
@@ -193,10 +194,8 @@ impl State {
                 source.id, source.size_gib
             )));
         }
-        let same = volume_type == source.volume_type && volume_type.has_iops();
-        let iops = volume_type.resolve_iops(size_gib, request.iops.or(source.iops.filter(|_| same)))?;
-        let throughput = request.throughput.or(source.throughput.filter(|_| same));
-        let throughput = volume_type.resolve_throughput(throughput)?;
+        let iops = volume_type.resolve_iops(size_gib, request.iops)?;
+        let throughput = volume_type.resolve_throughput(request.throughput)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
@@ -325,7 +324,7 @@ impl State {
         if !arrived {
             self.vanish_volume(now, id);
         } else if volume.state == VolumeState::Creating && volume.progress == Progress::Settled {
-            self.end_volume_transition(id);
+            self.end_volume_transition(now, id);
         }
     }
 
@@ -375,7 +374,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    pub(super) fn end_volume_transition(&mut self, id: &VolumeId) {
+    pub(super) fn end_volume_transition(&mut self, now: Now, id: &VolumeId) {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         if volume.state == VolumeState::Deleting {
             if let Some(v) = self.volumes.remove(id) {
@@ -388,7 +387,9 @@ impl State {
                         Arc::make_mut(instance).slots.retain(|_, held| held != id);
                     }
                 }
-                self.note_deleted(&v);
+                if v.root || !self.recycle_volume(now.wall, &v) {
+                    self.note_deleted(&v);
+                }
             }
             return;
         }
@@ -417,7 +418,7 @@ impl State {
         }
     }
 
-    fn next_volume_id(&self) -> VolumeId {
+    pub(super) fn next_volume_id(&self) -> VolumeId {
         self.volume_id(self.made.volumes)
     }
 

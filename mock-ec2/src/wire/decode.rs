@@ -1,22 +1,19 @@
 //! From a form to a command. Every error names the parameter.
 
-use std::collections::BTreeMap;
-
 use super::attributes;
 use super::form::Form;
 use super::services::Service;
+use super::tags::tag_specifications;
 use crate::state::command::{
-    Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateTags,
-    CreateVolume, DeleteTags, DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes,
-    DescribeInstances, DescribeOfVolumes, DescribeRegions, DescribeSnapshots, DescribeTags, DescribeVolumeAttribute,
-    DescribeVolumes, DetachVolume, EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute,
-    ResourceId, StopInstances, VolumeAttribute,
+    Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateVolume,
+    DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes, DescribeInstances, DescribeOfVolumes,
+    DescribeRegions, DescribeSnapshots, DescribeVolumeAttribute, DescribeVolumes, DetachVolume,
+    EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::filter::Filter;
 use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
 use crate::state::kinds::Kind;
-use crate::state::nouns::Noun;
 use crate::state::page::PageRequest;
 
 /// Most ids of one list.
@@ -42,10 +39,11 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         return Err(Ec2Error::NoSuchVersion { version, service: service.name() });
     }
     if Service::of_action(&name) != service {
-        return Err(Ec2Error::InvalidAction(name));
+        return Err(Ec2Error::ActionNotServed { action: name, service: service.scope(), served: service.told() });
     }
     form.take("Timestamp");
     form.discard("X-Amz-");
+    form.discard("x-amz-");
     for parameter in SIGNATURE {
         form.take(parameter);
     }
@@ -55,10 +53,10 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         "CopyVolumes" => copy_volumes,
         "CreateSnapshot" => create_snapshot,
         "CreateSnapshots" => create_snapshots,
-        "CreateTags" => create_tags,
+        "CreateTags" => super::tags::create_tags,
         "CreateVolume" => create_volume,
         "DeleteSnapshot" => delete_snapshot,
-        "DeleteTags" => delete_tags,
+        "DeleteTags" => super::tags::delete_tags,
         "DeleteVolume" => delete_volume,
         "DescribeAvailabilityZones" => describe_availability_zones,
         "DescribeInstanceStatus" => describe_instance_status,
@@ -66,7 +64,7 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         "DescribeInstances" => describe_instances,
         "DescribeRegions" => describe_regions,
         "DescribeSnapshots" => describe_snapshots,
-        "DescribeTags" => describe_tags,
+        "DescribeTags" => super::tags::describe_tags,
         "DescribeVolumeAttribute" => describe_volume_attribute,
         "DescribeVolumeStatus" => describe_volume_status,
         "DescribeVolumes" => describe_volumes,
@@ -94,6 +92,9 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         "MonitorInstances" => |form| instance_ids(form).map(Action::MonitorInstances),
         "ResetSnapshotAttribute" => attributes::reset_snapshot_attribute,
         "RestoreSnapshotTier" => attributes::restore_snapshot_tier,
+        "CreateImage" => super::images::create_image,
+        "DeregisterImage" => super::images::deregister_image,
+        "RegisterImage" => super::images::register_image,
         "UnlockSnapshot" => attributes::unlock_snapshot,
         "UnmonitorInstances" => |form| instance_ids(form).map(Action::UnmonitorInstances),
         _ => return other(name, form),
@@ -103,6 +104,9 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
 
 /// Reads what is told apart by a table.
 fn other(name: String, mut form: Form) -> Result<Command, Ec2Error> {
+    if let Some(decode) = super::own::of(&name) {
+        return finish(form, decode);
+    }
     if let Some(kind) = Kind::of(&name) {
         return finish(form, |form| super::listed::listing(form, kind));
     }
@@ -277,7 +281,16 @@ fn copy_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
     // A presigned request of the same call, which clients add for copies between regions.
     form.take("PresignedUrl");
     form.take("DestinationRegion");
+    let completion_minutes = form.take_number("CompletionDurationMinutes")?;
+    if let Some(minutes) = completion_minutes.filter(|m| !(15..=2_880).contains(m) || m % 15 != 0) {
+        return Err(Ec2Error::InvalidParameterValue(format!(
+            "Value ({minutes}) for parameter CompletionDurationMinutes is invalid. It must be a multiple of 15 between 15 \
+             and 2880."
+        )));
+    }
     Ok(Action::CopySnapshot(CopySnapshot {
+        completion_minutes,
+        foreign: None,
         source: snapshot_id(&form.require("SourceSnapshotId")?)?,
         source_region: form.require("SourceRegion")?,
         description: form.take("Description").unwrap_or_default(),
@@ -318,10 +331,6 @@ fn lock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
         duration_days: form.take_number("LockDuration")?,
         expiration: form.take("ExpirationDate"),
     }))
-}
-
-fn describe_tags(form: &mut Form) -> Result<Action, Ec2Error> {
-    Ok(Action::DescribeTags(DescribeTags { filters: filters(form)?, page: page(form)? }))
 }
 
 fn describe_regions(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -404,72 +413,6 @@ fn describe_availability_zones(form: &mut Form) -> Result<Action, Ec2Error> {
         ids: list(form, "ZoneId")?,
         filters: filters(form)?,
     }))
-}
-
-fn create_tags(form: &mut Form) -> Result<Action, Ec2Error> {
-    let resources = resources(form)?;
-    let tags = tags(form, "Tag")?;
-    if tags.is_empty() {
-        return Err(Ec2Error::MissingParameter("Tag".to_owned()));
-    }
-    let tags = tags.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect();
-    Ok(Action::CreateTags(CreateTags { resources, tags }))
-}
-
-fn delete_tags(form: &mut Form) -> Result<Action, Ec2Error> {
-    Ok(Action::DeleteTags(DeleteTags { resources: resources(form)?, tags: tags(form, "Tag")? }))
-}
-
-fn resources(form: &mut Form) -> Result<Vec<ResourceId>, Ec2Error> {
-    let ids = list(form, "ResourceId")?;
-    if ids.is_empty() {
-        return Err(Ec2Error::MissingParameter("resourceIdSet".to_owned()));
-    }
-    ids.iter()
-        .map(|id| {
-            let volume = id.parse().map(ResourceId::Volume);
-            let other = volume.or_else(|_| id.parse().map(ResourceId::Instance));
-            let other = other.or_else(|_| id.parse().map(ResourceId::Snapshot)).ok();
-            let other = other.or_else(|| Noun::of_id(id).map(|_| ResourceId::Other(id.clone())));
-            other.ok_or_else(|| Ec2Error::InvalidId(id.clone()))
-        })
-        .collect()
-}
-
-/// The tags of `prefix.1.Key`, `prefix.1.Value`, …; a missing value is nothing.
-fn tags(form: &mut Form, prefix: &str) -> Result<BTreeMap<String, Option<String>>, Ec2Error> {
-    let mut tags = BTreeMap::new();
-    for n in form.numbers(prefix)? {
-        let key = form.require(&format!("{prefix}.{n}.Key"))?;
-        let value = form.take_verbatim(&format!("{prefix}.{n}.Value"));
-        if tags.insert(key.clone(), value).is_some() {
-            let text = format!("Duplicate tag key '{key}' specified.");
-            return Err(Ec2Error::InvalidParameterValue(text));
-        }
-    }
-    Ok(tags)
-}
-
-/// The `TagSpecification` list by resource type, of which `allowed` can be tagged by the action.
-pub(super) fn tag_specifications(
-    form: &mut Form,
-    allowed: &[&str],
-) -> Result<BTreeMap<String, BTreeMap<String, String>>, Ec2Error> {
-    let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    for n in form.numbers("TagSpecification")? {
-        let kind = form.require(&format!("TagSpecification.{n}.ResourceType"))?;
-        if !allowed.contains(&kind.as_str()) {
-            let text = format!("'{kind}' is not a valid taggable resource type for this operation.");
-            return Err(Ec2Error::InvalidParameterValue(text));
-        }
-        let tags = tags(form, &format!("TagSpecification.{n}.Tag"))?;
-        if tags.is_empty() {
-            let text = "Tag specification must have at least one tag";
-            return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
-        }
-        all.entry(kind).or_default().extend(tags.into_iter().map(|(k, v)| (k, v.unwrap_or_default())));
-    }
-    Ok(all)
 }
 
 fn filters(form: &mut Form) -> Result<Vec<Filter>, Ec2Error> {

@@ -91,6 +91,7 @@ impl Surroundings {
                 xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
             }
             Reply::FastRestores(all) => self.fast_restores(xml, all),
+            Reply::ImageMade { id, .. } => xml.text("imageId", id),
             Reply::InstanceChanges { changes } => more::instance_changes(xml, changes),
             Reply::InstanceStatuses { instances, next_token } => {
                 xml.list("instanceStatusSet", instances, |xml, instance| self.instance_status(xml, instance));
@@ -266,6 +267,12 @@ impl Surroundings {
             xml.value("attachTime", seconds(instance.launch_time));
             xml.value("deleteOnTermination", true);
         });
+        let addresses = (number == 0).then_some(instance);
+        xml.list("privateIpAddressesSet", addresses, |xml, instance| {
+            xml.value("primary", true);
+            xml.text("privateDnsName", &instance.private_dns_name);
+            xml.text("privateIpAddress", &instance.private_ip);
+        });
         xml.text("interfaceType", "interface");
     }
 
@@ -284,18 +291,10 @@ impl Surroundings {
 
 /// The body of an error of `service`: of EC2's, `RequestID` is upper-case, and there is no namespace (csi#1801).
 pub fn error(service: Service, request_id: &str, error: &Ec2Error) -> String {
-    let mut xml = Xml::document();
     if service != Service::Ec2 {
-        xml.root("ErrorResponse", service.namespace(), |xml| {
-            xml.element("Error", |xml| {
-                xml.text("Type", "Sender");
-                xml.text("Code", error.code());
-                xml.text("Message", &error.to_string());
-            });
-            xml.text("RequestId", request_id);
-        });
-        return xml.finish();
+        return super::foreign::response(service.namespace(), error.code(), &error.to_string(), request_id);
     }
+    let mut xml = Xml::document();
     xml.element("Response", |xml| {
         xml.element("Errors", |xml| {
             xml.element("Error", |xml| {
@@ -357,7 +356,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     let metal = t.metal();
     xml.text("instanceType", t.name);
     xml.value("currentGeneration", t.current);
-    xml.value("freeTierEligible", t.free_tier());
+    xml.value("freeTierEligible", t.free_tier);
     xml.list("supportedUsageClasses", ["on-demand", "spot"], plain);
     xml.list("supportedRootDeviceTypes", ["ebs"], plain);
     xml.list("supportedVirtualizationTypes", ["hvm"], plain);
@@ -369,8 +368,8 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     });
     xml.element("vCpuInfo", |xml| {
         xml.value("defaultVCpus", t.vcpus);
-        xml.value("defaultCores", t.vcpus.div_ceil(2));
-        xml.value("defaultThreadsPerCore", if t.vcpus > 1 { 2 } else { 1 });
+        xml.value("defaultCores", t.vcpus / t.threads_per_core);
+        xml.value("defaultThreadsPerCore", t.threads_per_core);
     });
     xml.element("memoryInfo", |xml| xml.value("sizeInMiB", t.memory_mib));
     xml.value("instanceStorageSupported", t.disks.count > 0);

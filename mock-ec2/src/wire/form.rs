@@ -91,26 +91,26 @@ impl Form {
         }
     }
 
-    /// Takes the list `name.1`, `name.2`, …, in the order of the numbers.
+    /// Takes the list `name.1`, `name.2`, …, in the order of the numbers. Some clients count from 0.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for an item that is no number from 1.
+    /// `UnknownParameter` for an item that is not a number.
     pub fn take_list(&mut self, name: &str) -> Result<Vec<String>, Ec2Error> {
         let numbers = self.numbers(name)?;
         Ok(numbers.into_iter().filter_map(|n| self.take_verbatim(&format!("{name}.{n}"))).collect())
     }
 
-    /// The numbers of the structures `name.1.…`, `name.2.…`, in order.
+    /// The numbers of the structures `name.1.…`, `name.2.…`, in order. Some clients count from 0.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a structure that is no number from 1.
+    /// `UnknownParameter` for a structure that is not a number.
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, Ec2Error> {
         let prefix = format!("{name}.");
         let mut numbers = Vec::new();
         for (key, _) in self.0.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix)) {
             let item = key[prefix.len()..].split('.').next().unwrap_or_default();
             match item.parse::<u64>() {
-                Ok(number) if number > 0 && item == number.to_string() => numbers.push(number),
+                Ok(number) if item == number.to_string() => numbers.push(number),
                 _ => return Err(Ec2Error::UnknownParameter(key.clone())),
             }
         }
@@ -188,10 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn lists_may_begin_with_zero() {
+        let mut form = form("V.0=a&V.1=b&F.0.Name=n&F.0.Value.0=v");
+        assert_eq!(form.take_list("V").unwrap(), ["a", "b"]);
+        assert_eq!(form.numbers("F").unwrap(), [0]);
+        assert_eq!(
+            (form.take("F.0.Name").as_deref(), form.take_list("F.0.Value").unwrap()),
+            (Some("n"), vec!["v".to_owned()])
+        );
+        form.finish().unwrap();
+    }
+
+    #[test]
     fn what_is_not_understood_is_named() {
         assert_eq!(form("A=1&Colour=red").finish().unwrap_err().to_string(), "The parameter A is not recognized");
         assert_eq!(form("V.x=1").take_list("V").unwrap_err().to_string(), "The parameter V.x is not recognized");
-        assert_eq!(form("V.0=1").take_list("V").unwrap_err().code(), "UnknownParameter");
+        assert_eq!(form("V.01=1").take_list("V").unwrap_err().code(), "UnknownParameter");
         let number = form("Size=ten").take_number("Size").unwrap_err();
         assert_eq!(number.to_string(), "Value (ten) for parameter Size is invalid. Expected a whole number.");
     }

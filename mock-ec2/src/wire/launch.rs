@@ -1,7 +1,8 @@
 //! The parameters of RunInstances.
 
-use super::decode::{list, snapshot_id, tag_specifications};
+use super::decode::{list, snapshot_id};
 use super::form::Form;
+use super::tags::tag_specifications;
 use crate::state::command::{Action, LaunchDevice, LaunchDisk, MetadataChange, RunInstances};
 use crate::state::error::Ec2Error;
 use crate::state::no_launch_template;
@@ -153,7 +154,7 @@ pub(super) fn metadata(form: &mut Form, prefix: &str) -> Result<MetadataChange, 
     Ok(MetadataChange { http_tokens, hop_limit, endpoint, ipv6, tags })
 }
 
-fn devices(form: &mut Form) -> Result<Vec<LaunchDevice>, Ec2Error> {
+pub(super) fn devices(form: &mut Form) -> Result<Vec<LaunchDevice>, Ec2Error> {
     let mut devices = Vec::new();
     for n in form.numbers("BlockDeviceMapping")? {
         let prefix = format!("BlockDeviceMapping.{n}.");

@@ -26,7 +26,9 @@ pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
     let filters = if shape.filter.is_empty() { Vec::new() } else { filters_of(form, shape.filter)? };
     let page = match kind {
         // The only lists of EC2 without pages, and the ones that call their parameters otherwise.
-        Kind::AccountAttribute | Kind::Address | Kind::KeyPair => super::decode::no_page(),
+        Kind::AccountAttribute | Kind::Address | Kind::KeyPair | Kind::PlacementGroup | Kind::ReservedInstances => {
+            super::decode::no_page()
+        }
         Kind::AutoScalingGroup | Kind::LaunchConfiguration => {
             let mut page = page(form)?;
             page.max_results = page.max_results.or(form.take_number("MaxRecords")?);
@@ -48,7 +50,7 @@ pub(super) fn names(shape: &Shape) -> Vec<String> {
         names.push(format!("{}.N.{}.N", shape.filter, value(shape.filter)));
     }
     match shape.kind {
-        Kind::AccountAttribute | Kind::Address | Kind::KeyPair => {}
+        Kind::AccountAttribute | Kind::Address | Kind::KeyPair | Kind::PlacementGroup | Kind::ReservedInstances => {}
         Kind::AutoScalingGroup | Kind::LaunchConfiguration => {
             names.extend(["MaxRecords", "NextToken"].map(str::to_owned));
         }

@@ -4,12 +4,16 @@ mod attributes;
 pub mod auth;
 pub mod decode;
 pub mod encode;
+pub mod foreign;
 pub mod form;
+mod images;
 mod launch;
 mod listed;
+mod own;
 pub mod parameters;
 pub mod services;
 pub mod signature;
+mod tags;
 pub mod xml;
 
 /// The version of the API that requests name.

@@ -16,7 +16,7 @@ const TAG_SPECIFICATIONS: &[&str] =
     &["TagSpecification.N.ResourceType", "TagSpecification.N.Tag.N.Key", "TagSpecification.N.Tag.N.Value"];
 const TAGS: &[&str] = &["ResourceId.N", "Tag.N.Key", "Tag.N.Value"];
 
-const RUN_INSTANCES: &[&str] = &[
+const DEVICES: &[&str] = &[
     "BlockDeviceMapping.N.DeviceName",
     "BlockDeviceMapping.N.Ebs.DeleteOnTermination",
     "BlockDeviceMapping.N.Ebs.EbsCardIndex",
@@ -29,6 +29,9 @@ const RUN_INSTANCES: &[&str] = &[
     "BlockDeviceMapping.N.Ebs.VolumeSize",
     "BlockDeviceMapping.N.Ebs.VolumeType",
     "BlockDeviceMapping.N.NoDevice",
+];
+
+const RUN_INSTANCES: &[&str] = &[
     "ClientToken",
     "CreditSpecification.CpuCredits",
     "DisableApiStop",
@@ -74,6 +77,7 @@ const TABLE: &[Row] = &[
     (
         "CopySnapshot",
         &[
+            "CompletionDurationMinutes",
             "Description",
             "DestinationRegion",
             "Encrypted",
@@ -87,6 +91,14 @@ const TABLE: &[Row] = &[
     (
         "CopyVolumes",
         &["ClientToken", "Iops", "MultiAttachEnabled", "Size", "SourceVolumeId", "Throughput", "VolumeType"],
+        &[TAG_SPECIFICATIONS],
+    ),
+    ("CreateImage", &["Description", "InstanceId", "Name", "NoReboot"], &[DEVICES, TAG_SPECIFICATIONS]),
+    ("CreateKeyPair", &["KeyFormat", "KeyName", "KeyType"], &[TAG_SPECIFICATIONS]),
+    ("CreatePlacementGroup", &["GroupName", "PartitionCount", "SpreadLevel", "Strategy"], &[TAG_SPECIFICATIONS]),
+    (
+        "CreateReplaceRootVolumeTask",
+        &["ClientToken", "DeleteReplacedRootVolume", "ImageId", "InstanceId", "SnapshotId"],
         &[TAG_SPECIFICATIONS],
     ),
     ("CreateSnapshot", &["Description", "Location", "OutpostArn", "VolumeId"], &[TAG_SPECIFICATIONS]),
@@ -103,6 +115,7 @@ const TABLE: &[Row] = &[
         ],
         &[TAG_SPECIFICATIONS],
     ),
+    ("CreateSubnet", &["AvailabilityZone", "AvailabilityZoneId", "CidrBlock", "VpcId"], &[TAG_SPECIFICATIONS]),
     ("CreateTags", &[], &[TAGS]),
     (
         "CreateVolume",
@@ -123,9 +136,15 @@ const TABLE: &[Row] = &[
         ],
         &[TAG_SPECIFICATIONS],
     ),
+    ("CreateVpc", &["AmazonProvidedIpv6CidrBlock", "CidrBlock", "InstanceTenancy"], &[TAG_SPECIFICATIONS]),
+    ("DeleteKeyPair", &["KeyName", "KeyPairId"], &[]),
+    ("DeletePlacementGroup", &["GroupName"], &[]),
     ("DeleteSnapshot", &["SnapshotId"], &[]),
+    ("DeleteSubnet", &["SubnetId"], &[]),
     ("DeleteTags", &[], &[TAGS]),
     ("DeleteVolume", &["VolumeId"], &[]),
+    ("DeleteVpc", &["VpcId"], &[]),
+    ("DeregisterImage", &["DeleteAssociatedSnapshots", "ImageId"], &[]),
     ("DescribeAvailabilityZones", &["AllAvailabilityZones", "ZoneId.N", "ZoneName.N"], &[FILTERS]),
     ("DescribeInstanceAttribute", &["Attribute", "InstanceId"], &[]),
     ("DescribeInstanceStatus", &["IncludeAllInstances", "InstanceId.N"], &[FILTERS, PAGE]),
@@ -143,12 +162,16 @@ const TABLE: &[Row] = &[
     ("DetachVolume", &["Device", "Force", "InstanceId", "VolumeId"], &[]),
     ("DisableEbsEncryptionByDefault", &[], &[]),
     ("DisableFastSnapshotRestores", &["AvailabilityZone.N", "SourceSnapshotId.N"], &[]),
+    ("DisableSnapshotBlockPublicAccess", &[], &[]),
     ("EnableEbsEncryptionByDefault", &[], &[]),
     ("EnableFastSnapshotRestores", &["AvailabilityZone.N", "SourceSnapshotId.N"], &[]),
+    ("EnableSnapshotBlockPublicAccess", &["State"], &[]),
     ("EnableVolumeIO", &["VolumeId"], &[]),
     ("GetCallerIdentity", &[], &[]),
     ("GetEbsDefaultKmsKeyId", &[], &[]),
     ("GetEbsEncryptionByDefault", &[], &[]),
+    ("GetSnapshotBlockPublicAccessState", &[], &[]),
+    ("ImportKeyPair", &["KeyName", "PublicKeyMaterial"], &[TAG_SPECIFICATIONS]),
     ("LockSnapshot", &["CoolOffPeriod", "ExpirationDate", "LockDuration", "LockMode", "SnapshotId"], &[]),
     ("ModifyEbsDefaultKmsKeyId", &["KmsKeyId"], &[]),
     (
@@ -202,10 +225,26 @@ const TABLE: &[Row] = &[
     ("ModifyVolumeAttribute", &["AutoEnableIO.Value", "VolumeId"], &[]),
     ("MonitorInstances", &["InstanceId.N"], &[]),
     ("RebootInstances", &["InstanceId.N"], &[]),
+    (
+        "RegisterImage",
+        &[
+            "Architecture",
+            "BootMode",
+            "Description",
+            "EnaSupport",
+            "Name",
+            "RootDeviceName",
+            "SriovNetSupport",
+            "VirtualizationType",
+        ],
+        &[DEVICES, TAG_SPECIFICATIONS],
+    ),
     ("ResetEbsDefaultKmsKeyId", &[], &[]),
     ("ResetSnapshotAttribute", &["Attribute", "SnapshotId"], &[]),
+    ("RestoreSnapshotFromRecycleBin", &["SnapshotId"], &[]),
     ("RestoreSnapshotTier", &["PermanentRestore", "SnapshotId", "TemporaryRestoreDays"], &[]),
-    ("RunInstances", RUN_INSTANCES, &[TAG_SPECIFICATIONS]),
+    ("RestoreVolumeFromRecycleBin", &["VolumeId"], &[]),
+    ("RunInstances", RUN_INSTANCES, &[DEVICES, TAG_SPECIFICATIONS]),
     ("StartInstances", &["InstanceId.N"], &[]),
     ("StopInstances", &["Force", "Hibernate", "InstanceId.N"], &[]),
     ("TerminateInstances", &["InstanceId.N"], &[]),
@@ -255,6 +294,18 @@ mod tests {
             "AttachVolume" => vec![volume, instance, ("Device", "/dev/xvdba")],
             "CopySnapshot" => vec![("SourceSnapshotId", snapshot.1), ("SourceRegion", "us-east-1")],
             "CopyVolumes" => vec![("SourceVolumeId", volume.1)],
+            "CreateImage" => vec![instance, ("Name", "image")],
+            "DeregisterImage" => vec![("ImageId", "ami-0123456789abcdef0")],
+            "CreateKeyPair" | "DeleteKeyPair" => vec![("KeyName", "mine")],
+            "ImportKeyPair" => vec![("KeyName", "mine"), ("PublicKeyMaterial", "c3NoLXJzYQ==")],
+            "CreatePlacementGroup" | "DeletePlacementGroup" => vec![("GroupName", "mine")],
+            "CreateVpc" => vec![("CidrBlock", "10.0.0.0/16")],
+            "CreateSubnet" => vec![("CidrBlock", "10.0.0.0/16"), ("VpcId", "vpc-0123456789abcdef0")],
+            "DeleteVpc" => vec![("VpcId", "vpc-0123456789abcdef0")],
+            "DeleteSubnet" => vec![("SubnetId", "subnet-0123456789abcdef0")],
+            "EnableSnapshotBlockPublicAccess" => vec![("State", "block-all-sharing")],
+            "CreateReplaceRootVolumeTask" => vec![instance],
+            "RegisterImage" => vec![("Name", "image"), ("RootDeviceName", "/dev/xvda")],
             "CreateSnapshots" => vec![("InstanceSpecification.InstanceId", instance.1)],
             "CreateTags" | "DeleteTags" => vec![("ResourceId.1", volume.1), ("Tag.9.Key", "k")],
             "DescribeVolumeAttribute" => vec![volume, ("Attribute", "autoEnableIO")],
@@ -270,7 +321,11 @@ mod tests {
             "ModifyInstanceAttribute" => vec![instance, ("GroupId.1", "sg-0123456789abcdef0")],
             "ModifyInstanceMetadataOptions" => vec![instance],
             "ModifySnapshotAttribute" => vec![snapshot, ("UserGroup.1", "all"), ("OperationType", "add")],
-            "DeleteSnapshot" | "ModifySnapshotTier" | "RestoreSnapshotTier" | "UnlockSnapshot" => vec![snapshot],
+            "DeleteSnapshot"
+            | "ModifySnapshotTier"
+            | "RestoreSnapshotFromRecycleBin"
+            | "RestoreSnapshotTier"
+            | "UnlockSnapshot" => vec![snapshot],
             "RunInstances" => vec![("ImageId", "ami-0123456789abcdef0"), ("MinCount", "1"), ("MaxCount", "1")],
             "MonitorInstances" | "RebootInstances" | "StartInstances" | "StopInstances" | "TerminateInstances"
             | "UnmonitorInstances" => {
@@ -281,7 +336,8 @@ mod tests {
             | "DetachVolume"
             | "EnableVolumeIO"
             | "ModifyVolume"
-            | "ModifyVolumeAttribute" => {
+            | "ModifyVolumeAttribute"
+            | "RestoreVolumeFromRecycleBin" => {
                 vec![volume]
             }
             _ => Vec::new(),

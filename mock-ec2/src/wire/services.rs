@@ -1,5 +1,6 @@
-//! The services behind one endpoint, told apart by the service in the credential scope: EC2, and of Auto Scaling and
-//! STS what clients of EC2 ask on the way.
+//! The services behind one endpoint, told apart by the service in the credential scope: EC2, its direct API for
+//! snapshots, and of Auto Scaling, the
+//! recycle bin and STS the operations that clients of EC2 call on the way.
 
 /// A service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,26 +10,34 @@ pub enum Service {
     Ec2,
     /// Amazon EC2 Auto Scaling.
     AutoScaling,
+    /// The EBS direct API.
+    Ebs,
+    /// The recycle bin.
+    Rbin,
     /// AWS Security Token Service.
     Sts,
 }
 
 impl Service {
-    /// The service that a credential scope names; whatever is not one of the others is EC2.
-    pub fn of_scope(name: &str) -> Self {
-        match name {
-            "autoscaling" => Self::AutoScaling,
-            "sts" => Self::Sts,
-            _ => Self::Ec2,
-        }
+    /// All services, EC2 first.
+    pub const ALL: [Self; 5] = [Self::Ec2, Self::AutoScaling, Self::Ebs, Self::Rbin, Self::Sts];
+
+    /// The service that a credential scope names.
+    pub fn of_scope(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|service| service.scope() == name)
     }
 
     /// The service that has `action`.
     pub fn of_action(action: &str) -> Self {
-        match action {
-            "DescribeAutoScalingGroups" | "DescribeLaunchConfigurations" => Self::AutoScaling,
-            "GetCallerIdentity" => Self::Sts,
-            _ => Self::Ec2,
+        Self::ALL.into_iter().find(|service| service.actions().contains(&action)).unwrap_or_default()
+    }
+
+    /// The Query actions of a service other than EC2.
+    fn actions(self) -> &'static [&'static str] {
+        match self {
+            Self::AutoScaling => &["DescribeAutoScalingGroups", "DescribeLaunchConfigurations"],
+            Self::Sts => &["GetCallerIdentity"],
+            Self::Ec2 | Self::Ebs | Self::Rbin => &[],
         }
     }
 
@@ -37,6 +46,8 @@ impl Service {
         match self {
             Self::Ec2 => "ec2",
             Self::AutoScaling => "autoscaling",
+            Self::Ebs => "ebs",
+            Self::Rbin => "rbin",
             Self::Sts => "sts",
         }
     }
@@ -46,7 +57,17 @@ impl Service {
         match self {
             Self::Ec2 => "AmazonEC2",
             Self::AutoScaling => "AmazonAutoScaling",
+            Self::Ebs => "AmazonEBS",
+            Self::Rbin => "AmazonRecycleBin",
             Self::Sts => "AWSSecurityTokenService",
+        }
+    }
+
+    /// Its scope, with its operations where only a few are served.
+    pub fn told(self) -> String {
+        match self.actions() {
+            [] => self.scope().to_owned(),
+            actions => format!("{} ({})", self.scope(), actions.join(", ")),
         }
     }
 
@@ -55,15 +76,18 @@ impl Service {
         match self {
             Self::Ec2 => super::VERSION,
             Self::AutoScaling => "2011-01-01",
+            Self::Ebs => "2019-11-02",
+            Self::Rbin => "2021-06-15",
             Self::Sts => "2011-06-15",
         }
     }
 
-    /// The namespace of its answers.
+    /// The namespace of its answers; empty where they are JSON.
     pub fn namespace(self) -> &'static str {
         match self {
             Self::Ec2 => "http://ec2.amazonaws.com/doc/2016-11-15/",
             Self::AutoScaling => "http://autoscaling.amazonaws.com/doc/2011-01-01/",
+            Self::Ebs | Self::Rbin => "",
             Self::Sts => "https://sts.amazonaws.com/doc/2011-06-15/",
         }
     }

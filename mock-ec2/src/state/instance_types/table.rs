@@ -1,333 +1,78 @@
-//! The rows: names, sizes and limits as EC2's DescribeInstanceTypes tells them.
-//!
-//! Sizes, interfaces and disks are those of DescribeInstanceTypes of 2026-08. Limits of attachments are those of the EBS
-//! CSI driver's table of 2026-08 (reference §7), which has them from the same API with its mistakes corrected; the
-//! driver takes 27 for what is not in it, as the API does. What neither tells is [`AttachLimit::Unknown`]. A test in
-//! `e2e` compares the names with botocore's enumeration: each family here is whole.
+//! The rows of `types.txt`, read once.
 
-use super::AttachLimit::{Dedicated, Shared, Unknown, Xen};
+use std::sync::LazyLock;
+
+use super::AttachLimit::{self, Dedicated, Shared, Unknown, Xen};
 use super::{Disks, InstanceType};
 
-const NONE: Disks = Disks { count: 0, size_gb: 0, kind: "" };
-
-const fn ssd(count: u32, size_gb: u32) -> Disks {
-    Disks { count, size_gb, kind: "ssd" }
-}
-
-const fn hdd(count: u32, size_gb: u32) -> Disks {
-    Disks { count, size_gb, kind: "hdd" }
-}
-
-/// A row: name, virtual CPUs, MiB of memory, limit, network interfaces, disks of its own.
-const fn row(
-    name: &'static str,
-    vcpus: u32,
-    memory_mib: u64,
-    limit: super::AttachLimit,
-    network_interfaces: u32,
-    disks: Disks,
-) -> InstanceType {
-    InstanceType { name, vcpus, memory_mib, limit, network_interfaces, disks, current: true, ebs_cards: 1 }
-}
-
-/// The same of a previous generation.
-const fn old(row: InstanceType) -> InstanceType {
-    InstanceType { current: false, ..row }
-}
-
-/// The same with two EBS cards.
-const fn two_cards(row: InstanceType) -> InstanceType {
-    InstanceType { ebs_cards: 2, ..row }
-}
+/// The file, which says where it is from.
+const TEXT: &str = include_str!("types.txt");
 
 /// Every type, in the order of names.
-#[rustfmt::skip]
-pub(super) const ROWS: &[InstanceType] = &[
-    old(row("c5.12xlarge", 48, 98_304, Shared(27), 8, NONE)),
-    old(row("c5.18xlarge", 72, 147_456, Shared(27), 15, NONE)),
-    old(row("c5.24xlarge", 96, 196_608, Shared(27), 15, NONE)),
-    old(row("c5.2xlarge", 8, 16_384, Shared(27), 4, NONE)),
-    old(row("c5.4xlarge", 16, 32_768, Shared(27), 8, NONE)),
-    old(row("c5.9xlarge", 36, 73_728, Shared(27), 8, NONE)),
-    old(row("c5.large", 2, 4_096, Shared(27), 3, NONE)),
-    old(row("c5.metal", 96, 196_608, Shared(31), 15, NONE)),
-    old(row("c5.xlarge", 4, 8_192, Shared(27), 4, NONE)),
-    row("c6g.12xlarge", 48, 98_304, Shared(27), 8, NONE),
-    row("c6g.16xlarge", 64, 131_072, Shared(27), 15, NONE),
-    row("c6g.2xlarge", 8, 16_384, Shared(27), 4, NONE),
-    row("c6g.4xlarge", 16, 32_768, Shared(27), 8, NONE),
-    row("c6g.8xlarge", 32, 65_536, Shared(27), 8, NONE),
-    row("c6g.large", 2, 4_096, Shared(27), 3, NONE),
-    row("c6g.medium", 1, 2_048, Shared(27), 2, NONE),
-    row("c6g.metal", 64, 131_072, Shared(31), 15, NONE),
-    row("c6g.xlarge", 4, 8_192, Shared(27), 4, NONE),
-    row("c6i.12xlarge", 48, 98_304, Shared(27), 8, NONE),
-    row("c6i.16xlarge", 64, 131_072, Shared(27), 15, NONE),
-    row("c6i.24xlarge", 96, 196_608, Shared(27), 15, NONE),
-    row("c6i.2xlarge", 8, 16_384, Shared(27), 4, NONE),
-    row("c6i.32xlarge", 128, 262_144, Shared(27), 15, NONE),
-    row("c6i.4xlarge", 16, 32_768, Shared(27), 8, NONE),
-    row("c6i.8xlarge", 32, 65_536, Shared(27), 8, NONE),
-    row("c6i.large", 2, 4_096, Shared(27), 3, NONE),
-    row("c6i.metal", 128, 262_144, Shared(31), 15, NONE),
-    row("c6i.xlarge", 4, 8_192, Shared(27), 4, NONE),
-    row("c7i-flex.12xlarge", 48, 98_304, Dedicated(32), 8, NONE),
-    row("c7i-flex.16xlarge", 64, 131_072, Dedicated(48), 15, NONE),
-    row("c7i-flex.2xlarge", 8, 16_384, Dedicated(32), 4, NONE),
-    row("c7i-flex.4xlarge", 16, 32_768, Dedicated(32), 8, NONE),
-    row("c7i-flex.8xlarge", 32, 65_536, Dedicated(32), 8, NONE),
-    row("c7i-flex.large", 2, 4_096, Dedicated(32), 3, NONE),
-    row("c7i-flex.xlarge", 4, 8_192, Dedicated(32), 4, NONE),
-    row("c7i.12xlarge", 48, 98_304, Dedicated(32), 8, NONE),
-    row("c7i.16xlarge", 64, 131_072, Dedicated(48), 15, NONE),
-    row("c7i.24xlarge", 96, 196_608, Dedicated(64), 15, NONE),
-    row("c7i.2xlarge", 8, 16_384, Dedicated(32), 4, NONE),
-    row("c7i.48xlarge", 192, 393_216, Dedicated(128), 15, NONE),
-    row("c7i.4xlarge", 16, 32_768, Dedicated(32), 8, NONE),
-    row("c7i.8xlarge", 32, 65_536, Dedicated(32), 8, NONE),
-    row("c7i.large", 2, 4_096, Dedicated(32), 3, NONE),
-    row("c7i.metal-24xl", 96, 196_608, Dedicated(39), 15, NONE),
-    row("c7i.metal-48xl", 192, 393_216, Dedicated(79), 15, NONE),
-    row("c7i.xlarge", 4, 8_192, Dedicated(32), 4, NONE),
-    row("c8g.12xlarge", 48, 98_304, Dedicated(32), 8, NONE),
-    row("c8g.16xlarge", 64, 131_072, Dedicated(48), 15, NONE),
-    row("c8g.24xlarge", 96, 196_608, Dedicated(64), 15, NONE),
-    row("c8g.2xlarge", 8, 16_384, Dedicated(32), 4, NONE),
-    row("c8g.48xlarge", 192, 393_216, Dedicated(128), 15, NONE),
-    row("c8g.4xlarge", 16, 32_768, Dedicated(32), 8, NONE),
-    row("c8g.8xlarge", 32, 65_536, Dedicated(32), 8, NONE),
-    row("c8g.large", 2, 4_096, Dedicated(32), 3, NONE),
-    row("c8g.medium", 1, 2_048, Dedicated(32), 2, NONE),
-    row("c8g.metal-24xl", 96, 196_608, Dedicated(39), 15, NONE),
-    row("c8g.metal-48xl", 192, 393_216, Dedicated(79), 15, NONE),
-    row("c8g.xlarge", 4, 8_192, Dedicated(32), 4, NONE),
-    row("c8gn.12xlarge", 48, 98_304, Dedicated(32), 12, NONE),
-    row("c8gn.16xlarge", 64, 131_072, Dedicated(48), 16, NONE),
-    row("c8gn.24xlarge", 96, 196_608, Dedicated(64), 24, NONE),
-    row("c8gn.2xlarge", 8, 16_384, Dedicated(32), 4, NONE),
-    two_cards(row("c8gn.48xlarge", 192, 393_216, Dedicated(128), 24, NONE)),
-    row("c8gn.4xlarge", 16, 32_768, Dedicated(32), 8, NONE),
-    row("c8gn.8xlarge", 32, 65_536, Dedicated(32), 10, NONE),
-    row("c8gn.large", 2, 4_096, Dedicated(32), 3, NONE),
-    row("c8gn.medium", 1, 2_048, Dedicated(32), 2, NONE),
-    row("c8gn.metal-24xl", 96, 196_608, Dedicated(39), 24, NONE),
-    two_cards(row("c8gn.metal-48xl", 192, 393_216, Dedicated(78), 24, NONE)),
-    row("c8gn.xlarge", 4, 8_192, Dedicated(32), 4, NONE),
-    row("d3.2xlarge", 8, 65_536, Shared(21), 4, hdd(6, 1_980)),
-    row("d3.4xlarge", 16, 131_072, Shared(15), 4, hdd(12, 1_980)),
-    row("d3.8xlarge", 32, 262_144, Shared(3), 3, hdd(24, 1_980)),
-    row("d3.xlarge", 4, 32_768, Shared(24), 4, hdd(3, 1_980)),
-    old(row("g5.12xlarge", 48, 196_608, Shared(22), 15, ssd(1, 3_800))),
-    old(row("g5.16xlarge", 64, 262_144, Shared(25), 8, ssd(1, 1_900))),
-    old(row("g5.24xlarge", 96, 393_216, Shared(22), 15, ssd(1, 3_800))),
-    old(row("g5.2xlarge", 8, 32_768, Shared(25), 4, ssd(1, 450))),
-    old(row("g5.48xlarge", 192, 786_432, Shared(9), 7, ssd(2, 3_800))),
-    old(row("g5.4xlarge", 16, 65_536, Shared(25), 8, ssd(1, 600))),
-    old(row("g5.8xlarge", 32, 131_072, Shared(25), 8, ssd(1, 900))),
-    old(row("g5.xlarge", 4, 16_384, Shared(25), 4, ssd(1, 250))),
-    row("i3.16xlarge", 64, 499_712, Xen(40), 15, ssd(8, 1_900)),
-    row("i3.2xlarge", 8, 62_464, Xen(40), 4, ssd(1, 1_900)),
-    row("i3.4xlarge", 16, 124_928, Xen(40), 8, ssd(2, 1_900)),
-    row("i3.8xlarge", 32, 249_856, Xen(40), 8, ssd(4, 1_900)),
-    row("i3.large", 2, 15_616, Xen(40), 3, ssd(1, 475)),
-    row("i3.metal", 72, 524_288, Unknown, 15, ssd(8, 1_900)),
-    row("i3.xlarge", 4, 31_232, Xen(40), 4, ssd(1, 950)),
-    row("i4i.12xlarge", 48, 393_216, Shared(24), 8, ssd(3, 3_750)),
-    row("i4i.16xlarge", 64, 524_288, Shared(23), 15, ssd(4, 3_750)),
-    row("i4i.24xlarge", 96, 786_432, Shared(21), 15, ssd(6, 3_750)),
-    row("i4i.2xlarge", 8, 65_536, Shared(26), 4, ssd(1, 1_875)),
-    row("i4i.32xlarge", 128, 1_048_576, Shared(19), 15, ssd(8, 3_750)),
-    row("i4i.4xlarge", 16, 131_072, Shared(26), 8, ssd(1, 3_750)),
-    row("i4i.8xlarge", 32, 262_144, Shared(25), 8, ssd(2, 3_750)),
-    row("i4i.large", 2, 16_384, Shared(26), 3, ssd(1, 468)),
-    row("i4i.metal", 128, 1_048_576, Shared(31), 15, ssd(8, 3_750)),
-    row("i4i.xlarge", 4, 32_768, Shared(26), 4, ssd(1, 937)),
-    row("inf1.24xlarge", 96, 196_608, Shared(11), 11, NONE),
-    row("inf1.2xlarge", 8, 16_384, Shared(26), 4, NONE),
-    row("inf1.6xlarge", 24, 49_152, Shared(23), 8, NONE),
-    row("inf1.xlarge", 4, 8_192, Shared(26), 4, NONE),
-    old(row("m1.large", 2, 7_680, Xen(39), 3, hdd(2, 420))),
-    old(row("m1.medium", 1, 3_788, Xen(39), 2, hdd(1, 410))),
-    old(row("m1.small", 1, 1_740, Xen(39), 2, hdd(1, 160))),
-    old(row("m1.xlarge", 4, 15_360, Xen(39), 4, hdd(4, 420))),
-    old(row("m4.10xlarge", 40, 163_840, Xen(40), 8, NONE)),
-    old(row("m4.16xlarge", 64, 262_144, Xen(40), 8, NONE)),
-    old(row("m4.2xlarge", 8, 32_768, Xen(40), 4, NONE)),
-    old(row("m4.4xlarge", 16, 65_536, Xen(40), 8, NONE)),
-    old(row("m4.large", 2, 8_192, Xen(40), 2, NONE)),
-    old(row("m4.xlarge", 4, 16_384, Xen(40), 4, NONE)),
-    old(row("m5.12xlarge", 48, 196_608, Shared(27), 8, NONE)),
-    old(row("m5.16xlarge", 64, 262_144, Shared(27), 15, NONE)),
-    old(row("m5.24xlarge", 96, 393_216, Shared(27), 15, NONE)),
-    old(row("m5.2xlarge", 8, 32_768, Shared(27), 4, NONE)),
-    old(row("m5.4xlarge", 16, 65_536, Shared(27), 8, NONE)),
-    old(row("m5.8xlarge", 32, 131_072, Shared(27), 8, NONE)),
-    old(row("m5.large", 2, 8_192, Shared(27), 3, NONE)),
-    old(row("m5.metal", 96, 393_216, Shared(31), 15, NONE)),
-    old(row("m5.xlarge", 4, 16_384, Shared(27), 4, NONE)),
-    row("m5a.12xlarge", 48, 196_608, Shared(27), 8, NONE),
-    row("m5a.16xlarge", 64, 262_144, Shared(27), 15, NONE),
-    row("m5a.24xlarge", 96, 393_216, Shared(27), 15, NONE),
-    row("m5a.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("m5a.4xlarge", 16, 65_536, Shared(27), 8, NONE),
-    row("m5a.8xlarge", 32, 131_072, Shared(27), 8, NONE),
-    row("m5a.large", 2, 8_192, Shared(27), 3, NONE),
-    row("m5a.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("m5d.12xlarge", 48, 196_608, Shared(25), 8, ssd(2, 900)),
-    row("m5d.16xlarge", 64, 262_144, Shared(23), 15, ssd(4, 600)),
-    row("m5d.24xlarge", 96, 393_216, Shared(23), 15, ssd(4, 900)),
-    row("m5d.2xlarge", 8, 32_768, Shared(26), 4, ssd(1, 300)),
-    row("m5d.4xlarge", 16, 65_536, Shared(25), 8, ssd(2, 300)),
-    row("m5d.8xlarge", 32, 131_072, Shared(25), 8, ssd(2, 600)),
-    row("m5d.large", 2, 8_192, Shared(26), 3, ssd(1, 75)),
-    row("m5d.metal", 96, 393_216, Shared(31), 15, ssd(4, 900)),
-    row("m5d.xlarge", 4, 16_384, Shared(26), 4, ssd(1, 150)),
-    row("m6g.12xlarge", 48, 196_608, Shared(27), 8, NONE),
-    row("m6g.16xlarge", 64, 262_144, Shared(27), 15, NONE),
-    row("m6g.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("m6g.4xlarge", 16, 65_536, Shared(27), 8, NONE),
-    row("m6g.8xlarge", 32, 131_072, Shared(27), 8, NONE),
-    row("m6g.large", 2, 8_192, Shared(27), 3, NONE),
-    row("m6g.medium", 1, 4_096, Shared(27), 2, NONE),
-    row("m6g.metal", 64, 262_144, Shared(31), 15, NONE),
-    row("m6g.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("m6gd.12xlarge", 48, 196_608, Shared(25), 8, ssd(2, 1_425)),
-    row("m6gd.16xlarge", 64, 262_144, Shared(25), 15, ssd(2, 1_900)),
-    row("m6gd.2xlarge", 8, 32_768, Shared(26), 4, ssd(1, 474)),
-    row("m6gd.4xlarge", 16, 65_536, Shared(26), 8, ssd(1, 950)),
-    row("m6gd.8xlarge", 32, 131_072, Shared(26), 8, ssd(1, 1_900)),
-    row("m6gd.large", 2, 8_192, Shared(26), 3, ssd(1, 118)),
-    row("m6gd.medium", 1, 4_096, Shared(26), 2, ssd(1, 59)),
-    row("m6gd.metal", 64, 262_144, Shared(31), 15, ssd(2, 1_900)),
-    row("m6gd.xlarge", 4, 16_384, Shared(26), 4, ssd(1, 237)),
-    old(row("m6i.12xlarge", 48, 196_608, Shared(27), 8, NONE)),
-    old(row("m6i.16xlarge", 64, 262_144, Shared(27), 15, NONE)),
-    old(row("m6i.24xlarge", 96, 393_216, Shared(27), 15, NONE)),
-    old(row("m6i.2xlarge", 8, 32_768, Shared(27), 4, NONE)),
-    old(row("m6i.32xlarge", 128, 524_288, Shared(27), 15, NONE)),
-    old(row("m6i.4xlarge", 16, 65_536, Shared(27), 8, NONE)),
-    old(row("m6i.8xlarge", 32, 131_072, Shared(27), 8, NONE)),
-    old(row("m6i.large", 2, 8_192, Shared(27), 3, NONE)),
-    old(row("m6i.metal", 128, 524_288, Shared(31), 15, NONE)),
-    old(row("m6i.xlarge", 4, 16_384, Shared(27), 4, NONE)),
-    row("m7g.12xlarge", 48, 196_608, Shared(27), 8, NONE),
-    row("m7g.16xlarge", 64, 262_144, Shared(27), 15, NONE),
-    row("m7g.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("m7g.4xlarge", 16, 65_536, Shared(27), 8, NONE),
-    row("m7g.8xlarge", 32, 131_072, Shared(27), 8, NONE),
-    row("m7g.large", 2, 8_192, Shared(27), 3, NONE),
-    row("m7g.medium", 1, 4_096, Shared(27), 2, NONE),
-    row("m7g.metal", 64, 262_144, Shared(31), 15, NONE),
-    row("m7g.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("m7i.12xlarge", 48, 196_608, Dedicated(32), 8, NONE),
-    row("m7i.16xlarge", 64, 262_144, Dedicated(48), 15, NONE),
-    row("m7i.24xlarge", 96, 393_216, Dedicated(64), 15, NONE),
-    row("m7i.2xlarge", 8, 32_768, Dedicated(32), 4, NONE),
-    row("m7i.48xlarge", 192, 786_432, Dedicated(128), 15, NONE),
-    row("m7i.4xlarge", 16, 65_536, Dedicated(32), 8, NONE),
-    row("m7i.8xlarge", 32, 131_072, Dedicated(32), 8, NONE),
-    row("m7i.large", 2, 8_192, Dedicated(32), 3, NONE),
-    row("m7i.metal-24xl", 96, 393_216, Dedicated(39), 15, NONE),
-    row("m7i.metal-48xl", 192, 786_432, Dedicated(79), 15, NONE),
-    row("m7i.xlarge", 4, 16_384, Dedicated(32), 4, NONE),
-    row("m8g.12xlarge", 48, 196_608, Dedicated(32), 8, NONE),
-    row("m8g.16xlarge", 64, 262_144, Dedicated(48), 15, NONE),
-    row("m8g.24xlarge", 96, 393_216, Dedicated(64), 15, NONE),
-    row("m8g.2xlarge", 8, 32_768, Dedicated(32), 4, NONE),
-    row("m8g.48xlarge", 192, 786_432, Dedicated(128), 15, NONE),
-    row("m8g.4xlarge", 16, 65_536, Dedicated(32), 8, NONE),
-    row("m8g.8xlarge", 32, 131_072, Dedicated(32), 8, NONE),
-    row("m8g.large", 2, 8_192, Dedicated(32), 3, NONE),
-    row("m8g.medium", 1, 4_096, Dedicated(32), 2, NONE),
-    row("m8g.metal-24xl", 96, 393_216, Dedicated(39), 15, NONE),
-    row("m8g.metal-48xl", 192, 786_432, Dedicated(79), 15, NONE),
-    row("m8g.xlarge", 4, 16_384, Dedicated(32), 4, NONE),
-    row("m8gb.12xlarge", 48, 196_608, Dedicated(32), 12, NONE),
-    row("m8gb.16xlarge", 64, 262_144, Dedicated(48), 16, NONE),
-    row("m8gb.24xlarge", 96, 393_216, Dedicated(64), 24, NONE),
-    row("m8gb.2xlarge", 8, 32_768, Dedicated(32), 4, NONE),
-    two_cards(row("m8gb.48xlarge", 192, 786_432, Dedicated(128), 24, NONE)),
-    row("m8gb.4xlarge", 16, 65_536, Dedicated(32), 8, NONE),
-    row("m8gb.8xlarge", 32, 131_072, Dedicated(32), 10, NONE),
-    row("m8gb.large", 2, 8_192, Dedicated(32), 3, NONE),
-    row("m8gb.medium", 1, 4_096, Dedicated(32), 2, NONE),
-    row("m8gb.metal-24xl", 96, 393_216, Dedicated(39), 24, NONE),
-    two_cards(row("m8gb.metal-48xl", 192, 786_432, Dedicated(78), 24, NONE)),
-    row("m8gb.xlarge", 4, 16_384, Dedicated(32), 4, NONE),
-    row("mac1.metal", 12, 32_768, Shared(16), 8, NONE),
-    row("p4d.24xlarge", 96, 1_179_648, Dedicated(28), 60, ssd(8, 1_000)),
-    old(row("r5.12xlarge", 48, 393_216, Shared(27), 8, NONE)),
-    old(row("r5.16xlarge", 64, 524_288, Shared(27), 15, NONE)),
-    old(row("r5.24xlarge", 96, 786_432, Shared(27), 15, NONE)),
-    old(row("r5.2xlarge", 8, 65_536, Shared(27), 4, NONE)),
-    old(row("r5.4xlarge", 16, 131_072, Shared(27), 8, NONE)),
-    old(row("r5.8xlarge", 32, 262_144, Shared(27), 8, NONE)),
-    old(row("r5.large", 2, 16_384, Shared(27), 3, NONE)),
-    old(row("r5.metal", 96, 786_432, Shared(31), 15, NONE)),
-    old(row("r5.xlarge", 4, 32_768, Shared(27), 4, NONE)),
-    old(row("r6i.12xlarge", 48, 393_216, Shared(27), 8, NONE)),
-    old(row("r6i.16xlarge", 64, 524_288, Shared(27), 15, NONE)),
-    old(row("r6i.24xlarge", 96, 786_432, Shared(27), 15, NONE)),
-    old(row("r6i.2xlarge", 8, 65_536, Shared(27), 4, NONE)),
-    old(row("r6i.32xlarge", 128, 1_048_576, Shared(27), 15, NONE)),
-    old(row("r6i.4xlarge", 16, 131_072, Shared(27), 8, NONE)),
-    old(row("r6i.8xlarge", 32, 262_144, Shared(27), 8, NONE)),
-    old(row("r6i.large", 2, 16_384, Shared(27), 3, NONE)),
-    old(row("r6i.metal", 128, 1_048_576, Shared(31), 15, NONE)),
-    old(row("r6i.xlarge", 4, 32_768, Shared(27), 4, NONE)),
-    row("r7i.12xlarge", 48, 393_216, Dedicated(32), 8, NONE),
-    row("r7i.16xlarge", 64, 524_288, Dedicated(48), 15, NONE),
-    row("r7i.24xlarge", 96, 786_432, Dedicated(64), 15, NONE),
-    row("r7i.2xlarge", 8, 65_536, Dedicated(32), 4, NONE),
-    row("r7i.48xlarge", 192, 1_572_864, Dedicated(128), 15, NONE),
-    row("r7i.4xlarge", 16, 131_072, Dedicated(32), 8, NONE),
-    row("r7i.8xlarge", 32, 262_144, Dedicated(32), 8, NONE),
-    row("r7i.large", 2, 16_384, Dedicated(32), 3, NONE),
-    row("r7i.metal-24xl", 96, 786_432, Dedicated(39), 15, NONE),
-    row("r7i.metal-48xl", 192, 1_572_864, Dedicated(79), 15, NONE),
-    row("r7i.xlarge", 4, 32_768, Dedicated(32), 4, NONE),
-    row("r8gb.12xlarge", 48, 393_216, Dedicated(32), 12, NONE),
-    row("r8gb.16xlarge", 64, 524_288, Dedicated(48), 16, NONE),
-    row("r8gb.24xlarge", 96, 786_432, Dedicated(64), 24, NONE),
-    row("r8gb.2xlarge", 8, 65_536, Dedicated(32), 4, NONE),
-    two_cards(row("r8gb.48xlarge", 192, 1_572_864, Dedicated(128), 24, NONE)),
-    row("r8gb.4xlarge", 16, 131_072, Dedicated(32), 8, NONE),
-    row("r8gb.8xlarge", 32, 262_144, Dedicated(32), 10, NONE),
-    row("r8gb.large", 2, 16_384, Dedicated(32), 3, NONE),
-    row("r8gb.medium", 1, 8_192, Dedicated(32), 2, NONE),
-    row("r8gb.metal-24xl", 96, 786_432, Dedicated(39), 24, NONE),
-    two_cards(row("r8gb.metal-48xl", 192, 1_572_864, Dedicated(78), 24, NONE)),
-    row("r8gb.xlarge", 4, 32_768, Dedicated(32), 4, NONE),
-    row("t2.2xlarge", 8, 32_768, Xen(40), 3, NONE),
-    row("t2.large", 2, 8_192, Xen(40), 3, NONE),
-    row("t2.medium", 2, 4_096, Xen(40), 3, NONE),
-    row("t2.micro", 1, 1_024, Xen(40), 2, NONE),
-    row("t2.nano", 1, 512, Xen(40), 2, NONE),
-    row("t2.small", 1, 2_048, Xen(40), 3, NONE),
-    row("t2.xlarge", 4, 16_384, Xen(40), 3, NONE),
-    row("t3.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("t3.large", 2, 8_192, Shared(27), 3, NONE),
-    row("t3.medium", 2, 4_096, Shared(27), 3, NONE),
-    row("t3.micro", 2, 1_024, Shared(27), 2, NONE),
-    row("t3.nano", 2, 512, Shared(27), 2, NONE),
-    row("t3.small", 2, 2_048, Shared(27), 3, NONE),
-    row("t3.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("t3a.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("t3a.large", 2, 8_192, Shared(27), 3, NONE),
-    row("t3a.medium", 2, 4_096, Shared(27), 3, NONE),
-    row("t3a.micro", 2, 1_024, Shared(27), 2, NONE),
-    row("t3a.nano", 2, 512, Shared(27), 2, NONE),
-    row("t3a.small", 2, 2_048, Shared(27), 2, NONE),
-    row("t3a.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("t4g.2xlarge", 8, 32_768, Shared(27), 4, NONE),
-    row("t4g.large", 2, 8_192, Shared(27), 3, NONE),
-    row("t4g.medium", 2, 4_096, Shared(27), 3, NONE),
-    row("t4g.micro", 2, 1_024, Shared(27), 2, NONE),
-    row("t4g.nano", 2, 512, Shared(27), 2, NONE),
-    row("t4g.small", 2, 2_048, Shared(27), 3, NONE),
-    row("t4g.xlarge", 4, 16_384, Shared(27), 4, NONE),
-    row("x2idn.16xlarge", 64, 1_048_576, Shared(26), 15, ssd(1, 1_900)),
-    row("x2idn.24xlarge", 96, 1_572_864, Shared(25), 15, ssd(2, 1_425)),
-    row("x2idn.32xlarge", 128, 2_097_152, Shared(25), 15, ssd(2, 1_900)),
-    row("x2idn.metal", 128, 2_097_152, Shared(31), 15, ssd(2, 1_900)),
-];
+pub(super) static ROWS: LazyLock<Vec<InstanceType>> = LazyLock::new(|| lines().filter_map(row).collect());
+
+fn lines() -> impl Iterator<Item = &'static str> {
+    TEXT.lines().filter(|line| !line.starts_with('#'))
+}
+
+fn row(line: &'static str) -> Option<InstanceType> {
+    let mut words = line.split(' ');
+    let name = words.next()?;
+    let vcpus = words.next()?.parse().ok()?;
+    let threads_per_core = words.next()?.parse().ok()?;
+    let memory_mib = words.next()?.parse().ok()?;
+    let limit = limit(words.next()?)?;
+    let network_interfaces = words.next()?.parse().ok()?;
+    let disks = disks(words.next()?)?;
+    let flags = words.next().unwrap_or_default();
+    Some(InstanceType {
+        name,
+        vcpus,
+        threads_per_core,
+        memory_mib,
+        limit,
+        network_interfaces,
+        disks,
+        current: !flags.contains('o'),
+        ebs_cards: if flags.contains('2') { 2 } else { 1 },
+        free_tier: flags.contains('f'),
+    })
+}
+
+fn limit(word: &str) -> Option<AttachLimit> {
+    let number = || word.get(1..)?.parse().ok();
+    match word.get(..1)? {
+        "s" => number().map(Shared),
+        "d" => number().map(Dedicated),
+        "x" => number().map(Xen),
+        "?" => Some(Unknown),
+        _ => None,
+    }
+}
+
+fn disks(word: &str) -> Option<Disks> {
+    if word == "-" {
+        return Some(Disks { count: 0, size_gb: 0, kind: "" });
+    }
+    let (count, size) = word.split_once('x')?;
+    let (size, kind) = match (size.strip_suffix('s'), size.strip_suffix('h')) {
+        (Some(size), _) => (size, "ssd"),
+        (None, size) => (size?, "hdd"),
+    };
+    Some(Disks { count: count.parse().ok()?, size_gb: size.parse().ok()?, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_a_row_and_they_are_in_order() {
+        let odd: Vec<&str> = lines().filter(|line| row(line).is_none()).collect();
+        assert_eq!(odd, [""; 0]);
+        assert_eq!(ROWS.len(), lines().count());
+        assert!(ROWS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(ROWS.iter().all(|t| t.vcpus > 0 && t.memory_mib > 0 && t.network_interfaces > 0));
+        assert!(ROWS.iter().all(|t| t.vcpus % t.threads_per_core == 0), "whole cores");
+    }
+}

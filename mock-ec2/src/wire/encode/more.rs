@@ -32,7 +32,8 @@ impl Surroundings {
         }
         xml.text("storageTier", snapshot.tier.word());
         xml.optional("restoreExpiryTime", snapshot.tier.back_until.map(time));
-        xml.optional("transferType", snapshot.copied.then_some("standard"));
+        xml.optional("transferType", snapshot.copied.then(|| snapshot.transfer_type()));
+        xml.optional("completionDurationMinutes", snapshot.completion_minutes);
         xml.optional("completionTime", snapshot.completion_time.map(time));
         // As large as its volume at most; what is really stored is not known here.
         xml.optional("fullSnapshotSizeInBytes", snapshot.completion_time.map(|_| snapshot.size_gib << 30));
