@@ -51,6 +51,11 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         ("--latency", "slow", "aws-recent"),
         ("--token", "short", "at least 8 characters"),
         ("--nodes", "0", "1..=500"),
+        ("--ec2-listen", "4566", "did you mean 127.0.0.1:4566?"),
+        ("--kubernetes-listen", "localhost:6443", "did you mean 127.0.0.1:6443?"),
+        ("--without", "csi-atacher", "did you mean `csi-attacher`?"),
+        ("--backend", "lop", "'loop'"),
+        ("--nodse", "3", "'--nodes'"),
     ] {
         let home = tempfile::tempdir().unwrap();
         let (code, _, error) = said(&mooring(home.path(), &["up", flag, value]).output().unwrap());
@@ -58,6 +63,12 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
+        // Programs are told the same.
+        let (code, out, _) = said(&mooring(home.path(), &["up", flag, value, "--output", "json"]).output().unwrap());
+        let envelope: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{flag} {value}: {out}"));
+        let error = envelope["error"].to_string();
+        assert_eq!((code, &envelope["command"], &envelope["status"]), (2, &"up".into(), &"usage".into()), "{out}");
+        assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
     }
 }
 
@@ -72,6 +83,45 @@ fn a_time_scale_that_no_wait_survives_is_refused_wherever_it_is_written() {
     let text = "name: x\ntime-scale: 1.0e-300\nnodes: {count: 1}\nsteps:\n  - sleep: 1s\n";
     let (code, _, error) = run(&[&file(&dir, text)]);
     assert!(code == 2 && error.contains("scenario.yaml:2:13") && error.contains("it must be a number from"), "{error}");
+}
+
+#[test]
+fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name: x\nnodes: {cuont: 1}\nobjects:\n  - claim: {name: data, size: 1GB}\nsteps:\n  - slep: 1s\n  \
+                - wait: [pvc/data]\n";
+    let path = file(&dir, text);
+    let wanted =
+        ["2:9: unknown key `cuont`", "4:31: ", "`1GB` is no quantity", "6:5: unknown key `slep`", "found a list"];
+    let help = ["did you mean `count`?", "did you mean `1Gi`?", "did you mean `sleep`?", "write `{key: value}`"];
+    for check in [&[][..], &["--check"]] {
+        let (code, _, error) = run(&[&[path.as_str()][..], check].concat());
+        assert_eq!(code, 2, "{error}");
+        let missing: Vec<_> = wanted.iter().chain(&help).filter(|part| !error.contains(**part)).collect();
+        assert!(missing.is_empty(), "{missing:?} is missing in\n{error}");
+        let (code, out, _) = run(&[&[path.as_str(), "--output", "json"][..], check].concat());
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, envelope["data"]["mistakes"].as_array().unwrap().len()), (2, 4), "{out}");
+        let lines: Vec<_> =
+            envelope["data"]["mistakes"].as_array().unwrap().iter().map(|m| m["place"]["line"].to_string()).collect();
+        assert_eq!(lines, ["2", "4", "6", "7"], "{out}");
+        let actions = envelope["error"]["actions"].to_string();
+        assert!(help.iter().all(|part| actions.contains(part)), "{actions}");
+    }
+}
+
+#[test]
+fn a_check_warns_of_a_kind_that_no_loop_works_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: batch/v1\n    kind: Job\n    metadata: {name: a}\n    \
+                spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}\nsteps:\n  - sleep: 1s\n";
+    let path = file(&dir, text);
+    let says = "scenario.yaml:5:5: Job is stored, but nothing in this cluster works on it: it makes no pods";
+    let (code, _, error) = run(&[&path, "--check"]);
+    assert!(code == 0 && error.contains("warning: ") && error.contains(says), "{error}");
+    let (_, out, _) = run(&[&path, "--check", "--output", "json"]);
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert!(envelope["warnings"][0].as_str().unwrap().ends_with(says), "{out}");
 }
 
 /// The step is the same whichever ends it.

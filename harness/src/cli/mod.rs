@@ -8,6 +8,7 @@ mod doctor;
 mod explore;
 mod explore_mutants;
 mod health;
+mod misused;
 mod pause;
 mod refusal;
 mod replay;
@@ -118,13 +119,10 @@ enum Command {
 
 /// Runs the command line `args`, the program's name first.
 pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<_> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(e) => {
-            // The text goes where clap sends it: help to standard output, errors to standard error.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-        }
+        Err(error) => return misused::refuse(&error, &args),
     };
     let format = match cli.output {
         Output::Text => Format::Human,

@@ -19,6 +19,7 @@ pub mod object;
 mod place;
 pub mod predicate;
 pub(crate) mod saved;
+mod words;
 
 pub use diagnostic::ScenarioError;
 pub use model::{
@@ -29,7 +30,7 @@ pub use object::{Kind, ObjectRef, State};
 
 use std::path::Path;
 
-use substrate::yaml::Budget;
+use substrate::yaml::{Budget, Tolerant};
 
 /// Longest scenario file that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -39,7 +40,21 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
 pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
-    read(&path.display().to_string(), &text_of(path)?, true)
+    load_all(path).map_err(first)
+}
+
+/// The same, with every mistake in the file, in the order of their places.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_all(path: &Path) -> Result<Scenario, Vec<ScenarioError>> {
+    let text = text_of(path).map_err(|error| vec![*error])?;
+    read(&path.display().to_string(), &text, true)
+}
+
+/// The mistake that comes first in the file.
+fn first(mut all: Vec<ScenarioError>) -> Box<ScenarioError> {
+    Box::new(all.swap_remove(0))
 }
 
 /// The text of the file at `path`, which is not longer than a scenario may be.
@@ -60,17 +75,34 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Box<ScenarioError>> {
 /// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
 /// passed, or a step names something that does not exist.
 pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
-    read(source, text, false)
+    read(source, text, false).map_err(first)
 }
 
-fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<ScenarioError>> {
+/// Reads a text. Of several mistakes there is at least one.
+fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
-        return Err(ScenarioError::unreadable(source, &why));
+        return Err(vec![*ScenarioError::unreadable(source, &why)]);
     }
-    let document: document::Document = substrate::yaml::from_str_with_options(text, options())
-        .map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
-    lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Err(vec![*ScenarioError::empty(source, text)]);
+    }
+    let Tolerant { value, errors } = substrate::yaml::from_str_tolerant::<document::Document>(text, options());
+    let from = lower::Text { source, text, has_files, is_partial: !errors.is_empty() };
+    let lowered = value.map(|document| lower::lower(from, document));
+    let mut mistakes: Vec<_> = errors.iter().map(|error| *ScenarioError::from_yaml(source, text, error)).collect();
+    match lowered {
+        Some(Ok(scenario)) if mistakes.is_empty() => return Ok(scenario),
+        None | Some(Ok(_)) => {}
+        Some(Err(more)) => mistakes.extend(more.into_iter().map(|mistake| *mistake.into_error(source, text))),
+    }
+    if mistakes.is_empty() {
+        mistakes.push(*ScenarioError::unreadable(source, "nothing in it can be read"));
+    }
+    mistakes.sort_by(|a, b| {
+        (a.source_name() != source, a.line(), a.column()).cmp(&(b.source_name() != source, b.line(), b.column()))
+    });
+    Err(mistakes)
 }
 
 /// The scenario in `text` as a tree, within the same limits and otherwise unchecked.

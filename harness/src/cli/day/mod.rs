@@ -51,6 +51,8 @@ pub(super) enum Command {
     )]
     Env(env::Args),
     /// Run a command with the variables of a Mooring; its exit code is the command's.
+    ///
+    /// As with a shell it is 127 for a command that is not there, and 126 for one that cannot be executed.
     #[command(
         after_help = "Example:\n  mooring exec -- kubectl get pods\n  mooring exec --name other -- aws ec2 describe-volumes"
     )]
@@ -113,7 +115,10 @@ pub(super) fn main(command: Command, format: Format) -> ExitCode {
         Command::Status(args) => ("status", status::main(&args)),
         Command::Wait(args) => ("wait", wait::main(&args)),
         Command::Env(args) => ("env", env::main(&args)),
-        Command::Exec(args) => ("exec", exec::main(&args)),
+        Command::Exec(args) => match exec::main(&args, format) {
+            Ok(code) => return code,
+            Err(refusal) => ("exec", Err(refusal)),
+        },
         Command::Fault(args) => (args.name(), fault::main(&args)),
         Command::Reset(args) => ("reset", reset::main(&args)),
         Command::State(args) => ("state", state::main(&args)),

@@ -116,26 +116,30 @@ fn annotation(error: &ScenarioError) -> Annotation {
     }
 }
 
-/// Refuses one file.
-fn refuse(format: Format, args: &Args, error: &ScenarioError) -> ExitCode {
-    if format == Format::Human {
-        output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
-    } else {
-        let failure =
-            Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
-        output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr());
+/// Refuses one file, with each mistake.
+fn refuse(format: Format, args: &Args, errors: Vec<ScenarioError>) -> ExitCode {
+    if format == Format::Json {
+        return refuse_all(format, args, &Mistakes { missing: Vec::new(), in_files: errors });
     }
-    annotate(args, format, &[annotation(error)]);
+    show(&errors);
+    let all: Vec<Annotation> = errors.iter().map(annotation).collect();
+    annotate(args, format, &all);
     Exit::Usage.into()
+}
+
+/// Shows each mistake in its lines.
+fn show(errors: &[ScenarioError]) {
+    let style = Style::stderr();
+    for error in errors {
+        output::complain(&format!("{}\n", error.render(style.color, style.width)));
+    }
 }
 
 /// Refuses several files, with each mistake.
 fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let count = mistakes.missing.len() + mistakes.in_files.len();
     if format == Format::Human {
-        for error in &mistakes.in_files {
-            output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
-        }
+        show(&mistakes.in_files);
     }
     // Those in files were shown in full to people.
     let in_files = mistakes.in_files.iter().filter(|_| format == Format::Json).map(ToString::to_string);
@@ -153,7 +157,9 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
         .map(|error| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() }))
         .collect();
     let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
-    let failure = Failure::new("scenario", message).action(action);
+    // What to write instead; people have seen it at its place.
+    let help = mistakes.in_files.iter().filter(|_| format == Format::Json).filter_map(ScenarioError::advice);
+    let failure = help.fold(Failure::new("scenario", message), Failure::action).action(action);
     let data = json!({ "missing": mistakes.missing, "mistakes": details });
     let envelope = Envelope::failed("run", Exit::Usage, failure).with_data(data);
     let exit = output::finish(format, &envelope, "", Style::stderr());

@@ -47,9 +47,9 @@ impl Said {
 /// Runs the one file with the one seed.
 pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let Some(file) = args.paths.first() else { return Exit::Usage.into() };
-    let mut scenario = match crate::scenario::load(file) {
+    let mut scenario = match crate::scenario::load_all(file) {
         Ok(scenario) => scenario,
-        Err(error) => return refuse(format, args, &error),
+        Err(errors) => return refuse(format, args, errors),
     };
     if let Some(profile) = args.latency {
         scenario.latency = profile;

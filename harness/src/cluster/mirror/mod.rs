@@ -10,7 +10,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod text;
-mod unserved;
+pub(super) mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
