@@ -177,6 +177,24 @@ fn the_deadline_of_a_file_names_the_step_that_it_ends_and_what_was_seen() {
 }
 
 #[test]
+fn a_step_that_fails_says_what_is_said_of_the_claims_of_its_pod() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = |header: &str| {
+        format!(
+            "name: stuck\n{header}\nnodes: {{count: 1}}\nsteps:\n  - claim: {{name: data}}\n  - pod: {{name: web, claim: \
+             data}}\n  - wait: {{object: pod/web, is: Running, within: 1m}}\n"
+        )
+    };
+    let (code, _, error) = run(&[&file(&dir, &story("without: [csi-mock]"))]);
+    assert!(code == 1 && error.contains("no node has registered a CSI driver"), "{error}");
+    let fault =
+        "faults:\n  - {name: full, match: {plane: ec2, op: CreateVolume}, effect: {error: InsufficientVolumeCapacity}}";
+    let (code, _, error) = run(&[&file(&dir, &story(fault))]);
+    assert!(code == 1 && error.contains("pvc/data: ebs.csi.aws.com_csi-provisioner"), "{error}");
+    assert!(error.contains("says ProvisioningFailed: ") && !error.contains("no node has registered"), "{error}");
+}
+
+#[test]
 fn a_simulation_that_is_given_up_says_its_step_to_people_and_programs() {
     let dir = tempfile::tempdir().unwrap();
     // Years of heartbeats take longer, however fast they are.

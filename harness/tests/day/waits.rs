@@ -80,3 +80,43 @@ fn a_condition_that_there_is_not_is_a_usage_error() {
     assert!(home.fails(2, &["wait"]).contains("--for"));
     assert!(home.fails(3, &["wait", "--for", "pvc/data=Bound"]).contains("mooring up --detach"));
 }
+
+#[test]
+fn a_timeout_a_status_and_the_screen_say_why_nothing_goes_on_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1", "--without", "csi-mock"]);
+    claim_and_pod(&ready);
+    let no_driver = "no node has the driver ebs.csi.aws.com of StorageClass gp3; no node has any";
+    let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
+    eventually("the claim waits for its driver", || home.fails(4, &wait).contains(no_driver));
+    let error = home.fails(4, &wait);
+    assert!(error.contains("pvc/data is Pending") && error.contains("ExternalProvisioning"), "{error}");
+    let status = home.ok(&["status", "--name", "one"]);
+    assert!(status.contains("waiting     pvc/data is Pending") && status.matches(no_driver).count() == 1, "{status}");
+    let waiting = home.json(&["status", "--name", "one"])["waiting"].clone();
+    assert_eq!((&waiting[0]["object"], &waiting[1]["object"]), (&"pvc/data".into(), &"pod/web".into()), "{waiting}");
+    for line in [
+        "no CSI driver is registered on node-a: pods with volumes wait for one",
+        "pvc/data waits for the driver ebs.csi.aws.com, which no node has registered",
+    ] {
+        assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
+    }
+    home.ok(&["fault", "add", "--name", "one", "--crash", "kube-scheduler"]);
+    let error = home.fails(4, &wait);
+    assert!(error.contains("kube-scheduler is down"), "{error}");
+}
+
+#[test]
+fn a_warning_about_a_claim_is_the_reason_of_its_pod_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let fault = ["fault", "add", "full", "--name", "one", "--on", "ec2/CreateVolume"];
+    home.ok(&[&fault[..], &["--effect", "error=InsufficientVolumeCapacity"]].concat());
+    claim_and_pod(&ready);
+    let says = "pvc/data: Warning ProvisioningFailed: ";
+    let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
+    eventually("the warning is told", || home.fails(4, &wait).contains(says));
+    assert!(home.ok(&["status", "--name", "one"]).contains(says));
+    eventually("the screen says it", || home.log("one").contains("pvc/data: ProvisioningFailed: "));
+    assert!(home.ok(&["doctor"]).contains("MiB are free in "), "the disk is looked at");
+}

@@ -19,6 +19,7 @@ mod state;
 mod status;
 mod timeline;
 mod wait;
+pub(in crate::cli) mod why;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! `mooring status`: how a Mooring is, on one page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::Done;
 use super::client::Running;
 use super::ls::age;
 use super::place::Which;
+use super::why::{Picture, Waiting, full_disk};
 use crate::cli::refusal::{Refusal, lacking};
 use crate::runner::Objects;
 use crate::scenario::object::Kind;
@@ -26,24 +28,51 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let faults = client.get("/faults")?;
     let (runtime, objects) = running.objects()?;
     let count = async |kind: Kind| phases(&objects, kind).await;
-    let counts = crate::block_on(
+    let (counts, picture) = crate::block_on(
         &runtime,
         Box::pin(async {
-            Ok::<_, Refusal>(json!({
+            let counts = json!({
                 "nodes": count(Kind::node()).await?,
                 "claims": count(Kind::claim()).await?,
                 "pods": count(Kind::pod()).await?,
-            }))
+            });
+            let picture = Picture::take(&objects).await.map_err(|e| lacking(e.to_string()))?;
+            Ok::<_, Refusal>((counts, picture))
         }),
     )?;
+    let (waiting, disk) = (picture.waiting(), full_disk(Path::new(running.says("volumeDir"))));
     let record = running.place.record();
-    let text = page(&running, &record.started, &status, &counts, &crashes, &faults);
+    let mut text = page(&running, &record.started, &status, &counts, &crashes, &faults);
+    text.push_str(&troubled(&waiting, disk.as_deref()));
     let mut data = json!({ "name": running.place.name(), "ready": running.ready, "started": record.started });
     for (key, value) in [("cluster", &status), ("objects", &counts), ("crashes", &crashes["crashes"])] {
         data[key] = value.clone();
     }
     data["faults"] = faults["faults"].clone();
+    data["waiting"] = waiting.iter().map(Waiting::data).collect();
+    data["disk"] = disk.map_or(Value::Null, Value::from);
     Ok(Done::new(data, text))
+}
+
+/// As many objects that wait are shown; more are counted.
+const SHOWN: usize = 8;
+
+/// What waits, and for what.
+fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
+    let mut text = String::new();
+    let mut put = |title: &str, line: &str| text.push_str(&format!("  {title:<11} {line}\n"));
+    if let Some(disk) = disk {
+        put("disk", disk);
+    }
+    let mut title = "waiting";
+    let mut told = BTreeSet::new();
+    for line in waiting.iter().take(SHOWN).flat_map(|one| one.lines(&mut told)) {
+        put(std::mem::take(&mut title), &line);
+    }
+    if waiting.len() > SHOWN {
+        put("", &format!("and {} more", waiting.len() - SHOWN));
+    }
+    text
 }
 
 /// How many objects of a kind are in which phase; nodes by their condition Ready.
