@@ -373,9 +373,9 @@ fn announce(
             kubeconfig::merge(path, &own).map_err(|why| lacking(format!("{flag}: {why}")))?;
         }
     }
-    let written = announce::write_env(&access.env(), &main, &endpoints.ec2, &args.region);
-    written.map_err(|e| lacking(format!("{}: {e}", access.env().display())))?;
     let ready = ready(args, &access, place);
+    let written = announce::write_env(&access.env(), &announce::variables_of(&ready, place.name()));
+    written.map_err(|e| lacking(format!("{}: {e}", access.env().display())))?;
     for (flag, path) in [("--ready-file ", ready_file), ("", Some(place.ready_path()))] {
         if let Some(path) = path {
             let written = substrate::ready::write(&path, &ready);

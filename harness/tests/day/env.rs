@@ -15,6 +15,8 @@ fn variables_reach_shells_files_and_commands_live() {
     let says = |key: &str| ready[key].as_str().unwrap().to_owned();
     let all = [says("ec2"), says("kubeconfig"), "one".to_owned(), says("admin")].join(" ");
     assert_eq!(texts(&shell).0.trim(), all);
+    // The file that `up` tells people to source says the same.
+    assert_eq!(std::fs::read_to_string(says("env")).unwrap(), std::fs::read_to_string(&file).unwrap());
     // The name in the environment is enough from then on.
     let named = home.mooring(&["status"]).env("MOORING_NAME", "one").output().unwrap();
     assert!(texts(&named).0.starts_with("one: up for "), "{:?}", texts(&named));
