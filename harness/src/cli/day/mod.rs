@@ -74,7 +74,7 @@ pub(super) enum Command {
     /// The exit code is 0 when all held, 1 when one did not, 6 when something is left over.
     #[command(after_help = "Example:\n  mooring check --rest\n  mooring check --rest --empty --output json")]
     Check(check::Args),
-    /// Remove what killed Moorings left behind.
+    /// Remove what killed Moorings and killed live runs left behind, the bytes of their volumes too.
     #[command(after_help = "Example:\n  mooring clean")]
     Clean(clean::Args),
     /// Print the timeline of the volumes of a Mooring, or of one claim.
