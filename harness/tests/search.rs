@@ -446,9 +446,27 @@ fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_runn
     let all = [5, 30, 90].into_iter().map(interrupted);
     let runs = |said: &Value| said["data"]["runs"].as_u64().unwrap();
     let said = all.into_iter().find(|said| runs(said) > 0).unwrap();
-    let begins = format!("interrupted after {} runs", runs(&said));
+    let begins = format!("interrupted after {} of 100000 runs", runs(&said));
     assert!(said["error"]["message"].as_str().unwrap().starts_with(&begins), "{said}");
     assert!(!said["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exploration_that_is_interrupted_does_not_say_that_it_passed() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"));
+    child.args(["explore", "--runs", "500", "--jobs", "2", "--timeout", "87654ms"]).env("NO_COLOR", "1");
+    let child = child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Its workers begin once it hears signals.
+    while running("87654\0") < 2 {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("– explore  ") && said.contains(" of 500 runs in ") && !said.contains('✓'), "{said}");
 }
 
 #[test]
