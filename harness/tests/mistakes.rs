@@ -283,3 +283,25 @@ fn a_timeline_fits_the_terminal() {
         }
     }
 }
+
+#[test]
+fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
+    // Its last event comes long after its story.
+    let path = scenario("incidents/node-advertises-more-volumes-than-it-takes.yaml").display().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let (code, out, error) = run(&[&path, "--report", &page.display().to_string()]);
+    assert_eq!(code, 0, "{error}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let (_, data) = html.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let shown = &data["runs"][0];
+    let facts: Vec<&str> = shown["facts"].as_array().unwrap().iter().map(|fact| fact.as_str().unwrap()).collect();
+    let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(facts.len() > 3 && said.contains(&facts.join(" · ")), "{facts:?} is not in\n{out}");
+    let count = facts.last().unwrap().strip_suffix(" events").unwrap();
+    assert_eq!(shown["counted"].to_string(), count);
+    let (end, last) = (shown["endMs"].as_u64().unwrap(), shown["events"].as_array().unwrap().last().unwrap());
+    assert_eq!(end, shown["timeline"]["endMs"].as_u64().unwrap());
+    assert!(last["ms"].as_u64().unwrap() > end + end / 2, "{last}");
+}
