@@ -246,6 +246,30 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
 }
 
 #[test]
+fn a_debugger_knows_the_letters_of_gdb() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let lines = "s\nn\nb disk.staged\nb pvc/data\ni b\nd 2\nc\np event.kind\np volume\np event.ms > 0\np pvc/data\np nothing\n\
+                 rs\nrc\nb 3\nq\n";
+    let said = step(&story, &[], lines);
+    for wanted in [
+        "#2 ",
+        "#3 ",
+        "1  kind disk.staged",
+        "2  object pvc/data",
+        "breakpoint 1: kind disk.staged",
+        "\ndisk.staged\n",
+        "\nvol-",
+        "\ntrue\n",
+        "persistentvolumeclaims/default/data  Bound",
+        "print: `nothing` is not known here",
+        "`rs 3` goes back",
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} is missing in\n{said}");
+    }
+}
+
+#[test]
 fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     let folder = tempfile::tempdir().unwrap();
     let story = file(folder.path(), MOVE);

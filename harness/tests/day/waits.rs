@@ -27,8 +27,14 @@ fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
         ),
         "{error}"
     );
-    let lines =
-        ["pvc/data is Bound to pvc-", "the volume of pvc/data is attached to node-", "pod/web is Running on node-"];
+    let lines = [
+        "pvc/data is Bound to pvc-",
+        " asks to attach the volume of pvc/data to node-",
+        "the volume of pvc/data is attached to node-",
+        "the volume of pvc/data is staged on node-",
+        "the volume of pvc/data is published on node-",
+        "pod/web is Running on node-",
+    ];
     for line in lines {
         eventually(line, || home.log("one").contains(line));
         assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
@@ -119,4 +125,22 @@ fn a_warning_about_a_claim_is_the_reason_of_its_pod_live() {
     assert!(home.ok(&["status", "--name", "one"]).contains(says));
     eventually("the screen says it", || home.log("one").contains("pvc/data: ProvisioningFailed: "));
     assert!(home.ok(&["doctor"]).contains("MiB are free in "), "the disk is looked at");
+}
+
+#[test]
+fn a_timeline_is_followed_until_its_mooring_ends_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let mut follow = home.mooring(&["timeline", "--follow", "--name", "one"]);
+    let follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    claim_and_pod(&ready);
+    home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
+    home.ok(&["down", "--name", "one"]);
+    let output = follow.wait_with_output().unwrap();
+    let (out, error) = texts(&output);
+    assert!(output.status.success(), "{error}");
+    for wanted in ["pvc/data  claim created", "pvc/data  NodeStage  node-a", "the Mooring called one has ended"] {
+        assert_eq!(out.matches(wanted).count(), 1, "{wanted}:\n{out}");
+    }
+    assert!(home.fails(2, &["timeline", "pod/web", "--follow"]).contains("pvc/NAME"));
 }

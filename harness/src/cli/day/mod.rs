@@ -78,7 +78,7 @@ pub(super) enum Command {
     #[command(after_help = "Example:\n  mooring clean")]
     Clean(clean::Args),
     /// Print the timeline of the volumes of a Mooring, or of one claim.
-    #[command(after_help = "Example:\n  mooring timeline\n  mooring timeline pvc/data")]
+    #[command(after_help = "Example:\n  mooring timeline\n  mooring timeline pvc/data\n  mooring timeline --follow")]
     Timeline(timeline::Args),
     /// Print what the components of a Mooring have said: its servers, control loops, drivers and kubelets.
     #[command(
@@ -125,7 +125,7 @@ pub(super) fn main(command: Command, format: Format) -> ExitCode {
         Command::State(args) => ("state", state::main(&args)),
         Command::Check(args) => ("check", check::main(&args)),
         Command::Clean(args) => ("clean", clean::main(&args)),
-        Command::Timeline(args) => ("timeline", timeline::main(&args)),
+        Command::Timeline(args) => ("timeline", timeline::main(&args, format)),
         Command::Logs(args) => ("logs", logs::main(&args, format)),
         Command::Collect(args) => ("collect", collect::main(&args)),
     };

@@ -81,7 +81,7 @@ impl Story {
             return self.commit(commit);
         }
         if let Some(done) = event.get::<CsiDone>() {
-            return self.expanded(done);
+            return self.called(done);
         }
         if let Some(told) = event.get::<EventRecorded>() {
             return self.warning(told);
@@ -147,6 +147,25 @@ impl Story {
         std::mem::replace(ready, false).then(|| says.replace("{}", node))
     }
 
+    /// A call of the driver that brings a volume into a pod or out of it, or makes it larger.
+    fn called(&self, done: &CsiDone) -> Option<String> {
+        let does = match done.rpc.as_str() {
+            "NodeStageVolume" => "is staged on",
+            "NodePublishVolume" => "is published on",
+            "NodeUnpublishVolume" => "is no longer published on",
+            "NodeUnstageVolume" => "is no longer staged on",
+            _ => return self.expanded(done),
+        };
+        // What fails is told by the Warning about the pod.
+        let (handle, node) = (done.volume.as_deref()?, done.node.as_deref().filter(|_| done.code == "OK")?);
+        let volume = self.handles.get(handle);
+        let what = match volume.and_then(|volume| self.claims.get(volume)) {
+            Some(claim) => format!("the volume of pvc/{claim}"),
+            None => volume.map_or_else(|| handle.to_owned(), |volume| format!("pv/{volume}")),
+        };
+        Some(format!("{what} {does} {node}"))
+    }
+
     /// A volume has its new size in the cloud, or on its node: in between a minute or more can pass.
     fn expanded(&self, done: &CsiDone) -> Option<String> {
         let volume = self.handles.get(done.volume.as_deref()?).filter(|_| done.code == "OK")?;
@@ -204,7 +223,13 @@ impl Story {
                 let is = match (is_gone, attachment.attached) {
                     (true, _) => "is detached from",
                     (false, true) => "is attached to",
-                    (false, false) => return None,
+                    (false, false) if attachment.deleting => return None,
+                    (false, false) => {
+                        // Its name is a hash.
+                        let name = cut(&commit.object, 16);
+                        let line = format!("volumeattachment/{name} asks to attach {what} to {node}");
+                        return self.news("va", &commit.object, line.clone()).then_some(line);
+                    }
                 };
                 let line = format!("{what} {is} {node}");
                 return self.news("va", &commit.object, line.clone()).then_some(line);
@@ -289,6 +314,7 @@ mod tests {
             lines,
             [
                 "pvc/data is Bound to pvc-1",
+                "volumeattachment/csi-1 asks to attach the volume of pvc/data to node-a",
                 "the volume of pvc/data is attached to node-a",
                 "pod/team/web is Running on node-a",
                 "pod/team/web is gone",
@@ -337,6 +363,42 @@ mod tests {
                 "the volume of pvc/data is larger in the cloud; its filesystem grows when kubelet next looks at the pod",
                 "the filesystem of pvc/data has grown",
             ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_volume_is_told_of_when_it_is_staged_and_published_and_when_it_is_so_no_more() {
+        let lines = told(|trace| {
+            let process = Arc::from("fake-apiserver");
+            let volume =
+                Volume { claim: Some("default/data".into()), handle: Some("vol-1".into()), ..Volume::default() };
+            trace.info(&process, Commit { pv: Some(Box::new(volume)), ..commit("persistentvolumes", "pvc-1") });
+            for (rpc, code) in [
+                ("NodeStageVolume", "INTERNAL"),
+                ("NodeStageVolume", "OK"),
+                ("NodePublishVolume", "OK"),
+                ("NodeGetInfo", "OK"),
+                ("NodeUnpublishVolume", "OK"),
+                ("NodeUnstageVolume", "OK"),
+            ] {
+                trace.info(
+                    &process,
+                    CsiDone {
+                        code: code.into(),
+                        message: None,
+                        node: Some("node-a".into()),
+                        ordinal: 1,
+                        rpc: rpc.into(),
+                        took_ms: 1,
+                        volume: Some("vol-1".into()),
+                    },
+                );
+            }
+        });
+        assert_eq!(
+            lines,
+            ["is staged", "is published", "is no longer published", "is no longer staged"]
+                .map(|does| format!("the volume of pvc/data {does} on node-a"))
         );
     }
 
