@@ -10,6 +10,7 @@ mod down;
 mod env;
 mod exec;
 mod fault;
+mod kubeconfig;
 mod logs;
 mod ls;
 mod mask;
@@ -51,6 +52,11 @@ pub(super) enum Command {
         after_help = "Example:\n  eval \"$(mooring env)\"\n  mooring env --github >> \"$GITHUB_ENV\"\n  mooring env --shell fish | source"
     )]
     Env(env::Args),
+    /// Print the kubeconfig of a Mooring, with the API server at another URL if you say one.
+    #[command(
+        after_help = "Example:\n  mooring kubeconfig > kubeconfig\n  docker exec mooring mooring kubeconfig --server https://127.0.0.1:16443"
+    )]
+    Kubeconfig(kubeconfig::Args),
     /// Run a command with the variables of a Mooring; its exit code is the command's.
     ///
     /// As with a shell it is 127 for a command that is not there, and 126 for one that cannot be executed.
@@ -116,6 +122,7 @@ pub(super) fn main(command: Command, format: Format) -> ExitCode {
         Command::Status(args) => ("status", status::main(&args)),
         Command::Wait(args) => ("wait", wait::main(&args)),
         Command::Env(args) => ("env", env::main(&args)),
+        Command::Kubeconfig(args) => ("kubeconfig", kubeconfig::main(&args)),
         Command::Exec(args) => match exec::main(&args, format) {
             Ok(code) => return code,
             Err(refusal) => ("exec", Err(refusal)),
