@@ -310,6 +310,38 @@ fn one(project: &Project, name: &str) -> Result<()> {
     ready.map(drop)
 }
 
+/// The commands for the day answer of containers, too.
+fn day(project: &Project) -> Result<()> {
+    let of = ["--compose", "--project", &project.name];
+    let mooring = |args: &[&str]| project.mooring(&[args, &of].concat());
+    let status = mooring(&["status"])?;
+    for wanted in ["a compose project", "3 Ready", "are well", "faults      none"] {
+        ensure!(status.contains(wanted), "{wanted:?} is not in\n{status}");
+    }
+    let log = mooring(&["logs", "csi-controller"])?;
+    ensure!(log.contains(" csi.done] ") && log.contains("rpc=\"ControllerPublishVolume\""), "{log}");
+    let log = mooring(&["logs", "node-a/kubelet", "--tail", "1"])?;
+    ensure!(log.starts_with("node-a/kubelet | ") && log.lines().count() == 1, "{log}");
+    let timeline = mooring(&["timeline", "pvc/data"])?;
+    for wanted in ["pvc/data", "ControllerPublish", "NodeStage", "node-a"] {
+        ensure!(timeline.contains(wanted), "{wanted:?} is not in\n{timeline}");
+    }
+    mooring(&["fault", "add", "slow", "--on", "ec2/AttachVolume", "--effect", "delay=1s"])?;
+    mooring(&["fault", "add", "--crash", "csi-attacher"])?;
+    let list = mooring(&["fault", "ls"])?;
+    ensure!(list.contains("slow") && list.contains("crash:csi-attacher"), "{list}");
+    mooring(&["fault", "rm", "--all"])?;
+    ensure!(mooring(&["fault", "ls"])? == "no fault is in force\n");
+    mooring(&["wait", "--ready", "--timeout", "60s"])?;
+    let refused = project.output(
+        MOORING,
+        &[&["fault", "add", "x", "--on", "csi/NodeStageVolume", "--effect", "hang"][..], &of].concat(),
+    )?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(2) && said.contains("planes ec2 and k8s"), "{said}");
+    Ok(())
+}
+
 fn story(project: &mut Project) -> Result<()> {
     let begin = Instant::now();
     project.compose(&["up", "--detach", "--no-build"])?;
@@ -350,6 +382,7 @@ fn story(project: &mut Project) -> Result<()> {
     project.mooring(&["wait", "--for", is_ready, "--compose", "--project", &project.name, "--timeout", "60s"])?;
     running_on(project, "node-a")?;
     ensure!(attached_to(project)? == "node-a");
+    day(project)?;
     // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
     let cloud = project.cloud()?;
     ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);

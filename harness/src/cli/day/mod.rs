@@ -6,6 +6,7 @@ mod check;
 mod clean;
 mod client;
 mod collect;
+mod containers;
 mod down;
 mod env;
 mod exec;
@@ -34,12 +35,15 @@ use crate::output::{self, Envelope, Exit, Format, Style};
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// End a Mooring, and remove what it wrote.
+    ///
+    /// Of `mooring up` alone: containers end with `docker-compose down --volumes`.
     #[command(after_help = "Example:\n  mooring down\n  mooring down --all")]
     Down(down::Args),
     /// List the Moorings of this user.
     #[command(after_help = "Example:\n  mooring ls\n  mooring ls --output json")]
     Ls(ls::Args),
-    /// Say how a Mooring is: its addresses, nodes, processes, claims and faults.
+    /// Say how a Mooring, or a cluster of containers, is: its addresses, nodes, processes, claims and faults, and what
+    /// waits.
     #[command(after_help = "Example:\n  mooring status")]
     Status(status::Args),
     /// Wait until objects are in a state, as in scenarios, or until the cluster is ready.
@@ -53,45 +57,62 @@ pub(super) enum Command {
     )]
     Env(env::Args),
     /// Print the kubeconfig of a Mooring, with the API server at another URL if you say one.
+    ///
+    /// Of `mooring up` alone: of containers `mooring env --compose` writes one.
     #[command(
         after_help = "Example:\n  mooring kubeconfig > kubeconfig\n  docker exec mooring mooring kubeconfig --server https://127.0.0.1:16443"
     )]
     Kubeconfig(kubeconfig::Args),
     /// Run a command with the variables of a Mooring; its exit code is the command's.
     ///
-    /// As with a shell it is 127 for a command that is not there, and 126 for one that cannot be executed.
+    /// As with a shell it is 127 for a command that is not there, and 126 for one that cannot be executed. Of `mooring up`
+    /// alone: for containers, `eval "$(mooring env --compose)"` does it for a shell.
     #[command(
         after_help = "Example:\n  mooring exec -- kubectl get pods\n  mooring exec --name other -- aws ec2 describe-volumes"
     )]
     Exec(exec::Args),
     /// Add, list and end faults of a Mooring: of its cloud, its API server, its driver, its links, disks and processes.
+    ///
+    /// With --compose of a cluster of containers: of its cloud and its API server, and containers and processes that end.
     #[command(
         after_help = "Example:\n  mooring fault add slow --on ec2/AttachVolume --effect delay=20s --first 2\n  mooring fault add cut --partition node-a,apiserver\n  mooring fault add --crash csi-attacher\n  mooring fault ls\n  mooring fault rm --all"
     )]
     Fault(fault::Args),
     /// Begin anew, at the same addresses: without objects, volumes and faults.
+    ///
+    /// Of `mooring up` alone: containers begin anew with `docker-compose down --volumes` and `docker-compose up -d`.
     #[command(after_help = "Example:\n  mooring reset")]
     Reset(reset::Args),
     /// Print everything that a Mooring knows, as JSON: objects, the cloud, faults, processes.
+    ///
+    /// Of `mooring up` alone: of containers, each server answers `GET /admin/v1/state` with the token.
     #[command(after_help = "Example:\n  mooring state | jq '.cloud.volumes'")]
     State(state::Args),
     /// Say what the invariants have seen of a Mooring that was started with `mooring up --check`.
     ///
-    /// The exit code is 0 when all held, 1 when one did not, 6 when something is left over.
+    /// The exit code is 0 when all held, 1 when one did not, 6 when something is left over. Of `mooring up` alone:
+    /// `mooring run --target compose` checks them for containers.
     #[command(after_help = "Example:\n  mooring check --rest\n  mooring check --rest --empty --output json")]
     Check(check::Args),
     /// Remove what killed Moorings and killed live runs left behind, the bytes of their volumes too.
     #[command(after_help = "Example:\n  mooring clean")]
     Clean(clean::Args),
     /// Print the timeline of the volumes of a Mooring, or of one claim.
+    ///
+    /// With --compose that of a cluster of containers, by the traces that docker keeps of them.
     #[command(after_help = "Example:\n  mooring timeline\n  mooring timeline pvc/data\n  mooring timeline --follow")]
     Timeline(timeline::Args),
     /// Print what the components of a Mooring have said: its servers, control loops, drivers and kubelets.
+    ///
+    /// With --compose what containers have said, as lines for people: docker has their traces as JSON. Containers have no
+    /// pods of kube-system.
     #[command(
         after_help = "Example:\n  mooring logs csi-attacher --tail 20\n  mooring logs -f ebs-plugin\n  mooring logs --since 1m"
     )]
     Logs(logs::Args),
     /// Gather what a bug report needs in one file, with secrets masked.
+    ///
+    /// Of `mooring up` alone: of containers, `docker-compose logs` has the traces.
     #[command(after_help = "Example:\n  mooring collect\n  mooring collect --to report.tar.gz")]
     Collect(collect::Args),
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Done;
 use super::client::Running;
 use super::ls::age;
 use super::place::Which;
 use super::why::{Picture, Waiting, full_disk};
+use super::{Done, containers};
+use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking};
 use crate::runner::Objects;
 use crate::scenario::object::Kind;
@@ -19,27 +20,20 @@ use crate::scenario::object::Kind;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
 }
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+    if args.containers.compose {
+        return containers::status(&args.containers);
+    }
     let running = Running::at(args.which.place()?)?;
     let client = running.client()?;
     let (status, crashes) = (client.get("/status")?, client.get("/crashes")?);
     let faults = client.get("/faults")?;
     let (runtime, objects) = running.objects()?;
-    let count = async |kind: Kind| phases(&objects, kind).await;
-    let (counts, picture) = crate::block_on(
-        &runtime,
-        Box::pin(async {
-            let counts = json!({
-                "nodes": count(Kind::node()).await?,
-                "claims": count(Kind::claim()).await?,
-                "pods": count(Kind::pod()).await?,
-            });
-            let picture = Picture::take(&objects).await.map_err(|e| lacking(e.to_string()))?;
-            Ok::<_, Refusal>((counts, picture))
-        }),
-    )?;
+    let (counts, picture) = crate::block_on(&runtime, Box::pin(counted(&objects)))?;
     let (waiting, disk) = (picture.waiting(), full_disk(Path::new(running.says("volumeDir"))));
     let record = running.place.record();
     let mut text = page(&running, &record.started, &status, &counts, &crashes, &faults);
@@ -58,7 +52,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 const SHOWN: usize = 8;
 
 /// What waits, and for what.
-fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
+pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
     let mut text = String::new();
     let mut put = |title: &str, line: &str| text.push_str(&format!("  {title:<11} {line}\n"));
     if let Some(disk) = disk {
@@ -73,6 +67,23 @@ fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
         put("", &format!("and {} more", waiting.len() - SHOWN));
     }
     text
+}
+
+/// How many objects of each kind are in which phase, and what says why they wait.
+pub(super) async fn counted(objects: &Objects) -> Result<containers::Counted, Refusal> {
+    let counts = json!({
+        "nodes": phases(objects, Kind::node()).await?,
+        "claims": phases(objects, Kind::claim()).await?,
+        "pods": phases(objects, Kind::pod()).await?,
+    });
+    Ok((counts, Picture::take(objects).await.map_err(|e| lacking(e.to_string()))?))
+}
+
+/// The phases of the objects of a kind, as people read them.
+pub(super) fn many(counts: &Value, key: &str) -> String {
+    let phases = counts[key].as_object().into_iter().flatten();
+    let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
 /// How many objects of a kind are in which phase; nodes by their condition Ready.
@@ -99,11 +110,7 @@ fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashe
     let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let up = processes.iter().filter(|process| process["up"] == true).count();
     let down: Vec<&str> = status["down"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let many = |key: &str| {
-        let phases = counts[key].as_object().into_iter().flatten();
-        let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
-        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
-    };
+    let many = |key: &str| many(counts, key);
     let mut text = format!("{}: up for {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
     for (what, is) in [
         ("cloud", says("ec2")),

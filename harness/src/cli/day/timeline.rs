@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use substrate::{Clock, Event, Level, Line, Trace};
 
-use super::Done;
 use super::client::{Client, Running};
 use super::place::Which;
+use super::{Done, containers};
+use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking, next, usage};
 use crate::output::{self, Format, Style, took};
 use crate::scenario::object::{Kind, ObjectRef};
@@ -20,6 +21,8 @@ use crate::timeline::{Shape, Timeline};
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// The claim whose volume is shown, as in pvc/data or pvc/team-a/data; all volumes when absent.
     #[arg(value_name = "pvc/NAME")]
     claim: Option<ObjectRef>,
@@ -33,6 +36,12 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     if let Some(other) = args.claim.as_ref().filter(|claim| claim.kind != Kind::claim()) {
         return Err(usage(format!("{other} is no claim: write pvc/NAME, as in pvc/data")));
     }
+    if args.containers.compose {
+        if args.follow {
+            return Err(usage("--follow: is for `mooring up`; of containers leave it out"));
+        }
+        return shown(args, Timeline::build(&containers::events(&args.containers)?));
+    }
     let running = Running::at(args.which.place()?)?;
     if args.follow {
         return match format {
@@ -40,7 +49,11 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
             Format::Human => follow(args, &running),
         };
     }
-    let mut timeline = Timeline::build(&events(&running.client()?)?);
+    shown(args, Timeline::build(&events(&running.client()?)?))
+}
+
+/// What is asked for of a timeline.
+fn shown(args: &Args, mut timeline: Timeline) -> Result<Done, Refusal> {
     let all = timeline.volumes.len();
     if let Some(claim) = &args.claim {
         let key = claim.key();

@@ -9,7 +9,7 @@ mod pods;
 mod serve;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 pub(super) mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
