@@ -40,11 +40,11 @@ pub(super) struct Mistake {
     pub place: Place,
     pub message: String,
     pub label: String,
-    pub help: Option<String>,
+    pub help: Option<Box<str>>,
     /// The text that the place is in, where that is not the scenario's own.
     pub origin: Option<Box<Origin>>,
     /// The name of a thing that should have been introduced before, if that is the mistake.
-    pub refers: Option<String>,
+    pub refers: Option<Box<str>>,
 }
 
 impl Mistake {
@@ -53,13 +53,13 @@ impl Mistake {
     }
 
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(help.into().into());
         self
     }
 
     /// The same as a mistake that only follows when `name` is introduced in a part of the file that could not be read.
     pub fn refers(mut self, name: &str) -> Self {
-        self.refers = Some(name.to_owned());
+        self.refers = Some(name.into());
         self
     }
 
@@ -78,7 +78,7 @@ impl Mistake {
         Box::new(ScenarioError {
             message: self.message,
             label: self.label,
-            help: self.help,
+            help: self.help.map(Into::into),
             source: source.to_owned(),
             written: written.chars().take(MAX_WRITTEN).collect(),
             text: shown.then(|| NamedSource::new(source, text.to_owned()).with_language("yaml")),
@@ -138,7 +138,7 @@ impl Mistake {
                 (message, "here".to_owned(), help)
             }
         };
-        Self { place, message, label, help, origin: None, refers: None }
+        Self { place, message, label, help: help.map(String::into), origin: None, refers: None }
     }
 }
 

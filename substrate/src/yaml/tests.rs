@@ -213,7 +213,7 @@ fn without_errors_both_ways_of_reading_agree() {
         if let Ok(one) = one {
             assert_eq!(value.as_ref(), Some(&one), "{text}");
         } else {
-            assert_eq!(outcome::<()>(Err(errors.into_iter().next().expect("one"))).is_empty(), false);
+            assert!(!outcome::<()>(Err(errors.into_iter().next().expect("one"))).is_empty());
         }
     }
 }
