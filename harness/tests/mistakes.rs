@@ -108,6 +108,16 @@ fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
         let actions = envelope["error"]["actions"].to_string();
         assert!(help.iter().all(|part| actions.contains(part)), "{actions}");
     }
+    // Searches read files, too.
+    let home = tempfile::tempdir().unwrap();
+    for command in ["sweep", "replay", "shrink"] {
+        let (code, _, error) = said(&mooring(home.path(), &[command, &path]).output().unwrap());
+        let missing: Vec<_> = wanted.iter().chain(&help).filter(|part| !error.contains(**part)).collect();
+        assert!(code == 2 && missing.is_empty(), "{command}: {missing:?} is missing in\n{error}");
+        let (_, out, _) = said(&mooring(home.path(), &[command, &path, "--output", "json"]).output().unwrap());
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(envelope["data"]["mistakes"][1]["help"], "did you mean `1Gi`? `1G` counts in thousands", "{out}");
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn look() -> Vec<Check> {
     checks
 }
 
-/// What room there is for the volumes of a live run.
+/// Looks at the free space for the volumes of a live run.
 fn room_check(directory: &Path) -> Check {
     let what = "disk".to_owned();
     let at = directory.display();

@@ -45,7 +45,7 @@ fn shown() -> Command {
     Command::new("mooring").version(env!("CARGO_PKG_VERSION")).args(all.get_arguments()).subcommands(commands)
 }
 
-/// What a shell reads to complete the words of the command line.
+/// Returns the script with which a shell completes the words of the command line.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut shown(), "mooring", &mut script);
@@ -101,7 +101,7 @@ fn find(words: &[String]) -> Result<Command, String> {
 /// The manual page of a command, with its examples as lines of their own.
 fn page(command: &Command) -> io::Result<String> {
     let mut page = Vec::new();
-    // What stands behind help in a terminal is a section of its own in a page.
+    // Examples follow the help in a terminal, and are a section of their own in a page.
     let examples = command.get_after_help().map(ToString::to_string);
     clap_mangen::Man::new(command.clone().after_help("")).render(&mut page)?;
     let mut page = String::from_utf8_lossy(&page).into_owned();

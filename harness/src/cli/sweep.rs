@@ -91,7 +91,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     let document = match Document::load(&args.scenario) {
         Ok(document) => document,
-        Err(error) => return search::usage("sweep", format, error.to_string()),
+        Err(error) => return search::usage("sweep", format, error),
     };
     let plan = Plan {
         seed: args.seed,

@@ -56,7 +56,7 @@ impl Style {
         Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width }
     }
 
-    /// The columns that lines must fit into: none where nobody reads them in columns, as in a file.
+    /// The columns that lines must fit into; nothing for a file or a pipe.
     pub fn limit(self) -> Option<usize> {
         (self.terminal || asked().is_some()).then_some(self.width)
     }
@@ -88,7 +88,7 @@ fn width(stream: &impl AsFd) -> usize {
     columns.map_or(Style::PLAIN.width, |columns| columns.clamp(LEAST, MOST))
 }
 
-/// What `COLUMNS` says.
+/// The value of `COLUMNS`.
 fn asked() -> Option<usize> {
     std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
 }

@@ -40,7 +40,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
 pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
-    load_all(path).map_err(first)
+    read(&path.display().to_string(), &text_of(path)?, true).map_err(first)
 }
 
 /// The same, with every mistake in the file, in the order of their places.
@@ -49,10 +49,26 @@ pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
 /// As [`load`].
 pub fn load_all(path: &Path) -> Result<Scenario, Vec<ScenarioError>> {
     let text = text_of(path).map_err(|error| vec![*error])?;
-    read(&path.display().to_string(), &text, true)
+    let source = path.display().to_string();
+    read(&source, &text, true).map_err(|all| in_order(&source, all))
 }
 
-/// The mistake that comes first in the file.
+/// The same of a text; [`parse`] says which files it may include.
+///
+/// # Errors
+/// All mistakes in it.
+pub(crate) fn parse_all(source: &str, text: &str) -> Result<Scenario, Vec<ScenarioError>> {
+    read(source, text, false).map_err(|all| in_order(source, all))
+}
+
+/// Mistakes in the order of their places, those in `source` first.
+fn in_order(source: &str, mut all: Vec<ScenarioError>) -> Vec<ScenarioError> {
+    let place = |error: &ScenarioError| (error.source_name() != source, error.line(), error.column());
+    all.sort_by_key(place);
+    all
+}
+
+/// The mistake that was found first.
 fn first(mut all: Vec<ScenarioError>) -> Box<ScenarioError> {
     Box::new(all.swap_remove(0))
 }
@@ -78,7 +94,7 @@ pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
     read(source, text, false).map_err(first)
 }
 
-/// Reads a text. Of several mistakes there is at least one.
+/// Reads a text, and gives its mistakes in the order in which they are found; there is at least one.
 fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
@@ -99,9 +115,6 @@ fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<Scena
     if mistakes.is_empty() {
         mistakes.push(*ScenarioError::unreadable(source, "nothing in it can be read"));
     }
-    mistakes.sort_by(|a, b| {
-        (a.source_name() != source, a.line(), a.column()).cmp(&(b.source_name() != source, b.line(), b.column()))
-    });
     Err(mistakes)
 }
 

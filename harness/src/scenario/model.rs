@@ -62,7 +62,7 @@ pub struct Scenario {
     pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
-    /// What deserves a look in it.
+    /// Remarks about it.
     pub remarks: Vec<Remark>,
 }
 
@@ -82,7 +82,7 @@ pub struct Remark {
     pub line: u64,
     /// Its column, from 1.
     pub column: u64,
-    /// What it says.
+    /// The remark.
     pub message: String,
 }
 

@@ -113,7 +113,7 @@ deadline: 0s
 ";
 
 fn all_mistakes(text: &str) -> Vec<(u64, String)> {
-    let errors = read("t.yaml", text, false).expect_err("the text has mistakes");
+    let errors = parse_all("t.yaml", text).expect_err("the text has mistakes");
     let plain = |error: &ScenarioError| {
         let text = error.to_string();
         (error.line(), text.splitn(4, ':').nth(3).unwrap_or_default().trim().to_owned())

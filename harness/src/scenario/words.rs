@@ -15,7 +15,7 @@ impl Plain {
     }
 }
 
-/// What the YAML parser says about a text that is no YAML; `rest` is the text from the place on.
+/// Puts an error of the YAML parser into plain words; `rest` is the text from its place on.
 pub(super) fn yaml(message: &str, rest: &str) -> Plain {
     let says = |part: &str| message.contains(part);
     let first = rest.trim_start().chars().next();
@@ -68,7 +68,7 @@ pub(super) fn yaml(message: &str, rest: &str) -> Plain {
     Plain { message: message.to_owned(), help: None }
 }
 
-/// What the parser of CEL says about a condition: `rest` is the condition from the place on, `before` what stands before.
+/// Puts an error of the CEL parser into plain words; `rest` is the condition from its place on, `before` its beginning.
 pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
     let no = |what: &str| format!("this is no condition in CEL: {what}");
     let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
@@ -118,7 +118,7 @@ pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
     Plain { message: no(message), help: None }
 }
 
-/// What to write instead of a text that is no quantity.
+/// Says which quantity a text probably means that is none.
 pub(super) fn quantity(text: &str) -> Plain {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -138,7 +138,7 @@ pub(super) fn quantity(text: &str) -> Plain {
     }
 }
 
-/// What serde and the YAML reader call a kind of value, in plain words.
+/// Puts a kind of value, as serde and the YAML reader call it, into plain words.
 pub(super) fn kind_of_value(words: &str) -> String {
     let words = words.trim();
     for (theirs, ours) in [
@@ -168,7 +168,7 @@ pub(super) fn kind_of_value(words: &str) -> String {
     words.to_owned()
 }
 
-/// What the value that begins `written` is.
+/// Names the kind of the value that begins with `written`.
 pub(super) fn kind_of_text(written: &str) -> String {
     let written = written.trim();
     let is_entry = || {

@@ -52,7 +52,7 @@ fn what_a_killed_one_left_behind_is_said_and_removed_live() {
     assert!(home.ok(&["ls"]).contains("mooring clean"));
     let error = home.fails(3, &["status", "--name", "one"]);
     assert!(error.contains("was killed") && error.contains("mooring clean"), "{error}");
-    // Where no run of somebody else is.
+    // In a directory without runs of other tests.
     let clean = || texts(&home.mooring(&["clean"]).env("TMPDIR", home.path()).output().unwrap()).0;
     let removed = clean();
     assert!(removed.contains("ready.json") && removed.contains("context mooring-one"), "{removed}");

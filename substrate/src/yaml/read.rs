@@ -58,13 +58,13 @@ impl<'t> Document<'t> {
     }
 }
 
-/// What becomes of a document once an error in it is known.
+/// The rest of a document, once an error in it is known.
 pub(super) enum Rest {
     /// Its place is passed over from now on: the rest can be read.
     Readable(Error),
     /// It only follows from what was passed over before.
     Follows,
-    /// Nothing can be passed over.
+    /// The error is about the whole document.
     Over(Option<Error>),
 }
 
@@ -222,8 +222,8 @@ fn find(node: &Node, at: *const Node) -> Option<&Node> {
     }
 }
 
-/// Whether something in `node` is left out. Lists the outermost items of lists that have such a thing in them, and the
-/// lists of which nothing remains.
+/// Whether something in `node` is left out. Lists the outermost items of lists that have such a thing in them, and lists
+/// that lose all their items.
 fn cut_items(node: &Node, is_left_out: &dyn Fn(&Node) -> bool, items: &mut Vec<*const Node>) -> bool {
     let mut any = is_left_out(node);
     match &node.what {

@@ -110,7 +110,7 @@ struct Said {
     what: Result<Line, String>,
 }
 
-/// What `docker logs` printed of a service, each line with docker's time.
+/// Reads the output of `docker logs` of a service, whose lines begin with docker's time.
 fn read(service: &str, stdout: &str, stderr: &str) -> Vec<Said> {
     let line = |text: &str, is_trace: bool| {
         let (stamp, text) = text.split_once(' ')?;
@@ -123,7 +123,7 @@ fn read(service: &str, stdout: &str, stderr: &str) -> Vec<Said> {
     events.chain(stderr.lines().filter_map(|text| line(text, false))).collect()
 }
 
-/// What the services have said, oldest first.
+/// Reads the lines of services, oldest first.
 fn said(project: &Project, services: &BTreeSet<String>, since: Option<Span>) -> Result<Vec<Said>, Refusal> {
     let mut all = Vec::new();
     for service in services {
@@ -243,13 +243,13 @@ fn told(trace: Trace, lines: &[Said]) -> Vec<Arc<Event>> {
     for said in lines {
         let (Ok(line), Some(first)) = (&said.what, first) else { continue };
         let ms = u64::try_from(said.at.duration_since(first).as_millis()).unwrap_or_default();
-        // What a later version says is passed over.
+        // Kinds of a later version are passed over.
         let _ = trace.adopt(&kinds, Line { ms, ..line.clone() });
     }
     trace.events()
 }
 
-/// What stands in the way of a fault in containers.
+/// Refuses a fault that containers cannot have.
 pub(super) fn refused(plane: &str) -> Refusal {
     let message = format!("in containers faults of the planes ec2 and k8s can be put in force, not of {plane}");
     next(
@@ -261,7 +261,7 @@ pub(super) fn refused(plane: &str) -> Refusal {
     )
 }
 
-/// What waits, and how many objects there are.
+/// Counts of objects by phase, and the reasons of those that wait.
 pub(super) type Counted = (Value, Picture);
 
 #[cfg(test)]

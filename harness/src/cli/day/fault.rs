@@ -351,7 +351,7 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "ended": ended }), text))
 }
 
-/// Where faults are put in force: the admin API of a Mooring, or those of the servers in containers and docker.
+/// The place of faults: the admin API of a Mooring, or docker and the admin APIs of the servers in containers.
 enum Desk {
     Mooring(Client),
     Containers(Box<Project>, BTreeMap<&'static str, Client>),
@@ -394,7 +394,7 @@ impl Desk {
         Ok(all)
     }
 
-    /// What was crashed and is down.
+    /// The processes that were crashed and are down.
     fn crashes(&self) -> Result<Vec<String>, Refusal> {
         match self {
             Self::Mooring(client) => {

@@ -51,7 +51,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 /// As many objects that wait are shown; more are counted.
 const SHOWN: usize = 8;
 
-/// What waits, and for what.
+/// Lines about objects that wait, with their reasons.
 pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
     let mut text = String::new();
     let mut put = |title: &str, line: &str| text.push_str(&format!("  {title:<11} {line}\n"));

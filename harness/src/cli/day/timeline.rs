@@ -26,8 +26,8 @@ pub(in crate::cli) struct Args {
     /// The claim whose volume is shown, as in pvc/data or pvc/team-a/data; all volumes when absent.
     #[arg(value_name = "pvc/NAME")]
     claim: Option<ObjectRef>,
-    /// Draw it again whenever something happens, until Ctrl-C: for a projector. Where no terminal is, a line for each phase
-    /// that is over.
+    /// Draw it again whenever something happens, until Ctrl-C: for a projector. Without a terminal: a line for each phase that
+    /// is over.
     #[arg(short, long)]
     follow: bool,
 }

@@ -194,7 +194,7 @@ fn is_absent(seen: &str) -> bool {
     seen == condition::describe(Kind::claim(), None)
 }
 
-/// What is wrong with a Mooring itself: a disk that is full, processes that are down.
+/// Troubles of a Mooring itself: a disk that is full, processes that are down.
 pub(super) fn troubles(running: &Running) -> Vec<String> {
     let mut all: Vec<String> = full_disk(Path::new(running.says("volumeDir"))).into_iter().collect();
     let status = running.client().and_then(|client| client.get("/status")).unwrap_or_default();

@@ -85,7 +85,7 @@ impl Picture {
         })
     }
 
-    /// What keeps `object` from being what somebody waits for, each thing once.
+    /// Returns the reasons why `object` is not yet in the state that is waited for, each once.
     pub fn why(&self, object: &ObjectRef) -> Vec<String> {
         let mut why: Vec<String> = self.told(object).into_iter().collect();
         let namespace = object.namespace.as_deref();

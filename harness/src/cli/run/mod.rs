@@ -23,8 +23,9 @@ mod watchdog;
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::refusal::{details, show};
 use crate::mutants;
 use crate::output::github::Annotation;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
@@ -127,14 +128,6 @@ fn refuse(format: Format, args: &Args, errors: Vec<ScenarioError>) -> ExitCode {
     Exit::Usage.into()
 }
 
-/// Shows each mistake in its lines.
-fn show(errors: &[ScenarioError]) {
-    let style = Style::stderr();
-    for error in errors {
-        output::complain(&format!("{}\n", error.render(style.color, style.width)));
-    }
-}
-
 /// Refuses several files, with each mistake.
 fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let count = mistakes.missing.len() + mistakes.in_files.len();
@@ -151,11 +144,7 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
         [line] if count == 1 => line.clone(),
         _ => format!("{what}{nothing}\n  {}", lines.join("\n  ")),
     };
-    let details: Vec<Value> = mistakes
-        .in_files
-        .iter()
-        .map(|error| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() }))
-        .collect();
+    let details = details(&mistakes.in_files);
     let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
     // What to write instead; people have seen it at its place.
     let help = mistakes.in_files.iter().filter(|_| format == Format::Json).filter_map(ScenarioError::advice);

@@ -122,7 +122,7 @@ impl Report {
         let time =
             file.times.map_or(String::new(), |(from, to)| format!("({})", took(millis(to.saturating_sub(from)))));
         let begin = format!("{:<width$}  {passed}", cut(&file.name, width));
-        // What stands behind says less than the rest, and the end of a path more than its beginning.
+        // The path is cut first, and in front: its end says more.
         let used = 2 + begin.chars().count() + 2 + if time.is_empty() { 0 } else { time.chars().count() + 2 };
         let room = style.limit().map_or(usize::MAX, |limit| limit.saturating_sub(used));
         let path =

@@ -156,7 +156,7 @@ impl Story {
             "NodeUnstageVolume" => "is no longer staged on",
             _ => return self.expanded(done),
         };
-        // What fails is told by the Warning about the pod.
+        // The Warning about the pod tells of failures.
         let (handle, node) = (done.volume.as_deref()?, done.node.as_deref().filter(|_| done.code == "OK")?);
         let volume = self.handles.get(handle);
         let what = match volume.and_then(|volume| self.claims.get(volume)) {

@@ -132,7 +132,7 @@ impl Steps<'_> {
             None if errors.is_empty() => {
                 Err(Mistake::new(Place::default(), "there are no items here", "here").of(&origin))
             }
-            // What is wrong with them was told.
+            // Their mistakes were told.
             None => Ok(Body { items: Vec::new(), origin, variables }),
         }
     }

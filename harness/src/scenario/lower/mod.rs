@@ -55,7 +55,7 @@ pub(super) struct Text<'t> {
 pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario, Vec<Mistake>> {
     let Text { source, text, .. } = from;
     let mut found = Found(Vec::new());
-    // Where it could not be read, that was told.
+    // A part that could not be read was told of.
     let absent = |key: &str| (!from.is_partial).then(|| header::missing(text, key));
     let name = match document.name {
         Some(name) => {

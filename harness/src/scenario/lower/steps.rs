@@ -63,7 +63,7 @@ pub(super) struct Steps<'a> {
     pub(super) room: Cell<usize>,
     /// The mistakes so far.
     pub(super) mistakes: RefCell<Vec<Mistake>>,
-    /// What deserves a look so far.
+    /// Remarks so far.
     pub(super) remarks: RefCell<Vec<Remark>>,
     /// The kinds that no loop works on.
     pub(super) unserved: Unserved,

@@ -101,10 +101,10 @@ fn is_true(source: &str, line: &Value) -> bool {
     matches!(value, Ok(CelValue::Bool(true)))
 }
 
-/// What a CEL expression about `event` comes to.
+/// Evaluates a CEL expression about `event`.
 ///
 /// # Errors
-/// Why it comes to nothing.
+/// The reason, for an expression that cannot be evaluated.
 pub(super) fn evaluated(source: &str, line: &Value) -> Result<String, String> {
     let expression = Expression::compile(source)?;
     if let Some(other) = expression.unknown_variable(&["event"]) {
