@@ -115,6 +115,7 @@ impl Steps<'_> {
         let origin = Origin { source, text: text.into() };
         let left = self.room.get().checked_sub(origin.text.len().max(LEAST)).filter(|_| self.depth < MAX_DEPTH);
         let Some(left) = left else {
+            self.is_over.set(true);
             let message = format!(
                 "repetitions and fragments come to more than {} MiB of text, or stand in each other more than \
                  {MAX_DEPTH} times",

@@ -138,6 +138,9 @@ impl Steps<'_> {
     /// Takes the objects of a list in.
     pub(super) fn objects(&mut self, list: Vec<Placed<doc::Item>>, into: &mut Vec<Manifest>) {
         for item in list {
+            if self.is_over.get() {
+                return;
+            }
             let taken = self.item(item, into);
             self.heed(taken);
         }

@@ -61,6 +61,8 @@ pub(super) struct Steps<'a> {
     pub(super) deadline: Duration,
     /// How much text repetitions and fragments may still come to.
     pub(super) room: Cell<usize>,
+    /// If set, they came to more, and no further items are read.
+    pub(super) is_over: Cell<bool>,
     /// The mistakes so far.
     pub(super) mistakes: RefCell<Vec<Mistake>>,
     /// Remarks so far.
@@ -93,6 +95,7 @@ impl<'a> Steps<'a> {
             slept: Duration::ZERO,
             deadline: Duration::MAX,
             room: Cell::new(MAX_TEXT),
+            is_over: Cell::new(false),
             mistakes: RefCell::default(),
             remarks: RefCell::default(),
             unserved: Unserved { foreign_manager: false },
@@ -103,6 +106,9 @@ impl<'a> Steps<'a> {
     /// Takes the steps of a list in, and goes on behind one that is wrong.
     pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) {
         for step in list {
+            if self.is_over.get() {
+                return;
+            }
             let done = self.step(step);
             self.heed(done);
         }
