@@ -2,6 +2,7 @@
 # a `mooring` that is compiled already, and the filesystem tools of Debian. Dockerfile.source compiles inside docker.
 FROM scratch
 COPY root/ /
-ENV PATH=/usr/sbin:/usr/bin
+# No user has a home here: what `mooring up` writes down goes where everybody may write.
+ENV PATH=/usr/sbin:/usr/bin XDG_STATE_HOME=/tmp
 ENTRYPOINT ["/usr/bin/mooring"]
 CMD ["--help"]

@@ -290,7 +290,7 @@ struct NodeAgent {
     #[arg(long, value_name = "DIR")]
     plugins_registry: Option<PathBuf>,
     /// Where the node's own server listens, with TLS, so that the API server can fetch logs; port 0 picks a free one.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The node's InternalIP; derived from the instance when absent. Needed when --listen is on all addresses.
     #[arg(long, value_name = "IP")]

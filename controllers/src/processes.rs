@@ -192,7 +192,10 @@ fn left_out_of(names: &[&str]) -> Result<BTreeSet<String>, String> {
         } else if LOOPS.contains(&name) || ON_NODES.contains(&name) {
             out.insert(name.to_owned());
         } else {
-            return Err(format!("{name}: no such component; there are {}", can_be_left_out().join(", ")));
+            let all = can_be_left_out();
+            let near = substrate::words::nearest(name, all.iter().copied());
+            let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            return Err(format!("{name}: no such component; {near}there are {}", all.join(", ")));
         }
     }
     Ok(out)
@@ -225,7 +228,7 @@ mod tests {
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
         assert_eq!(out.len(), 10);
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
-        assert!(left_out(["kube-schedler"]).unwrap_err().contains("kube-scheduler"));
+        assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }
 
     #[test]

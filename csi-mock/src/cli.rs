@@ -130,7 +130,7 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     registration_dir: Option<PathBuf>,
     /// Serves /admin/v1 on TCP too; it always answers on the driver's socket.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     admin_listen: Option<SocketAddr>,
     /// What admin requests over TCP must carry as bearer token; needed off loopback.
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]

@@ -162,7 +162,7 @@ fn every_port_checks_host_and_origin_and_unsigned_calls_are_refused_live() {
 }
 
 /// A page in headless Chromium: the document once its script has run, and what its console said.
-fn page(html: &str) -> (String, String) {
+fn page(html: &str, columns: u32) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("report.html");
     std::fs::write(&file, html).unwrap();
@@ -178,7 +178,7 @@ fn page(html: &str) -> (String, String) {
         "--dump-dom",
     ];
     let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", &profile])
+        .args(["--headless", "--no-sandbox", &profile, &format!("--window-size={columns},900")])
         .args(quiet)
         .arg(format!("file://{}", file.display()))
         .output()
@@ -212,7 +212,7 @@ steps:
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let html = std::fs::read_to_string(&file).unwrap();
     assert!(html.len() < 2_000_000 && html.contains("onerror=alert(1)"), "{}", html.len());
-    let (drawn, console) = page(&html);
+    let (drawn, console) = page(&html, 1280);
     assert_eq!(console, "");
     for wanted in
         ["data-drawn=\"", "NodeStage · node-a", "node-a kubelet", "pod/web is gone within 5s", "mooring replay"]
@@ -220,7 +220,16 @@ steps:
         assert!(drawn.contains(wanted), "{wanted} is missing in\n{drawn}");
     }
     assert!(!drawn.contains("<img"), "a name became markup");
+    // On a telephone each label is whole.
+    let (drawn, console) = page(&html, 390);
+    assert_eq!(console, "");
+    let labels = drawn.split_once("class=\"labels\"").unwrap().1.split_once("</svg>").unwrap().0;
+    for wanted in
+        ["ControllerPublish · node-a", "VolumeAttachment · node-a", "kube-controller-manager", "node-a containers"]
+    {
+        assert!(labels.contains(wanted), "{wanted} is cut in\n{labels}");
+    }
     // What would be said if something were wrong is heard: the policy allows no other script than the page's own.
-    let (drawn, console) = page(&html.replace("\"use strict\";", "\"use strict\";;"));
+    let (drawn, console) = page(&html.replace("\"use strict\";", "\"use strict\";;"), 1280);
     assert!(console.contains("Content Security Policy") && !drawn.contains("data-drawn=\""), "{console}");
 }

@@ -2,6 +2,7 @@
 //! pod by kubectl, a machine that is killed, a machine that is cut off, down; and no loop device is left.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -248,6 +249,99 @@ fn a_cluster_of_containers_lives_through_a_crash_and_a_partition_live() {
     }
 }
 
+#[test]
+fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
+    if !has_docker() {
+        return;
+    }
+    let _alone = alone().unwrap();
+    let project = Project::prepare().unwrap();
+    let name = format!("{}-one", project.name);
+    let told = one(&project, &name);
+    let logs = project.run("docker", &["logs", &name]).unwrap_or_default();
+    let removed = project.run("docker", &["rm", "--force", &name]);
+    if let Err(error) = told.and(removed.map(drop)) {
+        panic!("{error:#}\n{logs}");
+    }
+}
+
+/// As docs/compose.md says it, with any ports that are free, as a user without rights.
+fn one(project: &Project, name: &str) -> Result<()> {
+    let [ec2, kubernetes] = ["127.0.0.1:0:4566", "127.0.0.1:0:6443"];
+    let safe = ["--user", "65532:65532", "--read-only", "--tmpfs", "/tmp"];
+    let run = ["run", "--detach", "--name", name, "--publish", ec2, "--publish", kubernetes];
+    let up = ["up", "--token", "any-eight-characters", "--ec2-listen", "0.0.0.0:4566"];
+    let up = [&up[..], &["--kubernetes-listen", "0.0.0.0:6443"]].concat();
+    project.run("docker", &[&run[..], &safe, &[&project.name], &up].concat())?;
+    let inside = |args: &[&str]| project.run("docker", &[&["exec", name, "mooring"], args].concat());
+    eventually(Duration::from_secs(30), || inside(&["wait", "--ready", "--timeout", "20s"]))?;
+    let published = |port: &str| -> Result<String> {
+        let address = project.run("docker", &["port", name, port])?;
+        Ok(address.lines().next().context("it is not published")?.to_owned())
+    };
+    let config = inside(&["kubeconfig", "--server", &format!("https://{}", published("6443")?)])?;
+    let path = project.home.path().join("one-kubeconfig");
+    std::fs::write(&path, config)?;
+    let kubectl = |args: &[&str]| project.kubectl(&[args, &["--kubeconfig", &path.display().to_string()]].concat());
+    ensure!(kubectl(&["get", "nodes", "--output", "name"])?.lines().count() == 3);
+    let manifest = project.home.path().join("claim-and-pod.yaml");
+    std::fs::write(&manifest, CLAIM_AND_POD)?;
+    kubectl(&["apply", "--filename", &manifest.display().to_string()])?;
+    inside(&["wait", "--for", "pod/web=Running", "--timeout", "60s"])?;
+    ensure!(inside(&["status"])?.contains("pods        1 Running"));
+    // The cloud answers at its port, and wants a token for its admin API.
+    let mut cloud = std::net::TcpStream::connect(published("4566")?)?;
+    cloud.write_all(b"GET /admin/v1/state HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    cloud.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let begin = Instant::now();
+    project.run("docker", &["stop", "--time", "20", name])?;
+    ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?} to stop", begin.elapsed());
+    let code = project.run("docker", &["inspect", "--format", "{{.State.ExitCode}}", name])?;
+    ensure!(code.trim() != "137", "it was killed");
+    // The plainest line of all, as root and with nothing said.
+    let plain = format!("{name}-plain");
+    project.run("docker", &["run", "--detach", "--name", &plain, &project.name, "up"])?;
+    let ready = eventually(Duration::from_secs(30), || {
+        project.run("docker", &["exec", &plain, "mooring", "wait", "--ready", "--timeout", "20s"])
+    });
+    project.run("docker", &["rm", "--force", &plain])?;
+    ready.map(drop)
+}
+
+/// The commands for the day answer of containers, too.
+fn day(project: &Project) -> Result<()> {
+    let of = ["--compose", "--project", &project.name];
+    let mooring = |args: &[&str]| project.mooring(&[args, &of].concat());
+    let status = mooring(&["status"])?;
+    for wanted in ["a compose project", "3 Ready", "are well", "faults      none"] {
+        ensure!(status.contains(wanted), "{wanted:?} is not in\n{status}");
+    }
+    let log = mooring(&["logs", "csi-controller"])?;
+    ensure!(log.contains(" csi.done] ") && log.contains("rpc=\"ControllerPublishVolume\""), "{log}");
+    let log = mooring(&["logs", "node-a/kubelet", "--tail", "1"])?;
+    ensure!(log.starts_with("node-a/kubelet | ") && log.lines().count() == 1, "{log}");
+    let timeline = mooring(&["timeline", "pvc/data"])?;
+    for wanted in ["pvc/data", "ControllerPublish", "NodeStage", "node-a"] {
+        ensure!(timeline.contains(wanted), "{wanted:?} is not in\n{timeline}");
+    }
+    mooring(&["fault", "add", "slow", "--on", "ec2/AttachVolume", "--effect", "delay=1s"])?;
+    mooring(&["fault", "add", "--crash", "csi-attacher"])?;
+    let list = mooring(&["fault", "ls"])?;
+    ensure!(list.contains("slow") && list.contains("crash:csi-attacher"), "{list}");
+    mooring(&["fault", "rm", "--all"])?;
+    ensure!(mooring(&["fault", "ls"])? == "no fault is in force\n");
+    mooring(&["wait", "--ready", "--timeout", "60s"])?;
+    let refused = project.output(
+        MOORING,
+        &[&["fault", "add", "x", "--on", "csi/NodeStageVolume", "--effect", "hang"][..], &of].concat(),
+    )?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(2) && said.contains("planes ec2 and k8s"), "{said}");
+    Ok(())
+}
+
 fn story(project: &mut Project) -> Result<()> {
     let begin = Instant::now();
     project.compose(&["up", "--detach", "--no-build"])?;
@@ -288,6 +382,7 @@ fn story(project: &mut Project) -> Result<()> {
     project.mooring(&["wait", "--for", is_ready, "--compose", "--project", &project.name, "--timeout", "60s"])?;
     running_on(project, "node-a")?;
     ensure!(attached_to(project)? == "node-a");
+    day(project)?;
     // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
     let cloud = project.cloud()?;
     ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);

@@ -36,10 +36,10 @@ Example:
 #[command(name = NAME, version, after_help = EXAMPLE)]
 struct Args {
     /// Address of the TLS listener; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address, default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
     /// Address of a plain HTTP listener beside it
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     http_listen: Option<SocketAddr>,
     /// Where the kubeconfig is written (readable by you only)
     #[arg(long, value_name = "PATH", default_value = "fake-apiserver.kubeconfig")]

@@ -80,6 +80,28 @@ fn a_folder_runs_with_each_seed_and_has_a_line_for_each_file() {
 }
 
 #[test]
+fn lines_fit_the_columns_that_there_are_and_files_have_whole_ones() {
+    let long = "a-story-with-a-name-that-is-much-longer-than-half-of-a-terminal-is-wide";
+    let name = format!("some/folder/that/is/deep/{long}.yaml");
+    let text = QUIET.replace("name: quiet", &format!("name: {long}"));
+    let dir = folder(&[(&name, &text), ("b.yaml", QUIET)]);
+    let output = command(dir.path(), &["."]).env("COLUMNS", "80").output().unwrap();
+    let (code, out, err) = said(output);
+    assert_eq!(code, 0, "{out}{err}");
+    let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 80, "{widest} columns:\n{out}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("✓ quiet  ") && lines[0].ends_with("b.yaml"), "{out}");
+    assert!(
+        lines[1].starts_with("✓ a-story-with") && lines[1].contains("… ") && lines[1].ends_with("wide.yaml"),
+        "{out}"
+    );
+    assert!(out.contains("\n✓ 2 files · 2 runs · ") && out.contains("jobs"), "{out}");
+    let (_, out, _) = said(command(dir.path(), &["."]).env_remove("COLUMNS").output().unwrap());
+    assert!(out.contains(&name) && out.contains(&format!("✓ {long}  ")), "{out}");
+}
+
+#[test]
 fn json_has_one_entry_for_each_run_in_order() {
     let dir = folder(&[("a.yaml", FAILS), ("b.yaml", QUIET)]);
     let (code, envelope) = json(dir.path(), &["*.yaml", "--seeds", "2,1", "--jobs", "2"]);

@@ -51,6 +51,11 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         ("--latency", "slow", "aws-recent"),
         ("--token", "short", "at least 8 characters"),
         ("--nodes", "0", "1..=500"),
+        ("--ec2-listen", "4566", "did you mean 127.0.0.1:4566?"),
+        ("--kubernetes-listen", "localhost:6443", "did you mean 127.0.0.1:6443?"),
+        ("--without", "csi-atacher", "did you mean `csi-attacher`?"),
+        ("--backend", "lop", "'loop'"),
+        ("--nodse", "3", "'--nodes'"),
     ] {
         let home = tempfile::tempdir().unwrap();
         let (code, _, error) = said(&mooring(home.path(), &["up", flag, value]).output().unwrap());
@@ -58,6 +63,12 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
+        // Programs are told the same.
+        let (code, out, _) = said(&mooring(home.path(), &["up", flag, value, "--output", "json"]).output().unwrap());
+        let envelope: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{flag} {value}: {out}"));
+        let error = envelope["error"].to_string();
+        assert_eq!((code, &envelope["command"], &envelope["status"]), (2, &"up".into(), &"usage".into()), "{out}");
+        assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
     }
 }
 
@@ -72,6 +83,55 @@ fn a_time_scale_that_no_wait_survives_is_refused_wherever_it_is_written() {
     let text = "name: x\ntime-scale: 1.0e-300\nnodes: {count: 1}\nsteps:\n  - sleep: 1s\n";
     let (code, _, error) = run(&[&file(&dir, text)]);
     assert!(code == 2 && error.contains("scenario.yaml:2:13") && error.contains("it must be a number from"), "{error}");
+}
+
+#[test]
+fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name: x\nnodes: {cuont: 1}\nobjects:\n  - claim: {name: data, size: 1GB}\nsteps:\n  - slep: 1s\n  \
+                - wait: [pvc/data]\n";
+    let path = file(&dir, text);
+    let wanted =
+        ["2:9: unknown key `cuont`", "4:31: ", "`1GB` is no quantity", "6:5: unknown key `slep`", "found a list"];
+    let help = ["did you mean `count`?", "did you mean `1Gi`?", "did you mean `sleep`?", "write `{key: value}`"];
+    for check in [&[][..], &["--check"]] {
+        let (code, _, error) = run(&[&[path.as_str()][..], check].concat());
+        assert_eq!(code, 2, "{error}");
+        let missing: Vec<_> = wanted.iter().chain(&help).filter(|part| !error.contains(**part)).collect();
+        assert!(missing.is_empty(), "{missing:?} is missing in\n{error}");
+        let (code, out, _) = run(&[&[path.as_str(), "--output", "json"][..], check].concat());
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, envelope["data"]["mistakes"].as_array().unwrap().len()), (2, 4), "{out}");
+        let lines: Vec<_> =
+            envelope["data"]["mistakes"].as_array().unwrap().iter().map(|m| m["place"]["line"].to_string()).collect();
+        assert_eq!(lines, ["2", "4", "6", "7"], "{out}");
+        let actions = envelope["error"]["actions"].to_string();
+        assert!(help.iter().all(|part| actions.contains(part)), "{actions}");
+    }
+    // Searches read files, too.
+    let home = tempfile::tempdir().unwrap();
+    for command in ["sweep", "replay", "shrink"] {
+        let (code, _, error) = said(&mooring(home.path(), &[command, &path]).output().unwrap());
+        let missing: Vec<_> = wanted.iter().chain(&help).filter(|part| !error.contains(**part)).collect();
+        assert!(code == 2 && missing.is_empty(), "{command}: {missing:?} is missing in\n{error}");
+        let (_, out, _) = said(&mooring(home.path(), &[command, &path, "--output", "json"]).output().unwrap());
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(envelope["data"]["mistakes"][1]["help"], "did you mean `1Gi`? `1G` counts in thousands", "{out}");
+    }
+}
+
+#[test]
+fn a_check_warns_of_a_kind_that_no_loop_works_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name: x\nnodes: {count: 1}\nobjects:\n  - apiVersion: batch/v1\n    kind: Job\n    metadata: {name: a}\n    \
+                spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}\nsteps:\n  - sleep: 1s\n";
+    let path = file(&dir, text);
+    let says = "scenario.yaml:5:5: Job is stored, but nothing in this cluster works on it: it makes no pods";
+    let (code, _, error) = run(&[&path, "--check"]);
+    assert!(code == 0 && error.contains("warning: ") && error.contains(says), "{error}");
+    let (_, out, _) = run(&[&path, "--check", "--output", "json"]);
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert!(envelope["warnings"][0].as_str().unwrap().ends_with(says), "{out}");
 }
 
 /// The step is the same whichever ends it.
@@ -124,6 +184,24 @@ fn the_deadline_of_a_file_names_the_step_that_it_ends_and_what_was_seen() {
     for wanted in ["scenario.yaml:13:5", "within its deadline of 1m", "phase Pending", "FailedScheduling"] {
         assert!(error.contains(wanted), "{wanted:?} is missing in\n{error}");
     }
+}
+
+#[test]
+fn a_step_that_fails_says_what_is_said_of_the_claims_of_its_pod() {
+    let dir = tempfile::tempdir().unwrap();
+    let story = |header: &str| {
+        format!(
+            "name: stuck\n{header}\nnodes: {{count: 1}}\nsteps:\n  - claim: {{name: data}}\n  - pod: {{name: web, claim: \
+             data}}\n  - wait: {{object: pod/web, is: Running, within: 1m}}\n"
+        )
+    };
+    let (code, _, error) = run(&[&file(&dir, &story("without: [csi-mock]"))]);
+    assert!(code == 1 && error.contains("no node has registered a CSI driver"), "{error}");
+    let fault =
+        "faults:\n  - {name: full, match: {plane: ec2, op: CreateVolume}, effect: {error: InsufficientVolumeCapacity}}";
+    let (code, _, error) = run(&[&file(&dir, &story(fault))]);
+    assert!(code == 1 && error.contains("pvc/data: ebs.csi.aws.com_csi-provisioner"), "{error}");
+    assert!(error.contains("says ProvisioningFailed: ") && !error.contains("no node has registered"), "{error}");
 }
 
 #[test]
@@ -214,4 +292,26 @@ fn a_timeline_fits_the_terminal() {
             assert!(out.contains(wanted), "{wanted} is missing in\n{out}");
         }
     }
+}
+
+#[test]
+fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
+    // Its last event comes long after its story.
+    let path = scenario("incidents/node-advertises-more-volumes-than-it-takes.yaml").display().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let (code, out, error) = run(&[&path, "--report", &page.display().to_string()]);
+    assert_eq!(code, 0, "{error}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let (_, data) = html.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let shown = &data["runs"][0];
+    let facts: Vec<&str> = shown["facts"].as_array().unwrap().iter().map(|fact| fact.as_str().unwrap()).collect();
+    let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(facts.len() > 3 && said.contains(&facts.join(" · ")), "{facts:?} is not in\n{out}");
+    let count = facts.last().unwrap().strip_suffix(" events").unwrap();
+    assert_eq!(shown["counted"].to_string(), count);
+    let (end, last) = (shown["endMs"].as_u64().unwrap(), shown["events"].as_array().unwrap().last().unwrap());
+    assert_eq!(end, shown["timeline"]["endMs"].as_u64().unwrap());
+    assert!(last["ms"].as_u64().unwrap() > end + end / 2, "{last}");
 }

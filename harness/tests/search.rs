@@ -246,6 +246,30 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
 }
 
 #[test]
+fn a_debugger_knows_the_letters_of_gdb() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let lines = "s\nn\nb disk.staged\nb pvc/data\ni b\nd 2\nc\np event.kind\np volume\np event.ms > 0\np pvc/data\np nothing\n\
+                 rs\nrc\nb 3\nq\n";
+    let said = step(&story, &[], lines);
+    for wanted in [
+        "#2 ",
+        "#3 ",
+        "1  kind disk.staged",
+        "2  object pvc/data",
+        "breakpoint 1: kind disk.staged",
+        "\ndisk.staged\n",
+        "\nvol-",
+        "\ntrue\n",
+        "persistentvolumeclaims/default/data  Bound",
+        "print: `nothing` is not known here",
+        "`rs 3` goes back",
+    ] {
+        assert!(said.contains(wanted), "{wanted:?} is missing in\n{said}");
+    }
+}
+
+#[test]
 fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     let folder = tempfile::tempdir().unwrap();
     let story = file(folder.path(), MOVE);
@@ -446,9 +470,27 @@ fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_runn
     let all = [5, 30, 90].into_iter().map(interrupted);
     let runs = |said: &Value| said["data"]["runs"].as_u64().unwrap();
     let said = all.into_iter().find(|said| runs(said) > 0).unwrap();
-    let begins = format!("interrupted after {} runs", runs(&said));
+    let begins = format!("interrupted after {} of 100000 runs", runs(&said));
     assert!(said["error"]["message"].as_str().unwrap().starts_with(&begins), "{said}");
     assert!(!said["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exploration_that_is_interrupted_does_not_say_that_it_passed() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"));
+    child.args(["explore", "--runs", "500", "--jobs", "2", "--timeout", "87654ms"]).env("NO_COLOR", "1");
+    let child = child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Its workers begin once it hears signals.
+    while running("87654\0") < 2 {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("– explore  ") && said.contains(" of 500 runs in ") && !said.contains('✓'), "{said}");
 }
 
 #[test]

@@ -273,7 +273,8 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: ReadWriteOnce}"));
     assert!(said.contains("t.yaml:9:49: json: cannot unmarshal string"), "{said}");
     let said = refusal(&claim("{resources: {requests: {storage: 1Gib}}, accessModes: [ReadWriteOnce]}"));
-    assert!(said.contains("t.yaml:9:") && said.contains("quantities must match"), "{said}");
+    assert!(said.contains("t.yaml:9:42: spec.resources.requests.storage: `1Gib` is no quantity"), "{said}");
+    assert!(said.contains("did you mean `1Gi`?"), "{said}");
     let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
     assert!(said.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{said}");
     // What is there already is patched with a part of it.
@@ -284,7 +285,7 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     assert!(said.contains("did you mean `requests`?"), "{said}");
     // A short form is no other than what it stands for.
     let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
-    assert!(said.contains("t.yaml:4:"), "{said}");
+    assert!(said.contains("t.yaml:4:31: ") && said.contains("`much` is no quantity"), "{said}");
 }
 
 #[test]

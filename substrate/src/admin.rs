@@ -29,6 +29,7 @@ use crate::fault::catalogue::Operation;
 use crate::fault::{Fault, Following, Hit, Mistake, Plane, Report};
 use crate::process::Ctx;
 pub use crate::secret::Secret;
+use crate::words;
 
 /// The longest fault that is read, in bytes.
 pub const BODY_LIMIT: usize = 64 << 10;
@@ -155,7 +156,7 @@ impl FaultsApi {
         }
         let bad = |e: serde_json::Error| match other_than_one(body) {
             Some(mistake) => Box::new(refusal(&mistake)),
-            None => Box::new(error(StatusCode::BAD_REQUEST, &format!("fault: {e}"))),
+            None => Box::new(refusal(&unreadable(body, &e))),
         };
         let fault: Fault = serde_json::from_slice(body).map_err(bad)?;
         let plane = fault.matches.plane;
@@ -311,6 +312,40 @@ fn other_than_one(body: &[u8]) -> Option<Mistake> {
     }
 }
 
+/// Why a body is no fault: the field, what is wrong with it, and the nearest right word.
+fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let Ok(fault) = serde_json::from_slice::<Value>(body) else {
+        return Mistake::new("fault", format!("this is no JSON: {error}"));
+    };
+    let mut quoted = text.split('`').skip(1).step_by(2);
+    let word = quoted.next().or_else(|| text.split('"').nth(1)).unwrap_or_default();
+    let field = field_of(&fault, word).filter(|field| !field.is_empty()).unwrap_or_else(|| "fault".to_owned());
+    let is_unknown = text.starts_with("unknown variant ") || text.starts_with("unknown field ");
+    if !is_unknown {
+        return Mistake::new(field, text);
+    }
+    let known: Vec<&str> = quoted.collect();
+    let nearest = words::nearest(word, known.iter().copied()).map(str::to_owned);
+    let message = format!("`{word}` is not known here; there are {}", known.join(", "));
+    Mistake { word: Some(word.to_owned()), nearest, ..Mistake::new(field, message) }
+}
+
+/// The field whose value is `word`, or which has it as a key.
+fn field_of(value: &Value, word: &str) -> Option<String> {
+    let within = |path: &str, rest: String| if rest.is_empty() { path.to_owned() } else { format!("{path}.{rest}") };
+    match value {
+        Value::String(text) => (text == word).then(String::new),
+        Value::Array(list) => list.iter().find_map(|item| field_of(item, word)),
+        Value::Object(map) => {
+            let deeper = map.iter().find_map(|(key, value)| Some(within(key, field_of(value, word)?)));
+            deeper.or_else(|| map.contains_key(word).then(String::new))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -337,6 +372,28 @@ mod tests {
         let status = response.status().as_u16();
         let bytes = collect(response.into_body(), 1 << 20).await.unwrap();
         (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_told_with_its_field_and_the_nearest() {
+        for (match_, more, field, says) in [
+            ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is not known here; there are error, http,"),
+            ("", r#""effect": {"delay": "20"}"#, "effect.delay", "`20` is not a duration: write a number and a unit"),
+            ("", r#""effect": {"hang": "yes"}"#, "effect.hang", "invalid type: string"),
+            ("", r#""effect": {"hang": true}, "at": "befor""#, "at", "there are before, after_effect, before_reply"),
+            ("", r#""effect": {"hang": true}, "when": {"frist": 1}"#, "when", "did you mean `first`?"),
+            ("", r#""effect": {"hang": true}, "nmae": 1"#, "fault", "did you mean `name`?"),
+            (r#", "plan": "ec2""#, r#""effect": {"hang": true}"#, "match", "did you mean `plane`?"),
+        ] {
+            let body = format!(r#"{{"name": "f", "match": {{"plane": "link"{match_}}}, {more}}}"#);
+            let error = serde_json::from_str::<Fault>(&body).unwrap_err();
+            let mistake = unreadable(body.as_bytes(), &error);
+            assert_eq!(mistake.field, field, "{mistake}");
+            assert!(mistake.to_string().contains(says) && !mistake.to_string().contains("column"), "{mistake}");
+        }
+        let body = r#"{"name": "f","#;
+        let error = serde_json::from_str::<Fault>(body).unwrap_err();
+        assert!(unreadable(body.as_bytes(), &error).message.starts_with("this is no JSON"));
     }
 
     #[test]

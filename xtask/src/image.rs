@@ -28,9 +28,9 @@ const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 const TOOLS_DIR: &str = "usr/sbin";
 /// What mkfs.ext4 reads.
 const SETTINGS: &str = "/etc/mke2fs.conf";
-/// Directories that volumes of the servers lie on. Whoever mounts an empty volume there finds their mode in it: the
-/// servers have a user of their own.
-const WRITABLE: [&str; 4] = ["run/csi", "run/kubernetes", "run/mooring", "var/lib/mooring"];
+/// Directories that volumes of the servers lie on, and the one of temporary files. An empty volume that is mounted there
+/// takes their mode: the servers have a user of their own.
+const WRITABLE: [&str; 5] = ["run/csi", "run/kubernetes", "run/mooring", "tmp", "var/lib/mooring"];
 /// What a program finds in every container.
 const FIXED: [(&str, &str); 4] = [
     ("etc/passwd", "root:x:0:0:root:/:/nologin\nmooring:x:65532:65532:mooring:/:/nologin\n"),

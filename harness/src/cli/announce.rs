@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::day::place;
 use crate::cluster::{Endpoints, Secret};
 
 /// A cluster that users can reach.
@@ -30,7 +31,8 @@ impl Access<'_> {
     /// The file that cannot be written, and why.
     pub fn write(&self) -> Result<(), (PathBuf, io::Error)> {
         write_kubeconfig(self.kubeconfig, self.endpoints).map_err(|e| (self.kubeconfig.to_owned(), e))?;
-        let written = write_env(&self.env(), self.kubeconfig, &self.endpoints.ec2, self.region);
+        let all = variables(&self.kubeconfig.display().to_string(), &self.endpoints.ec2, self.region);
+        let written = write_env(&self.env(), &all);
         written.map_err(|e| (self.env(), e))
     }
 
@@ -83,11 +85,23 @@ pub(super) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result
     fake_apiserver::kubeconfig::write(path, &text)
 }
 
-/// Writes a file for `source` with which kubectl and aws find the cluster.
-pub(super) fn write_env(path: &Path, kubeconfig: &Path, ec2: &str, region: &str) -> io::Result<()> {
-    let variables = variables(&kubeconfig.display().to_string(), ec2, region);
-    let exports: String = variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect();
-    std::fs::write(path, exports)
+/// Writes a file for `source` with these variables.
+pub(super) fn write_env(path: &Path, variables: &[(&str, String)]) -> io::Result<()> {
+    std::fs::write(path, variables.iter().map(|(name, value)| export(name, value)).collect::<String>())
+}
+
+/// A line for a POSIX shell that sets a variable.
+pub(super) fn export(name: &str, value: &str) -> String {
+    format!("export {name}={}\n", quoted(value))
+}
+
+/// All variables of the Mooring called `name`, as its ready file says: those of `mooring env`, of `mooring exec`, and of
+/// the file that a shell sources.
+pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, String)> {
+    let says = |key: &str| ready[key].as_str().unwrap_or_default();
+    let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
+    all.extend([("MOORING_ADMIN", says("admin").to_owned()), (place::NAME, name.to_owned())]);
+    all
 }
 
 /// The variables with which kubectl and aws find the cluster.

@@ -1,12 +1,17 @@
 //! `mooring doctor`: what this machine can do, and what to install.
 
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use csi_mock::disk;
 use serde::Serialize;
 use serde_json::json;
 
+use super::day::why;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
+
+/// Less free space than this, in bytes, is soon filled by a live run.
+const ROOM: u64 = 1 << 30;
 
 /// Arguments of `mooring doctor`.
 #[derive(Debug, clap::Args)]
@@ -56,6 +61,7 @@ pub(super) fn report() -> String {
 fn look() -> Vec<Check> {
     let mut checks = vec![Check { what: "simulation".to_owned(), good: true, says: "works as any user".to_owned() }];
     checks.push(Check { what: "allocator".to_owned(), good: true, says: crate::allocator::name().to_owned() });
+    checks.push(room_check(&std::env::temp_dir()));
     let capability = disk::capability();
     checks.push(match capability.loop_backend.clone().err() {
         None => Check { what: "loop devices".to_owned(), good: true, says: "work here".to_owned() },
@@ -71,6 +77,24 @@ fn look() -> Vec<Check> {
         checks.push(tool_check(tool, args, use_for));
     }
     checks
+}
+
+/// Looks at the free space for the volumes of a live run.
+fn room_check(directory: &Path) -> Check {
+    let what = "disk".to_owned();
+    let at = directory.display();
+    let Some((free, whole)) = why::room(directory) else {
+        return Check { what, good: false, says: format!("nothing can be written to {at}; set TMPDIR to a directory") };
+    };
+    let (free, whole) = (free >> 20, whole >> 20);
+    if free < ROOM >> 20 {
+        let says = format!(
+            "{free} of {whole} MiB are free in {at}, where live runs keep volumes: make room, or set TMPDIR to a \
+             directory of another filesystem"
+        );
+        return Check { what, good: false, says };
+    }
+    Check { what, good: true, says: format!("{free} of {whole} MiB are free in {at}, where live runs keep volumes") }
 }
 
 fn tool_check(tool: &'static str, args: &[&str], use_for: &str) -> Check {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use substrate::fault::Span;
 
@@ -97,10 +98,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         let hours = found.world_ms as f64 / 3.6e6;
         let bugs = found.findings.len();
         let seen = found.coverage.text();
-        phase.update(&format!(
-            "{} runs, {rate:.1} per second, {hours:.1} simulated hours, {bugs} found · {seen}",
-            found.runs
-        ));
+        let far = far(found.runs, args, since);
+        phase.update(&format!("{far}, {bugs} found, {rate:.1} per second, {hours:.1} simulated hours · {seen}"));
         true
     });
     let whole = match whole {
@@ -116,8 +115,21 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     let wall = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let rate = found.runs as f64 / since.elapsed().as_secs_f64().max(1e-3);
-    phase.done(&format!("{} runs in {}, {rate:.1} runs per second", found.runs, took(wall)));
+    let said = format!("{} in {}, {rate:.1} runs per second", far(found.runs, args, since), took(wall));
+    if whole {
+        phase.done(&said)
+    } else {
+        phase.interrupted(&said)
+    }
     conclude(args, &plan, &found, whole, format)
+}
+
+/// How far it is: `120 of 500 runs`, or `120 runs, 2m of 30m` where the time ends it.
+fn far(runs: usize, args: &Args, since: Since) -> String {
+    let most = args.runs.or(args.time.is_none().then_some(RUNS));
+    let runs = most.map_or_else(|| format!("{runs} runs"), |most| format!("{runs} of {most} runs"));
+    let time = args.time.map(|limit| format!(", {} of {limit}", Span(Duration::from_secs(since.elapsed().as_secs()))));
+    format!("{runs}{}", time.unwrap_or_default())
 }
 
 /// Does all runs again, in processes that are new; false when the user ended it.
@@ -178,7 +190,8 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
     let data = found.data(plan);
     let envelope = match (whole, found.findings.len()) {
         (false, bugs) => {
-            let message = format!("interrupted after {} runs, {bugs} found", found.runs);
+            let most = args.runs.or(args.time.is_none().then_some(RUNS)).map(|most| format!(" of {most}"));
+            let message = format!("interrupted after {}{} runs, {bugs} found", found.runs, most.unwrap_or_default());
             Envelope::failed("explore", Exit::Interrupted, Failure::new("interrupted", message)).with_data(data)
         }
         (true, 0) => Envelope::passed("explore", data),

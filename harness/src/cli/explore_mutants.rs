@@ -93,7 +93,12 @@ impl Hunt<'_> {
                 Err(Stopped::Trouble(why)) => return search::environment("explore", format, why),
             }
         }
-        phase.done(&format!("{} planted defects", rows.len()));
+        let said = format!("{} of {} planted defects", rows.len(), all.len());
+        if whole {
+            phase.done(&said)
+        } else {
+            phase.interrupted(&said)
+        }
         self.conclude(&rows, all.len(), whole, format)
     }
 

@@ -8,6 +8,8 @@ mod doctor;
 mod explore;
 mod explore_mutants;
 mod health;
+mod manual;
+mod misused;
 mod pause;
 mod refusal;
 mod replay;
@@ -111,6 +113,14 @@ enum Command {
     /// Print the JSON Schema of what you write, for your editor; without an argument, list the schemas.
     #[command(after_help = "Example:\n  mooring schema scenario > scenario.json")]
     Schema(schema::Args),
+    /// Print what makes a shell complete the words of this command line.
+    #[command(
+        after_help = "Example:\n  mooring completion bash > ~/.local/share/bash-completion/completions/mooring\n  mooring completion zsh > \"${fpath[1]}/_mooring\"\n  mooring completion fish > ~/.config/fish/completions/mooring.fish"
+    )]
+    Completion(manual::Completion),
+    /// Print the manual page of a command, or write those of all commands.
+    #[command(after_help = "Example:\n  mooring man fault add | man -l -\n  mooring man --to ~/.local/share/man/man1")]
+    Man(manual::Man),
     /// Run one component as a process of its own, with its own command line.
     #[command(after_help = "Example:\n  mooring component mock-ec2 --listen 127.0.0.1:4566", disable_help_flag = true)]
     Component(component::Args),
@@ -118,13 +128,10 @@ enum Command {
 
 /// Runs the command line `args`, the program's name first.
 pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<_> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(e) => {
-            // The text goes where clap sends it: help to standard output, errors to standard error.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-        }
+        Err(error) => return misused::refuse(&error, &args),
     };
     let format = match cli.output {
         Output::Text => Format::Human,
@@ -142,6 +149,8 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Doctor(args) => doctor::main(&args, format),
         Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
+        Command::Completion(args) => manual::complete(&args, format),
+        Command::Man(args) => manual::main(&args, format),
         Command::Component(args) => component::main(args),
     }
 }

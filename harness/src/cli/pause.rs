@@ -46,7 +46,8 @@ fn show(cluster: &Cluster, directory: &Path) -> io::Result<String> {
         (None, None) => return Err(io::Error::other("it has no endpoints")),
     };
     let env = directory.join("env");
-    announce::write_env(&env, &kubeconfig, &ec2, &cluster.spec().region)?;
+    let all = announce::variables(&kubeconfig.display().to_string(), &ec2, &cluster.spec().region);
+    announce::write_env(&env, &all)?;
     Ok(format!(
         "  cloud       {ec2}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}",
         kubeconfig.display(),

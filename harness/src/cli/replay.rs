@@ -65,13 +65,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
-    let usage = |message: String| search::usage("replay", format, message);
+    let usage = |wrong: search::Wrong| search::usage("replay", format, wrong);
     let (document, record, mine) = match args.which.read(&args.mutant) {
         Ok(read) => read,
         Err(message) => return usage(message),
     };
     if args.state && args.until.is_none() && args.at.is_none() {
-        return usage("--state: say when, with --until or --at".to_owned());
+        return usage("--state: say when, with --until or --at".into());
     }
     if args.step {
         return step(args, &document, &mine, format);

@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use substrate::WorldKind;
+
 use crate::cli::announce::quoted;
 use crate::invariants::Violation;
+use crate::output::Exit;
 use crate::report_html::{Command, File, Listener, Page, Run, Table, Tone, Verdict as Word};
 use crate::runner::Outcome;
 use crate::search::judge::{Class, Task, Verdict, judge_and_show};
 use crate::search::sweep;
-use crate::timeline::Timeline;
+use crate::timeline::{Summary, Timeline};
 
 /// The run of `task`, run again to be heard; `verdict` is what it came to, and without a result there is nothing to hear.
 pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -> Run {
@@ -25,8 +28,17 @@ pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -
 pub(super) fn heard(name: &str, seed: u64, verdict: &Verdict, listener: &Listener, outcome: Option<&Outcome>) -> Run {
     let timeline = outcome.map_or_else(Timeline::default, timeline);
     let violations: &[Violation] = outcome.map_or(&[], |outcome| &outcome.violations);
+    let story = timeline.story_ms.map(|_| timeline.end_ms);
     let mut run = Run::new(name, seed, listener, timeline, violations);
     run.verdict = word(verdict);
+    run.facts = vec![format!("seed {seed}")];
+    if let Some(outcome) = outcome {
+        let summary = Summary { torn_down_ms: story, seed, ..Summary::new(name, WorldKind::Simulated, Exit::Passed) };
+        let summary = Summary { events: outcome.events.len() as u64, ..summary.times(outcome.elapsed, Duration::ZERO) };
+        (run.end_ms, run.counted) = (summary.end_ms(), summary.events);
+        // A search does not measure the wall time of one run.
+        run.facts = summary.parts().into_iter().filter(|part| !part.starts_with("wall time")).collect();
+    }
     run
 }
 

@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use substrate::fault::{Fault, Span};
 use substrate::host::Stop;
 
+use super::refusal;
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+use crate::scenario::ScenarioError;
 use crate::search::bundle::{self, Bundle, Record};
-use crate::search::document::Document;
+use crate::search::document::{Document, DocumentError, Mistakes};
 use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
 use crate::search::workers::{self, Next, Settings, processors};
 use crate::search::{forks, worker};
@@ -63,8 +66,8 @@ impl Which {
     ///
     /// # Errors
     /// What is wrong with the file or a name.
-    pub fn read(&self, named: &[String]) -> Result<(Document, Option<Record>, Record), String> {
-        let (document, recorded) = bundle::read(&self.file).map_err(|error| error.to_string())?;
+    pub fn read(&self, named: &[String]) -> Result<(Document, Option<Record>, Record), Wrong> {
+        let (document, recorded) = bundle::read(&self.file)?;
         let known = recorded.clone().unwrap_or_default();
         let seed = self.seed.or(recorded.as_ref().map(|record| record.seed)).unwrap_or(1);
         let mutants = if named.is_empty() { known.mutants.clone() } else { named.to_vec() };
@@ -132,9 +135,51 @@ pub(in crate::cli) fn flags(seed: u64, mutants: &[String]) -> String {
     format!("--seed {seed}{mutants}")
 }
 
-/// Ends a command for a mistake in what it was given.
-pub(in crate::cli) fn usage(command: &str, format: Format, message: impl Into<String>) -> ExitCode {
-    let envelope = Envelope::failed(command, Exit::Usage, Failure::new("usage", message.into()));
+/// A mistake on the command line, or those in a file.
+#[derive(Debug)]
+pub(in crate::cli) enum Wrong {
+    Line(String),
+    File(Vec<ScenarioError>),
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Self {
+        Self::Line(message)
+    }
+}
+
+impl From<&str> for Wrong {
+    fn from(message: &str) -> Self {
+        Self::Line(message.to_owned())
+    }
+}
+
+impl From<DocumentError> for Wrong {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Scenario(Mistakes(all)) => Self::File(all),
+            other => Self::Line(other.to_string()),
+        }
+    }
+}
+
+/// Ends a command for a mistake in what it was given; each mistake of a file is shown in its lines.
+pub(in crate::cli) fn usage(command: &str, format: Format, wrong: impl Into<Wrong>) -> ExitCode {
+    let (message, mistakes) = match wrong.into() {
+        Wrong::Line(message) => (message, Vec::new()),
+        Wrong::File(all) => {
+            let all = Mistakes(all);
+            (all.to_string(), all.0)
+        }
+    };
+    if format == Format::Human && !mistakes.is_empty() {
+        refusal::show(&mistakes);
+        return Exit::Usage.into();
+    }
+    let help = mistakes.iter().filter_map(ScenarioError::advice);
+    let failure = help.fold(Failure::new("usage", message), Failure::action);
+    let data = if mistakes.is_empty() { Value::Null } else { json!({ "mistakes": refusal::details(&mistakes) }) };
+    let envelope = Envelope::failed(command, Exit::Usage, failure).with_data(data);
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
-    let usage = |message: String| search::usage("shrink", format, message);
+    let usage = |wrong: search::Wrong| search::usage("shrink", format, wrong);
     let (document, _, mine) = match args.which.read(&args.how.mutant) {
         Ok(read) => read,
         Err(message) => return usage(message),
@@ -36,10 +36,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         Err(Stopped::User) => return interrupted(format),
     };
     let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
-        return usage(format!(
+        let why = format!(
             "{}: nothing goes wrong in it but what is declared, so there is nothing to shrink",
             args.which.file.display()
-        ));
+        );
+        return usage(why.into());
     };
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
     let phase = progress.phase("shrink");

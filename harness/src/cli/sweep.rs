@@ -91,7 +91,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     let document = match Document::load(&args.scenario) {
         Ok(document) => document,
-        Err(error) => return search::usage("sweep", format, error.to_string()),
+        Err(error) => return search::usage("sweep", format, error),
     };
     let plan = Plan {
         seed: args.seed,
@@ -138,7 +138,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let wall = since.elapsed();
     let rate = per_second(verdicts.len(), wall);
     let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-    let mut said = format!("{} points in {}, {rate:.1} points per second", verdicts.len(), took(wall_ms));
+    let mut said =
+        format!("{} of {} points in {}, {rate:.1} points per second", verdicts.len(), runs.len(), took(wall_ms));
     if whole && branched.0 > SAMPLE * 2 {
         match sample(args, &sweep, &verdicts) {
             Ok(alone) => {
@@ -151,7 +152,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
             }
         }
     }
-    phase.done(&said);
+    if whole {
+        phase.done(&said)
+    } else {
+        phase.interrupted(&said)
+    }
     conclude(args, &sweep, &verdicts, runs.len(), whole, format)
 }
 

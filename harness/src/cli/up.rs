@@ -46,21 +46,21 @@ pub(super) struct Args {
     #[arg(long, short)]
     quiet: bool,
     /// Where the cloud listens; 127.0.0.1:4566 when absent, or the next free port where another Mooring has that.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     ec2_listen: Option<SocketAddr>,
     /// Where the metadata service of the first instance listens; each further one has the next port. From
     /// 127.0.0.1:1338 on when absent, or from the next free port on where another Mooring has these.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     imds_listen: Option<SocketAddr>,
     /// Where the API server listens with TLS; 127.0.0.1:6443 when absent, or the next free port where another Mooring
     /// has that.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     kubernetes_listen: Option<SocketAddr>,
     /// Where the API server listens without TLS; a free port when absent.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     http_listen: Option<SocketAddr>,
     /// Where the admin API of the whole cluster listens, on loopback; a free port when absent. The ready file names it.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     admin_listen: Option<SocketAddr>,
     /// Written in one step once requests are answered, and removed when they are no more.
     #[arg(long, value_name = "PATH")]
@@ -379,9 +379,9 @@ fn announce(
             kubeconfig::merge(path, &own).map_err(|why| lacking(format!("{flag}: {why}")))?;
         }
     }
-    let written = announce::write_env(&access.env(), &main, &endpoints.ec2, &args.region);
-    written.map_err(|e| lacking(format!("{}: {e}", access.env().display())))?;
     let ready = ready(args, &access, place);
+    let written = announce::write_env(&access.env(), &announce::variables_of(&ready, place.name()));
+    written.map_err(|e| lacking(format!("{}: {e}", access.env().display())))?;
     for (flag, path) in [("--ready-file ", ready_file), ("", Some(place.ready_path()))] {
         if let Some(path) = path {
             let written = substrate::ready::write(&path, &ready);

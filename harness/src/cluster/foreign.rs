@@ -10,7 +10,7 @@ use csi_proto::csi::GetPluginInfoRequest;
 use csi_proto::csi::identity_client::IdentityClient;
 use substrate::dial;
 
-use super::Cluster;
+use super::{Cluster, Machine};
 
 /// The loops that call a driver's controller service.
 const SIDECARS: [&str; 3] = ["csi-attacher", "csi-provisioner", "csi-resizer"];
@@ -23,6 +23,7 @@ impl Cluster {
     pub async fn watch_driver(&self, say: impl Fn(&str) + Clone + Send + Sync + 'static) {
         let Some(endpoints) = self.endpoints().filter(|_| self.spec.without.contains("csi-mock")) else { return };
         self.tell_registrations(say.clone());
+        say(&no_driver(&endpoints.machines));
         let waiting: Vec<&str> = SIDECARS.into_iter().filter(|name| !self.spec.without.contains(*name)).collect();
         // An endpoint that was given was read before, and ours is one.
         let (Ok(service), false) = (dial::grpc(&endpoints.csi), waiting.is_empty()) else { return };
@@ -65,4 +66,22 @@ impl Cluster {
             }
         });
     }
+}
+
+/// As many nodes are named; more are counted.
+const NAMED: usize = 3;
+
+/// Says that no node has a driver yet, and where each kubelet looks for one.
+fn no_driver(machines: &[Machine]) -> String {
+    let names: Vec<&str> = machines.iter().take(NAMED).map(|machine| machine.node.as_str()).collect();
+    let more = match machines.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let place = machines.first().map(|machine| machine.plugins_registry.display().to_string()).unwrap_or_default();
+    format!(
+        "no CSI driver is registered on {}{more}: pods with volumes wait for one. A kubelet looks for its registration \
+         socket in a directory such as {place}",
+        names.join(", ")
+    )
 }

@@ -1,7 +1,9 @@
 //! A cluster in the live world: sockets, and the best disks that this machine has.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use controllers::node_agent::PLUGINS_REGISTRY;
 use csi_mock::disk::{self, Disk};
@@ -64,9 +66,7 @@ impl Site {
         }
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         sweep(&parent);
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent).map_err(SiteError::Directory)?;
-        let lock = std::fs::File::create(directory.path().join(LOCK)).map_err(SiteError::Directory)?;
-        lock.lock().map_err(SiteError::Directory)?;
+        let (directory, lock) = own_directory(&parent).map_err(SiteError::Directory)?;
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
@@ -168,30 +168,62 @@ const PREFIX: &str = "mooring-";
 /// The file in them that tells a living run from a dead one.
 const LOCK: &str = "mooring.lock";
 
-/// Removes the directories of runs that were killed: those with our lock file that nobody holds.
-fn sweep(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        // A run that has just begun may have made the file and not locked it yet.
-        let settled = |lock: &std::fs::File| {
-            lock.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|age| age.as_secs() > 60))
-        };
-        let dead =
-            std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| settled(&lock) && lock.try_lock().is_ok());
-        if dead {
-            // Somebody else's directory stays; it is theirs to remove.
-            let _ = std::fs::remove_dir_all(entry.path());
+/// As often a directory is made: another run may take one for that of a killed run before it is locked.
+const TRIES: u32 = 10;
+
+/// Makes the directory of a run below `parent`, and locks it.
+fn own_directory(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::File)> {
+    let mut last = std::io::Error::other("every directory that is made goes away at once");
+    for _ in 0..TRIES {
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        match locked(directory.path()) {
+            Ok(Some(lock)) => return Ok((directory, lock)),
+            Ok(None) => {}
+            Err(error) => last = error,
         }
     }
+    Err(last)
+}
+
+/// Locks the directory of a run; nothing when somebody has removed it in between.
+fn locked(directory: &Path) -> std::io::Result<Option<std::fs::File>> {
+    let path = directory.join(LOCK);
+    let lock = std::fs::File::create(&path)?;
+    lock.lock()?;
+    let own = lock.metadata()?.ino();
+    Ok(std::fs::metadata(&path).is_ok_and(|there| there.ino() == own).then_some(lock))
+}
+
+/// A run that has just begun may have made its directory and no lock in it yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Removes the directories of runs below `parent` that were killed, and gives those that it removed: they have our lock
+/// file, which nobody holds, or nothing at all. Directories of other users stay.
+pub fn sweep(parent: &Path) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let age = || entry.metadata().and_then(|about| about.modified()).ok().and_then(|time| time.elapsed().ok());
+        // An empty one goes without its lock; one that is not empty is not removed this way.
+        let is_empty = || is_run(&path) && age().is_some_and(|age| age > YOUNG) && std::fs::remove_dir(&path).is_ok();
+        if remove_run(&path) || is_empty() {
+            removed.push(path);
+        }
+    }
+    removed.sort();
+    removed
+}
+
+/// Whether `directory` has a name as those of runs have.
+fn is_run(directory: &Path) -> bool {
+    directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
 }
 
 /// Removes the directory of a run that is known to be over, and says whether it did. What is no such directory stays.
 pub fn remove_run(directory: &Path) -> bool {
-    let named = directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-    let over = || std::fs::File::open(directory.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-    named && over() && std::fs::remove_dir_all(directory).is_ok()
+    // The lock is held until the directory is gone, so that a run which begins there sees that it has lost it.
+    let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.try_lock().is_ok());
+    is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
 }
 
 /// The runtime of the live world.
@@ -276,5 +308,47 @@ impl Cluster {
             endpoint: sockets.endpoint(&format!("imds-{name}")).to_owned(),
         };
         if self.spec.metadata { self.nodes.iter().map(place).collect() } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_killed_run_goes_and_that_of_a_living_one_and_of_others_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let (living, _lock) = own_directory(parent.path()).unwrap();
+        let (killed, lock) = own_directory(parent.path()).unwrap();
+        std::fs::create_dir(killed.path().join("volumes")).unwrap();
+        std::fs::write(killed.path().join("volumes/vol-1"), "bytes").unwrap();
+        let foreign = parent.path().join("mooring-notes");
+        std::fs::create_dir(&foreign).unwrap();
+        std::fs::write(foreign.join("note"), "").unwrap();
+        assert_eq!(sweep(parent.path()), Vec::<PathBuf>::new(), "it lives");
+        // As kill -9 does: the lock goes, the files stay.
+        drop(lock);
+        assert_eq!(sweep(parent.path()), [killed.path()]);
+        assert!(living.path().exists() && foreign.exists() && !killed.path().exists());
+    }
+
+    #[test]
+    fn a_directory_that_was_taken_for_a_dead_one_is_not_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent.path()).unwrap();
+        let path = directory.path().join(LOCK);
+        // Another run holds its lock to remove it, and then it is gone.
+        let other = std::fs::File::create(&path).unwrap();
+        other.lock().unwrap();
+        let begins = std::thread::spawn({
+            let directory = directory.path().to_owned();
+            move || locked(&directory).map(|lock| lock.is_some())
+        });
+        while !std::fs::read_to_string("/proc/locks").unwrap().lines().any(|line| line.contains("-> FLOCK")) {
+            std::thread::yield_now();
+        }
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        drop(other);
+        assert!(!begins.join().unwrap().unwrap());
     }
 }

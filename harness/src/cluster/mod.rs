@@ -41,6 +41,8 @@ pub use assemble::ClusterError;
 pub use checks::Checks;
 pub use forgetful::check_processes;
 use member::Member;
+pub(crate) use mirror::text::Wording;
+pub(crate) use mirror::unserved::Unserved;
 pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;
 

@@ -13,7 +13,7 @@ pub use envelope::{Envelope, Failure, SCHEMA_VERSION};
 pub use exit::Exit;
 pub use progress::{Phase, Progress};
 pub use style::{Style, Tone};
-pub(crate) use style::{cut, took};
+pub(crate) use style::{cut, cut_front, took, wrapped};
 
 use std::io::Write;
 

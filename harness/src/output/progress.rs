@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use super::style::{Style, Tone, took};
+use super::style::{Style, Tone, columns, cut, took};
 
 /// Says what is going on. Cheap to clone; all clones write to one place.
 #[derive(Clone)]
 pub struct Progress {
     style: Style,
+    /// Whether it goes to the terminal of standard error, which can be asked for its columns.
+    is_stderr: bool,
     sink: Arc<Mutex<Box<dyn Write + Send>>>,
 }
 
@@ -23,7 +25,7 @@ impl std::fmt::Debug for Progress {
 impl Progress {
     /// Progress on stderr.
     pub fn stderr() -> Self {
-        Self::new(Style::stderr(), Box::new(std::io::stderr()))
+        Self { is_stderr: true, ..Self::new(Style::stderr(), Box::new(std::io::stderr())) }
     }
 
     /// No progress at all: for `--quiet` and for the Rust API.
@@ -33,21 +35,39 @@ impl Progress {
 
     /// Progress written to `sink` in `style`.
     pub fn new(style: Style, sink: Box<dyn Write + Send>) -> Self {
-        Self { style, sink: Arc::new(Mutex::new(sink)) }
+        Self { style, is_stderr: false, sink: Arc::new(Mutex::new(sink)) }
     }
 
     /// Begins a phase. It is said to have failed when it is dropped without [`Phase::done`].
     pub fn phase(&self, name: impl Into<String>) -> Phase {
         let phase = Phase { progress: self.clone(), name: name.into(), since: Timestamp::now(), over: false };
-        if self.style.terminal {
-            self.write(&format!("\r\x1b[K{} {}", self.style.paint(Tone::Work, "…"), phase.name));
-        }
+        phase.update("");
         phase
     }
 
     /// Says something between phases.
     pub fn note(&self, text: &str) {
         self.write(&format!("{}{text}\n", self.clear()));
+    }
+
+    /// The columns that a line may take: one that wraps could not be rewritten.
+    fn columns(&self) -> Option<usize> {
+        let now = || if self.is_stderr { columns(&std::io::stderr()) } else { None };
+        self.style.terminal.then(|| now().unwrap_or(self.style.width).saturating_sub(1))
+    }
+
+    /// A line about a phase: what is in it is cut where the columns end, its end stays.
+    fn line(&self, (tone, mark): (Tone, &str), name: &str, detail: &str, end: &str) -> String {
+        let columns = self.columns().unwrap_or(usize::MAX);
+        let rest = |used: usize| columns.saturating_sub(used);
+        let name = cut(name, rest(2 + end.chars().count()));
+        let used = 2 + name.chars().count() + end.chars().count();
+        // One letter of it says nothing.
+        let room = Some(rest(used + 2)).filter(|room| *room > 3).unwrap_or(0);
+        let detail = if room == 0 { String::new() } else { cut(detail, room) };
+        let gap = if detail.is_empty() { "" } else { "  " };
+        let (mark, faint) = (self.style.paint(tone, mark), |text: &str| self.style.paint(Tone::Faint, text));
+        format!("{mark} {name}{gap}{}{}", faint(&detail), faint(end))
     }
 
     fn clear(&self) -> &'static str {
@@ -74,9 +94,8 @@ impl Phase {
     /// What is going on within the phase; shown on a terminal only.
     pub fn update(&self, detail: &str) {
         if self.progress.style.terminal {
-            let style = self.progress.style;
-            let detail = style.paint(Tone::Faint, detail);
-            self.progress.write(&format!("\r\x1b[K{} {}  {detail}", style.paint(Tone::Work, "…"), self.name));
+            let line = self.progress.line((Tone::Work, "…"), &self.name, detail, "");
+            self.progress.write(&format!("\r\x1b[K{line}"));
         }
     }
 
@@ -90,21 +109,17 @@ impl Phase {
         self.end(Tone::Bad, "✗", detail);
     }
 
+    /// The user ended the phase; `detail` says how far it came.
+    pub fn interrupted(mut self, detail: &str) {
+        self.end(Tone::Warning, "–", detail);
+    }
+
     fn end(&mut self, tone: Tone, mark: &str, detail: &str) {
         self.over = true;
-        let style = self.progress.style;
         let ms = Timestamp::now().duration_since(self.since).as_millis();
         let time = took(u64::try_from(ms).unwrap_or(0));
-        let gap = if detail.is_empty() { "" } else { "  " };
-        let line = format!(
-            "{}{} {}{gap}{} {}\n",
-            self.progress.clear(),
-            style.paint(tone, mark),
-            self.name,
-            style.paint(Tone::Faint, detail),
-            style.paint(Tone::Faint, &format!("({time})")),
-        );
-        self.progress.write(&line);
+        let line = self.progress.line((tone, mark), &self.name, detail, &format!(" ({time})"));
+        self.progress.write(&format!("{}{line}\n", self.progress.clear()));
     }
 }
 
@@ -153,6 +168,23 @@ mod tests {
         assert!(lines[0].starts_with("✓ start the cluster  3 nodes (") && lines[0].ends_with("ms)"), "{text}");
         assert!(lines[1].starts_with("✗ apply  not finished ("), "{text}");
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn on_a_terminal_no_line_is_wider_than_it_and_what_was_interrupted_did_not_pass() {
+        let style = Style { terminal: true, width: 40, ..Style::PLAIN };
+        let long = "a detail that is much longer than the terminal is wide, and then some more";
+        let text = written(style, |p| {
+            let phase = p.phase("a phase with a name that is rather long for this");
+            phase.update(long);
+            phase.interrupted(long);
+            p.phase("explore").done(long);
+        });
+        let lines: Vec<&str> = text.split(['\r', '\n']).map(|line| line.trim_start_matches("\x1b[K")).collect();
+        let widest = lines.iter().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(39), "{text:?}");
+        let ends: Vec<&&str> = lines.iter().filter(|line| line.ends_with(')')).collect();
+        assert!(ends[0].starts_with("– a phase") && ends[1].starts_with("✓ explore  a detail"), "{ends:?}");
     }
 
     #[test]

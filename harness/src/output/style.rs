@@ -56,6 +56,11 @@ impl Style {
         Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width }
     }
 
+    /// The columns that lines must fit into; nothing for a file or a pipe.
+    pub fn limit(self) -> Option<usize> {
+        (self.terminal || asked().is_some()).then_some(self.width)
+    }
+
     /// `text` in the colour of `tone`.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
@@ -71,12 +76,21 @@ impl Style {
     }
 }
 
+/// How many columns the terminal behind `stream` has now, however few; nothing where there is none.
+pub(crate) fn columns(stream: &impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// How many columns there are: what `COLUMNS` says, what the terminal says, or 100 where there is none.
 fn width(stream: &impl AsFd) -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
-    let columns = asked.or_else(terminal).filter(|columns| *columns > 0);
+    let columns = asked().or_else(|| columns(stream)).filter(|columns| *columns > 0);
     columns.map_or(Style::PLAIN.width, |columns| columns.clamp(LEAST, MOST))
+}
+
+/// The value of `COLUMNS`.
+fn asked() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
 }
 
 /// Fewer columns than these are not drawn for.
@@ -101,9 +115,43 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// `parts` as lines of at most `limit` columns, with ` · ` between those of one line and two spaces before those that
+/// follow.
+pub(crate) fn wrapped(parts: &[String], limit: Option<usize>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let room = |line: &String| limit.is_none_or(|limit| line.chars().count() + 3 + part.chars().count() <= limit);
+        let indent = if lines.is_empty() { "" } else { "  " };
+        match lines.last_mut().filter(|line| room(line)) {
+            Some(line) => *line += &format!(" · {part}"),
+            None => lines.push(format!("{indent}{part}")),
+        }
+    }
+    lines.join("\n")
+}
+
+/// `text` in at most `width` characters, with `…` for what is cut off in front: the end of a path says more.
+pub(crate) fn cut_front(text: &str, width: usize) -> String {
+    let all = text.chars().count();
+    if all <= width {
+        return text.to_owned();
+    }
+    let rest = text.chars().skip(all - width.saturating_sub(1).min(all));
+    std::iter::once('…').chain(rest).take(width).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_go_on_in_the_next_line_where_there_is_no_room() {
+        let parts = ["3 files".to_owned(), "9 runs".to_owned(), "9 passed".to_owned()];
+        assert_eq!(wrapped(&parts, None), "3 files · 9 runs · 9 passed");
+        assert_eq!(wrapped(&parts, Some(20)), "3 files · 9 runs\n  9 passed");
+        assert_eq!(cut_front("scenarios/a/b.yaml", 9), "…a/b.yaml");
+        assert_eq!((cut_front("b.yaml", 9), cut_front("b.yaml", 0)), ("b.yaml".to_owned(), String::new()));
+    }
 
     #[test]
     fn durations_are_short_at_every_size() {

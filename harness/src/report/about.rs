@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controllers::machine::events::WorkloadSynced;
+use controllers::node_agent::events::Registered;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed};
 use fake_apiserver::events::Commit;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessPanicked};
@@ -13,7 +14,7 @@ use substrate::{Event, Line};
 
 use super::trace_line;
 use crate::events::{ClusterNode, ScenarioStep};
-use crate::scenario::object::ObjectRef;
+use crate::scenario::object::{Kind, ObjectRef};
 
 /// An object by its resource and key.
 type Key = (String, String);
@@ -231,8 +232,36 @@ fn is_for_all(event: &Event) -> bool {
         || event.is::<DiskCrashed>()
 }
 
+/// The newest warnings about `object` and about its claims, and how often each was told; and a driver that no node has.
+pub(super) fn warnings(events: &[Arc<Event>], object: &ObjectRef) -> Vec<String> {
+    let mut all: Vec<String> = warning(events, object).into_iter().collect();
+    let bonds = Bonds::of(events);
+    let own = (object.kind == Kind::claim()).then(|| object.key());
+    let claims: BTreeSet<String> =
+        if object.kind == Kind::pod() { bonds.claims.get(&object.key()).cloned() } else { None }
+            .unwrap_or_default()
+            .into_iter()
+            .chain(own)
+            .collect();
+    for key in &claims {
+        let (namespace, name) = key.split_once('/').unwrap_or(("default", key));
+        let claim = ObjectRef::new(Kind::claim(), Some(namespace), name);
+        if claim != *object {
+            all.extend(warning(events, &claim).map(|text| format!("{claim}: {text}")));
+        }
+    }
+    // A trace of which the beginning is gone does not say it.
+    let is_whole = events.first().is_some_and(|event| event.n <= 1);
+    let is_registered = !is_whole || events.iter().any(|event| event.is::<Registered>());
+    let is_bound = |key: &String| bonds.volumes.get(key).is_some_and(|volumes| !volumes.is_empty());
+    if !is_registered && !claims.is_empty() && !claims.iter().all(is_bound) {
+        all.push("no node has registered a CSI driver".to_owned());
+    }
+    all
+}
+
 /// The newest warning about `object`, and how often it was told.
-pub(super) fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<String> {
+fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<String> {
     let singular = object.kind.resource().strip_suffix('s')?;
     let word = format!("{singular}/{}", object.key());
     let warnings = || {

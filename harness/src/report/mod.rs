@@ -121,8 +121,8 @@ impl Report {
             (None, None) => (None, None),
         };
         let failed = failed.map(|failed| {
-            let warning = object.as_ref().and_then(|object| about::warning(&outcome.events, object));
-            let seen = warning.map_or_else(|| failed.seen.clone(), |warning| format!("{}\n{warning}", failed.seen));
+            let warnings = object.as_ref().map(|object| about::warnings(&outcome.events, object)).unwrap_or_default();
+            let seen = std::iter::once(failed.seen.clone()).chain(warnings).collect::<Vec<_>>().join("\n");
             FailedStep { seen, ..failed }
         });
         let all = Self::new(&scenario.name, &scenario.source, &outcome.events);

@@ -57,12 +57,13 @@
     ui.copies = h("section", { "aria-label": "Commands and the scenario" });
     ui.list = h("ol", { class: "list" });
     ui.listed = h("h2", {}, "Events");
+    ui.about = h("p", { class: "notes small" });
     ui.tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
     root.append(
       h("a", { class: "skip", href: "#events" }, "To the list of events"), ui.head, ui.tools,
       h("div", { class: "body" }, h("div", {}, ui.chart, ui.legend), h("aside", { class: "side" }, ui.panel)),
       h("div", { class: "more" },
-        h("section", { class: "wide", id: "events" }, ui.listed, ui.list),
+        h("section", { class: "wide", id: "events" }, ui.listed, ui.about, ui.list),
         ui.copies,
         h("section", { class: "keybox" }, h("h2", {}, "Keys"), h("dl", { class: "keys" },
           ...[["← →", "the event before, the next"], ["↑ ↓", "what it follows from, what follows"], ["+ − 0", "zoom, show all"],
@@ -83,7 +84,8 @@
   function head() {
     const run = state.run;
     const verdict = run && h("span", { class: `verdict ${run.verdict.tone}` }, run.verdict.word);
-    const facts = run && [run.name !== page.title && run.name, `seed ${run.seed}`, `${clock(end())} of virtual time`, plural(run.heard, "event"),
+    // The figures are those that the command printed.
+    const facts = run && [run.name !== page.title && run.name, ...run.facts,
       run.leftOut > 0 && `${plural(run.leftOut, "event")} left out, so that this file stays small`].filter(Boolean).join(" · ");
     ui.head.replaceChildren(
       h("div", { class: "top" }, h("h1", {}, page.title), page.runs.length === 1 && verdict),
@@ -108,28 +110,39 @@
     state.run.events.forEach((event, at) => { if (!event.aside && event.n <= n) found = at; });
     return found;
   }
+  // The axis ends with the story; a run without one ends with its last event.
   function end() {
     const events = state.run.events;
-    return Math.max(state.run.timeline.endMs, events.length ? events[events.length - 1].ms : 0, 1);
+    return Math.max(state.run.endMs || (events.length ? events[events.length - 1].ms : 0), 1);
   }
 
-  // Where things are drawn.
-  const ROW = { axis: 30, head: 26, phase: 17, lane: 21, gap: 10 };
+  const LETTER = 6.3;
+  const phaseName = (row) => (row.node ? `${row.phase} · ${row.node}` : row.phase);
+  // Columns that the longest label takes.
+  function longest(run) {
+    const rows = run.timeline.volumes.flatMap((volume) => [volumeName(volume)[0], ...volume.rows.map(phaseName)]);
+    return Math.max(...rows.map((name) => name.length + 3), ...run.lanes.map((lane) => lane.name.length + 1), 16);
+  }
+
+  // Where things are drawn. On a narrow screen labels stand above what they are about, so that they are whole.
+  const ROW = { axis: 30, head: 26, phase: 17, lane: 21, gap: 10, line: 15 };
   function layout() {
-    const run = state.run, small = ui.chart.clientWidth < 620 && !state.print;
-    const label = small ? 112 : 196;
+    const run = state.run, above = ui.chart.clientWidth < 620 && !state.print;
+    const label = above ? 8 : Math.min(Math.max(Math.ceil(longest(run) * LETTER) + 12, 130), 300);
     const inner = (state.print ? 1040 : Math.max(ui.chart.clientWidth, 320)) - label - 22;
     const zoom = state.print ? 1 : state.zoom;
     const width = state.order ? Math.max(inner, run.events.length * 3 * zoom) : inner * zoom;
     const last = end(), count = Math.max(run.events.length - 1, 1);
-    const ofPlace = (at) => label + 6 + (state.order ? (at / count) * width : (run.events[at].ms / last) * width);
+    // What comes after the story stands at its end.
+    const ofPlace = (at) => label + 6 + (state.order ? (at / count) * width : (Math.min(run.events[at].ms, last) / last) * width);
     const ofTime = (ms) => {
       if (!state.order) return label + 6 + (Math.min(ms, last) / last) * width;
       let low = 0, high = run.events.length;
       while (low < high) { const mid = (low + high) >> 1; if (run.events[mid].ms < ms) low = mid + 1; else high = mid; }
       return label + 6 + (low / count) * width;
     };
-    return { label, width, last, ofPlace, ofTime, total: label + width + 22, chars: Math.floor((label - 16) / 6.1) };
+    const lines = above ? ROW.line : 0;
+    return { label, width, last, above, lines, ofPlace, ofTime, total: label + width + 22, chars: Math.floor((above ? inner + 8 : label - 10) / LETTER) };
   }
 
   function ticks(layout) {
@@ -150,6 +163,17 @@
     return [claim, rest.filter(Boolean).join(" · ")];
   }
 
+  // Parts between dots, in lines of at most so many letters.
+  function lined(text, most) {
+    const lines = [];
+    for (const part of text.split(" · ")) {
+      const last = lines.length - 1;
+      if (last >= 0 && lines[last].length + 3 + part.length <= most) lines[last] += ` · ${part}`;
+      else lines.push(part);
+    }
+    return lines;
+  }
+
   function draw() {
     const run = state.run;
     if (!run) return;
@@ -165,12 +189,16 @@
         class: "head", tabindex: "0", role: "button", "aria-expanded": String(open), onclick: (event) => { event.stopPropagation(); toggle(); },
         onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); } },
       }));
-      marks.append(text(at.label + 6, y + 17, rest, { class: "dim" }));
+      if (!at.above) marks.append(text(at.label + 6, y + 17, rest, { class: "dim" }));
+      for (const line of at.above ? lined(rest, at.chars) : []) {
+        y += ROW.line;
+        labels.append(text(10, y + 17, line, { class: "dim" }));
+      }
       y += ROW.head;
       if (!open) return;
       for (const row of volume.rows) {
         phase(row, y, at, marks, labels);
-        y += ROW.phase;
+        y += ROW.phase + at.lines;
       }
       y += 4;
     });
@@ -180,9 +208,10 @@
     run.lanes.forEach((lane) => {
       if (group && group !== lane.group) y += 5;
       group = lane.group;
+      labels.append(text(10, y + 15, cut(lane.name, at.chars), {}));
+      y += at.lines;
       lanes.push(y);
       back.append(s("line", { class: "base", x1: at.label, x2: at.total, y1: y + ROW.lane / 2, y2: y + ROW.lane / 2 }));
-      labels.append(text(10, y + 15, cut(lane.name, at.chars), {}, ));
       y += ROW.lane;
     });
     state.lanes = lanes;
@@ -216,7 +245,8 @@
       back.append(s("line", { class: "mark-fault", x1: x, x2: x, y1: ROW.axis - 6, y2: bottom }));
     });
     labels.firstChild.setAttribute("height", bottom);
-    labels.append(s("line", { class: "grid", x1: at.label, x2: at.label, y1: 0, y2: bottom }));
+    if (at.above) labels.firstChild.setAttribute("width", 0);
+    else labels.append(s("line", { class: "grid", x1: at.label, x2: at.label, y1: 0, y2: bottom }));
     ui.threads = s("g");
     ui.labels = labels;
     const svg = s("svg", { width: at.total, height: bottom, viewBox: `0 0 ${at.total} ${bottom}`, role: "img", "aria-label": `Lanes of ${run.name}` }, back, marks, over, ui.threads, labels);
@@ -231,8 +261,9 @@
 
   function phase(row, y, at, marks, labels) {
     const from = at.ofTime(row.startMs), to = at.ofTime(row.endMs ?? (row.shape === "moment" ? row.startMs : at.last));
-    const name = row.node ? `${row.phase} · ${row.node}` : row.phase;
-    labels.append(s("text", { class: "dim", x: 22, y: y + 12.5 }, s("title", {}, name), cut(name, at.chars - 3)));
+    const name = phaseName(row), words = at.above && row.detail ? `${name} · ${row.detail}` : name;
+    labels.append(s("text", { class: "dim", x: at.above ? 10 : 22, y: y + 12.5 }, s("title", {}, words), cut(words, at.chars - (at.above ? 0 : 2))));
+    y += at.lines;
     const middle = y + ROW.phase / 2;
     const diamond = (x, kind) => s("path", { class: kind, d: `M${x} ${middle - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z` });
     let right = to;
@@ -242,7 +273,7 @@
     else marks.append(s("rect", { class: { work: "work", state: "state", warning: "p-warning", broken: "broken" }[row.shape] || "work", x: from, y: y + 3.5, width: Math.max(to - from, 2), height: 10, rx: 2 }));
     (row.atMs || []).slice(1).forEach((ms) => marks.append(diamond(at.ofTime(ms), row.shape === "broken" ? "broken" : "p-warning")));
     if (row.atMs && row.atMs.length > 1) right = Math.max(right, at.ofTime(row.atMs[row.atMs.length - 1]));
-    if (row.detail) {
+    if (row.detail && !at.above) {
       const room = at.total - right - 18, most = Math.floor(room / 6), left = Math.floor((from - at.label - 14) / 6);
       if (most >= Math.min(row.detail.length, 14) || most >= left) marks.append(s("text", { class: "dim", x: right + 8, y: y + 12.5 }, s("title", {}, row.detail), cut(row.detail, Math.max(most, 3))));
       else marks.append(s("text", { class: "dim", x: from - 8, y: y + 12.5, "text-anchor": "end" }, s("title", {}, row.detail), cut(row.detail, Math.max(left, 3))));
@@ -346,7 +377,9 @@
     const shown = state.shown, at = Math.max(shown.indexOf(state.selected), 0);
     const most = state.print ? 60 : LISTED;
     const from = Math.max(0, Math.min(at - Math.floor(most / 2), shown.length - most)), part = shown.slice(from, from + most);
+    const run = state.run, apart = run.events.length !== run.counted;
     ui.listed.textContent = part.length < shown.length ? `Events ${from + 1} to ${from + part.length} of ${shown.length}, around the chosen one` : plural(shown.length, "event");
+    ui.about.textContent = apart ? `The trace has ${plural(run.counted, "event")}. Messages and streams are not shown here; what only a report hears has no number.` : "";
     ui.list.replaceChildren(...part.map((place) => {
       const event = state.run.events[place];
       return h("li", {}, h("button", { type: "button", class: event.look ? `l-${event.look}` : "", "aria-current": String(place === state.selected), "data-at": place, onclick: () => select(place) },
@@ -431,6 +464,8 @@
     if (listed) { const row = ui.list.querySelector('[aria-current="true"]'); if (row) row.focus(); }
   }
 
+  const later = (run) => run.events.filter((event) => run.endMs && event.ms > run.endMs + 1000).length;
+
   function fromHash() {
     const found = /^#e(\d+)$/.exec(location.hash);
     if (found && state.run) select(placeOf(Number(found[1])));
@@ -451,7 +486,8 @@
     head();
     copies();
     const swatch = (text) => h("span", {}, text);
-    ui.legend.replaceChildren(...["A bar in a lane is a call; a mark is an event.", "A dashed red line is a fault; a red line is where something did not hold.", "Red ground: the process is down."].map(swatch));
+    ui.legend.replaceChildren(...["A bar in a lane is a call; a mark is an event.", "A dashed red line is a fault; a red line is where something did not hold.", "Red ground: the process is down.",
+      later(run) > 0 && `${plural(later(run), "event")} after the story ${later(run) === 1 ? "stands" : "stand"} at its end.`].filter(Boolean).map(swatch));
     filter("");
     panel();
     if (fromHash()) return;

@@ -79,6 +79,12 @@ pub struct Run {
     pub commands: Vec<Command>,
     /// The scenario.
     pub file: File,
+    /// The figures that the command prints about it.
+    pub facts: Vec<String>,
+    /// When its story was over and taken down, in milliseconds; 0 where that is not known.
+    pub end_ms: u64,
+    /// Events of its trace.
+    pub counted: u64,
     /// The life of its volumes.
     timeline: Timeline,
     lanes: Vec<Value>,

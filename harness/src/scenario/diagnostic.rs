@@ -7,9 +7,13 @@ use serde_json::{Value, json};
 
 use super::lower::Origin;
 use super::place::Place;
+use super::words;
 
 /// What a scenario begins with.
 const FIRST_KEYS: &str = "begin with `name: …`, `nodes: {count: 1}` and `steps: […]`";
+
+/// Said of a file without any key.
+const EMPTY: &str = "the scenario is empty";
 
 /// Longest line that is still shown.
 const MAX_LINE: usize = 1_000;
@@ -36,18 +40,26 @@ pub(super) struct Mistake {
     pub place: Place,
     pub message: String,
     pub label: String,
-    pub help: Option<String>,
+    pub help: Option<Box<str>>,
     /// The text that the place is in, where that is not the scenario's own.
     pub origin: Option<Box<Origin>>,
+    /// The name of a thing that should have been introduced before, if that is the mistake.
+    pub refers: Option<Box<str>>,
 }
 
 impl Mistake {
     pub fn new(place: Place, message: impl Into<String>, label: impl Into<String>) -> Self {
-        Self { place, message: message.into(), label: label.into(), help: None, origin: None }
+        Self { place, message: message.into(), label: label.into(), help: None, origin: None, refers: None }
     }
 
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(help.into().into());
+        self
+    }
+
+    /// The same as a mistake that only follows when `name` is introduced in a part of the file that could not be read.
+    pub fn refers(mut self, name: &str) -> Self {
+        self.refers = Some(name.into());
         self
     }
 
@@ -66,7 +78,7 @@ impl Mistake {
         Box::new(ScenarioError {
             message: self.message,
             label: self.label,
-            help: self.help,
+            help: self.help.map(Into::into),
             source: source.to_owned(),
             written: written.chars().take(MAX_WRITTEN).collect(),
             text: shown.then(|| NamedSource::new(source, text.to_owned()).with_language("yaml")),
@@ -78,7 +90,7 @@ impl Mistake {
     pub fn of_yaml(text: &str, error: &substrate::yaml::Error) -> Self {
         use substrate::yaml::Error as E;
         let error = error.without_snippet();
-        let place: Place = error.location().map(Into::into).unwrap_or_default();
+        let place = error.location().map(|at| Place::within(text, at)).unwrap_or_default();
         let place = widen(text, place);
         let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
         let (message, label, help) = match error {
@@ -96,7 +108,8 @@ impl Mistake {
                 (format!("the key `{field}` is missing"), "in this map".to_owned(), Some(format!("add `{field}: …`")))
             }
             E::SerdeInvalidType { unexpected, expected, .. } | E::SerdeInvalidValue { unexpected, expected, .. } => {
-                (format!("expected {expected}, found {unexpected}"), format!("not {expected}"), None)
+                let (wanted, found) = (words::kind_of_value(expected), words::kind_of_value(unexpected));
+                (format!("expected {wanted}, found {found}"), format!("not {wanted}"), None)
             }
             E::InvalidScalar { ty, .. } => {
                 let wanted = type_name(ty);
@@ -106,7 +119,9 @@ impl Mistake {
                 (format!("expected true or false, found `{written}`"), "not true or false".to_owned(), None)
             }
             E::Unexpected { expected, .. } => {
-                (format!("expected {expected}, found `{written}`"), format!("not {expected}"), None)
+                let wanted = words::kind_of_value(expected);
+                let help = words::how_to_write(expected).map(str::to_owned);
+                (format!("expected {wanted}, found {}", words::kind_of_text(written)), format!("not {wanted}"), help)
             }
             E::DuplicateMappingKey { key, .. } => {
                 let key = key.as_deref().unwrap_or(written);
@@ -114,12 +129,16 @@ impl Mistake {
                 (format!("the key `{key}` is there twice"), "the second one".to_owned(), help)
             }
             E::Eof { .. } if text.trim().is_empty() => {
-                ("the scenario is empty".to_owned(), "nothing here".to_owned(), Some(FIRST_KEYS.to_owned()))
+                (EMPTY.to_owned(), "nothing here".to_owned(), Some(FIRST_KEYS.to_owned()))
             }
             E::Message { msg, .. } => (msg.clone(), "here".to_owned(), None),
-            other => (plain(&other.to_string()), "here".to_owned(), None),
+            other => {
+                let rest = text.get(place.offset..).unwrap_or_default();
+                let words::Plain { message, help } = words::yaml(&plain(&other.to_string()), rest);
+                (message, "here".to_owned(), help)
+            }
         };
-        Self { place, message, label, help, origin: None }
+        Self { place, message, label, help: help.map(String::into), origin: None, refers: None }
     }
 }
 
@@ -140,6 +159,12 @@ impl ScenarioError {
     /// What the YAML reader found.
     pub(super) fn from_yaml(source: &str, text: &str, error: &substrate::yaml::Error) -> Box<Self> {
         Mistake::of_yaml(text, error).into_error(source, text)
+    }
+
+    /// There is nothing in the file.
+    pub(super) fn empty(source: &str, text: &str) -> Box<Self> {
+        let place = Place { line: 1, column: 1, ..Place::default() };
+        Mistake::new(place, EMPTY, "nothing here").help(FIRST_KEYS).into_error(source, text)
     }
 
     /// The file, as the user named it.

@@ -19,6 +19,7 @@ pub mod object;
 mod place;
 pub mod predicate;
 pub(crate) mod saved;
+mod words;
 
 pub use diagnostic::ScenarioError;
 pub use model::{
@@ -29,7 +30,7 @@ pub use object::{Kind, ObjectRef, State};
 
 use std::path::Path;
 
-use substrate::yaml::Budget;
+use substrate::yaml::{Budget, Tolerant};
 
 /// Longest scenario file that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -39,7 +40,37 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
 pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
-    read(&path.display().to_string(), &text_of(path)?, true)
+    read(&path.display().to_string(), &text_of(path)?, true).map_err(first)
+}
+
+/// The same, with every mistake in the file, in the order of their places.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_all(path: &Path) -> Result<Scenario, Vec<ScenarioError>> {
+    let text = text_of(path).map_err(|error| vec![*error])?;
+    let source = path.display().to_string();
+    read(&source, &text, true).map_err(|all| in_order(&source, all))
+}
+
+/// The same of a text; [`parse`] says which files it may include.
+///
+/// # Errors
+/// All mistakes in it.
+pub(crate) fn parse_all(source: &str, text: &str) -> Result<Scenario, Vec<ScenarioError>> {
+    read(source, text, false).map_err(|all| in_order(source, all))
+}
+
+/// Mistakes in the order of their places, those in `source` first.
+fn in_order(source: &str, mut all: Vec<ScenarioError>) -> Vec<ScenarioError> {
+    let place = |error: &ScenarioError| (error.source_name() != source, error.line(), error.column());
+    all.sort_by_key(place);
+    all
+}
+
+/// The mistake that was found first.
+fn first(mut all: Vec<ScenarioError>) -> Box<ScenarioError> {
+    Box::new(all.swap_remove(0))
 }
 
 /// The text of the file at `path`, which is not longer than a scenario may be.
@@ -60,17 +91,31 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Box<ScenarioError>> {
 /// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
 /// passed, or a step names something that does not exist.
 pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
-    read(source, text, false)
+    read(source, text, false).map_err(first)
 }
 
-fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<ScenarioError>> {
+/// Reads a text, and gives its mistakes in the order in which they are found; there is at least one.
+fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
-        return Err(ScenarioError::unreadable(source, &why));
+        return Err(vec![*ScenarioError::unreadable(source, &why)]);
     }
-    let document: document::Document = substrate::yaml::from_str_with_options(text, options())
-        .map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
-    lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Err(vec![*ScenarioError::empty(source, text)]);
+    }
+    let Tolerant { value, errors } = substrate::yaml::from_str_tolerant::<document::Document>(text, options());
+    let from = lower::Text { source, text, has_files, is_partial: !errors.is_empty() };
+    let lowered = value.map(|document| lower::lower(from, document));
+    let mut mistakes: Vec<_> = errors.iter().map(|error| *ScenarioError::from_yaml(source, text, error)).collect();
+    match lowered {
+        Some(Ok(scenario)) if mistakes.is_empty() => return Ok(scenario),
+        None | Some(Ok(_)) => {}
+        Some(Err(more)) => mistakes.extend(more.into_iter().map(|mistake| *mistake.into_error(source, text))),
+    }
+    if mistakes.is_empty() {
+        mistakes.push(*ScenarioError::unreadable(source, "nothing in it can be read"));
+    }
+    Err(mistakes)
 }
 
 /// The scenario in `text` as a tree, within the same limits and otherwise unchecked.

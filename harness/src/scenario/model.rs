@@ -1,6 +1,7 @@
 //! A checked scenario: what the runner executes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
@@ -61,12 +62,33 @@ pub struct Scenario {
     pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
+    /// Remarks about it.
+    pub remarks: Vec<Remark>,
 }
 
 impl Scenario {
     /// Whether it is for worlds of this kind.
     pub fn runs_in(&self, kind: WorldKind) -> bool {
         self.worlds.contains(&kind)
+    }
+}
+
+/// Something about a file that is no mistake and deserves a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The file.
+    pub source: String,
+    /// Its line, from 1.
+    pub line: u64,
+    /// Its column, from 1.
+    pub column: u64,
+    /// The remark.
+    pub message: String,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.source, self.line, self.column, self.message)
     }
 }
 

@@ -35,6 +35,21 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The place of a location in `text`, for which the parser may know its line and column only.
+    pub fn within(text: &str, location: substrate::yaml::Location) -> Self {
+        let place = Self::from(location);
+        if location.span().byte_offset().is_some_and(|offset| offset > 0) || place.line == 0 {
+            return place;
+        }
+        let before: usize = text.split_inclusive('\n').take(place.line as usize - 1).map(str::len).sum();
+        let line = text[before..].lines().next().unwrap_or_default();
+        let column = place.column.saturating_sub(1) as usize;
+        let within = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+        Self { offset: before + within, ..place }
+    }
+}
+
 impl From<substrate::yaml::Location> for Place {
     fn from(location: substrate::yaml::Location) -> Self {
         let span = location.span();

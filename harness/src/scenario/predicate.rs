@@ -13,6 +13,7 @@ use substrate::json::Value;
 use super::diagnostic::nearest;
 use super::model::EventSeen;
 use super::object::{Kind, ObjectRef};
+use super::words;
 use crate::cluster::names::MANAGER;
 
 /// The longest value of a field that is shown.
@@ -45,9 +46,11 @@ impl That {
     pub fn read(text: &str) -> Result<Self, Unfit> {
         let expression = Expression::check(text, &[]).map_err(|refusal| {
             let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
+            let offset = refusal.at.map_or(0, |at| offset(text, at));
+            let plain = words::cel(why, &text[..offset], &text[offset..]);
             Unfit {
-                message: format!("this is no condition in CEL: {why}"),
-                help: refusal.nearest.map(|word| format!("did you mean `{word}`?")),
+                message: plain.message,
+                help: refusal.nearest.map(|word| format!("did you mean `{word}`?")).or(plain.help),
                 at: refusal.at,
                 length: refusal.word.as_ref().map_or(1, String::len),
             }
@@ -105,6 +108,13 @@ impl That {
         let all: Vec<String> = fields.chain(error).collect();
         if all.is_empty() { "it is not so".to_owned() } else { all.join(", ") }
     }
+}
+
+/// The byte at which a line and a column begin, from 1.
+fn offset(text: &str, (line, column): (usize, usize)) -> usize {
+    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let line = text.get(before..).unwrap_or_default();
+    before + line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at)
 }
 
 /// A value in a few words: of lists of objects, their names.

@@ -75,6 +75,177 @@ fn what_serde_can_see_is_refused_at_its_place(
     assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
 }
 
+/// A file with a mistake of each kind.
+const WRONG: &str = "\
+name: x
+nodes: {cuont: 2}
+latency: instnat
+objects:
+  - claim: {name: data, size: 1GB}
+  - {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}], nodeNme: a, colour: b}}
+  - repeat:
+      count: 2
+      as: i
+      do:
+        - claim: {name: 'c-${i}', sizee: 1Gi}
+        - claim: {name: 'd-${i}', size: 1gb}
+faults:
+  - name: slow
+    match: {plane: ec2, op: AtachVolume}
+    effect: {delay: 20s}
+  - name: slower
+    match: {plane: ec2, op: AttachVolume}
+    effect: {dely: 20s}
+steps:
+  - wait: {object: pvc/data, is: Bond}
+  - wait: [pvc/data]
+  - cordon: node-a
+  - name: up
+    wiat: {object: pod/web, is: Running}
+  - expect: {elapsed: {since: up, at-least: 5s}}
+  - expect: {elapsed: {since: upp, at-least: 5s}}
+  - wait: {object: pvc/data, that: \"self.status.phase = 'Bound'\"}
+  - clear-fault: slow
+  - clear-fault: slo
+  - never: {object: pod/web, that: 'self.x == 1', until: last}
+worlds: [simulatd]
+deadline: 0s
+";
+
+fn all_mistakes(text: &str) -> Vec<(u64, String)> {
+    let errors = parse_all("t.yaml", text).expect_err("the text has mistakes");
+    let plain = |error: &ScenarioError| {
+        let text = error.to_string();
+        (error.line(), text.splitn(4, ':').nth(3).unwrap_or_default().trim().to_owned())
+    };
+    errors.iter().map(plain).collect()
+}
+
+#[test]
+fn every_mistake_of_a_file_is_told_at_its_place_and_what_only_follows_is_not() {
+    let all = all_mistakes(WRONG);
+    let expected = [
+        (2, "unknown key `cuont`"),
+        (3, "`instnat` is not one of"),
+        (5, "spec.resources.requests.storage: `1GB` is no quantity"),
+        (6, "Pod has no field \"spec.nodeNme\""),
+        (6, "Pod has no field \"spec.colour\""),
+        (11, "unknown key `sizee`"),
+        (12, "spec.resources.requests.storage: `1gb` is no quantity"),
+        (15, "match.op: `AtachVolume` is no operation"),
+        (19, "`dely` is not one of"),
+        (21, "`Bond` is not one of"),
+        (22, "expected a map of keys and values, found a list"),
+        (25, "unknown key `wiat`"),
+        (27, "no earlier step is called `upp`"),
+        (28, "this is no condition in CEL: `=` is no operator of CEL"),
+        (30, "no fault called `slo` is in force here"),
+        (31, "no later step is called `last`"),
+        (32, "`simulatd` is not one of"),
+        (33, "a deadline of zero can never be met"),
+    ];
+    let found: Vec<(u64, &str)> = all.iter().map(|(line, text)| (*line, text.as_str())).collect();
+    let fits = |(found, wanted): (&(u64, &str), &(u64, &str))| found.0 == wanted.0 && found.1.contains(wanted.1);
+    assert!(found.len() == expected.len() && found.iter().zip(&expected).all(fits), "{found:#?}");
+}
+
+#[rstest]
+#[case(
+    "name: x\nnodes: {count: 1}\nsteps:\n\t- sleep: 1s\n",
+    4,
+    "a tab stands where this line is indented",
+    "indent with spaces"
+)]
+#[case(
+    "name: x\nnodes: {count: 1\nsteps:\n  - sleep: 1s\n",
+    3,
+    "a `{` before this is not closed",
+    "write `{key: value"
+)]
+#[case("name: x\nnodes: {count: 1}\nzones: [a, b\nsteps: 1\n", 4, "a `[` before this is not closed", "write `[one")]
+#[case(
+    "name: x\nnodes: {count: 1}\nsteps:\n  - pause: \"go\n",
+    5,
+    "a quote before this is not closed",
+    "write the same quote"
+)]
+#[case("name: x: y\nnodes: {count: 1}\n", 1, "a second `: ` stands in one line", "put a text")]
+#[case("name: x\nnodes: {count: 1}\nsteps:\n  - sleep: 1s\n   name: a\n", 5, "", "")]
+#[case(
+    "name: x\nnodes: {count: 1}\nsteps:\n  - wait: {object: pod/web}\n with: 3\n",
+    5,
+    "this line is not in the column",
+    "write the keys"
+)]
+#[case("name: @x\nnodes: {count: 1}\n", 1, "a plain text cannot begin with `@`", "put it into quotes")]
+#[case("name: x\nnodes: *n\n", 2, "`*` refers to an anchor that is not there", "define it before")]
+fn what_is_no_yaml_is_framed_at_its_line_in_plain_words(
+    #[case] text: &str,
+    #[case] line: u64,
+    #[case] message: &str,
+    #[case] advice: &str,
+) {
+    let error = refusal(text);
+    assert_eq!(error.line(), line, "{error}");
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+    let shown = error.render(false, 100);
+    let last = text.lines().count() as u64;
+    assert!(shown.contains(&format!("\n {} │ ", line.min(last))), "its line is not in the frame:\n{shown}");
+}
+
+#[rstest]
+#[case("self.status.phase = 'Bound'", "`=` is no operator of CEL", "write `==`")]
+#[case("self.status.phase === 'Bound'", "`===` is no operator of CEL", "write `==`")]
+#[case("self.status.phase <> 'Bound'", "`<>` is no operator of CEL", "write `!=`")]
+#[case("self.a == 'x' and self.b == 'y'", "`and` is no operator of CEL", "write `&&`")]
+#[case("self.a == 'x' or self.b == 'y'", "`or` is no operator of CEL", "write `||`")]
+#[case("self.a == 'x' & self.b == 'y'", "`&` is no operator of CEL", "write `&&`")]
+#[case("not self.a", "`not` is no operator of CEL", "write `!`")]
+#[case("self.status.phase is 'Bound'", "`is` is no operator of CEL", "write `==`")]
+#[case("self.status.phase == 'Bound", "a quote is not closed", "write the same quote")]
+#[case("(self.a == 1", "a `)` is missing", "close it with `)`")]
+#[case("self.a ==", "it ends too early", "a condition is such as")]
+#[case("self.a == 1 2", "`2` cannot stand here", "a condition is such as")]
+fn a_slip_in_a_condition_gets_the_operator_that_is_meant(
+    #[case] condition: &str,
+    #[case] message: &str,
+    #[case] advice: &str,
+) {
+    let unfit = predicate::That::read(condition).expect_err("no condition");
+    assert_eq!(unfit.message, format!("this is no condition in CEL: {message}"));
+    assert!(unfit.help.clone().unwrap_or_default().starts_with(advice), "{unfit:?}");
+}
+
+#[rstest]
+#[case("steps:\n  wait: {object: pvc/data}\n", "expected a list, found a map", "write `[one, other]`")]
+#[case("steps:\n  - claim: data\n", "expected a map of keys and values, found `data`", "write `{key: value}`")]
+#[case("steps:\n  - crash: [node-a]\n", "expected a text, found a list", "")]
+#[case("steps:\n  - crash: {node: node-a}\n", "expected a text, found a map", "")]
+#[case("faults: {name: a}\n", "expected a list, found a map", "write `[one, other]`")]
+#[case("link: [1ms, 2ms]\n", "expected a map of keys and values, found a list", "write `{key: value}`")]
+fn a_value_of_another_shape_is_told_in_plain_words(#[case] rest: &str, #[case] message: &str, #[case] advice: &str) {
+    let error = refusal(&format!("name: t\nnodes: {{count: 2}}\n{rest}"));
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+}
+
+#[test]
+fn a_kind_that_no_loop_works_on_deserves_a_look() {
+    let manifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: {a: b}}, \
+                    template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}}";
+    let remarks = |text: &str| {
+        let scenario = parse("t.yaml", text).expect("a scenario");
+        scenario.remarks.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = "Deployment is stored, but nothing in this cluster works on it: it makes no pods";
+    assert_eq!(remarks(&with_line(&format!("objects: [{manifest}]"))), [format!("t.yaml:3:33: {expected}")]);
+    assert_eq!(remarks(&with_steps(&format!("  - apply: {manifest}\n"))), [format!("t.yaml:4:34: {expected}")]);
+    assert_eq!(remarks(&with_steps("  - claim: {name: data}\n")), Vec::<String>::new());
+    let theirs = with_line(&format!("without: [kube-controller-manager]\nobjects: [{manifest}]"));
+    assert_eq!(remarks(&theirs), Vec::<String>::new());
+}
+
 #[rstest]
 #[case("name: T\nnodes: {count: 1}\n", "t.yaml:1:7: `T` is no object name", "T", "")]
 #[case("name: t\nnodes: {count: 0}\n", "t.yaml:2:16: a cluster needs at least one node", "0", "write `{count: 1}`")]

@@ -106,7 +106,7 @@ pub fn trace_beside(path: &Path) -> PathBuf {
 /// # Errors
 /// What is wrong with the scenario or with its record.
 pub fn read(path: &Path) -> Result<(Document, Option<Record>), DocumentError> {
-    let text = scenario::text_of(path).map_err(DocumentError::Scenario)?;
+    let text = scenario::text_of(path).map_err(|error| DocumentError::Scenario(error.into()))?;
     of_text(&path.display().to_string(), &text)
 }
 

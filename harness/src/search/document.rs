@@ -1,5 +1,6 @@
 //! A scenario as data, which a search changes and writes.
 
+use std::fmt;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -12,11 +13,28 @@ use crate::scenario::{self, Scenario, ScenarioError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Value);
 
+/// The mistakes of a file.
+#[derive(Debug)]
+pub struct Mistakes(pub Vec<ScenarioError>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl From<Box<ScenarioError>> for Mistakes {
+    fn from(error: Box<ScenarioError>) -> Self {
+        Self(vec![*error])
+    }
+}
+
 /// Why a file cannot be searched.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum DocumentError {
     /// {0}
-    Scenario(Box<ScenarioError>),
+    Scenario(Mistakes),
     /// {0}: `include` cannot be searched yet: write the included items into the file
     Includes(String),
     /// {0}: {1}
@@ -31,7 +49,7 @@ impl Document {
     /// # Errors
     /// What is wrong with the scenario, or that it includes other files, which a finding could not carry.
     pub fn load(path: &Path) -> Result<Self, DocumentError> {
-        let text = scenario::text_of(path).map_err(DocumentError::Scenario)?;
+        let text = scenario::text_of(path).map_err(|error| DocumentError::Scenario(error.into()))?;
         Self::checked(&path.display().to_string(), &text)
     }
 
@@ -44,7 +62,7 @@ impl Document {
         if document.includes() {
             return Err(DocumentError::Includes(source.to_owned()));
         }
-        scenario::parse(source, text).map_err(DocumentError::Scenario)?;
+        scenario::parse_all(source, text).map_err(|all| DocumentError::Scenario(Mistakes(all)))?;
         Ok(document)
     }
 
@@ -53,7 +71,7 @@ impl Document {
     /// # Errors
     /// When it is no YAML map within the limits of scenarios.
     pub fn of_text(source: &str, text: &str) -> Result<Self, DocumentError> {
-        scenario::parse_tree(source, text).map(Self).map_err(DocumentError::Scenario)
+        scenario::parse_tree(source, text).map(Self).map_err(|error| DocumentError::Scenario(error.into()))
     }
 
     /// A tree that somebody made.

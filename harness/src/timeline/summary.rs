@@ -61,9 +61,13 @@ impl Summary {
         Self { world_ms: ms(world), wall_ms: ms(wall), ..self }
     }
 
-    /// The summary as a line of text.
-    pub fn render(&self, style: Style) -> String {
-        let (tone, mark) = if self.exit == Exit::Passed { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
+    /// When the story was over and what it had made was taken down, in milliseconds since the world began.
+    pub fn end_ms(&self) -> u64 {
+        self.world_ms.max(self.torn_down_ms.unwrap_or_default())
+    }
+
+    /// The figures, one after another.
+    pub fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.live {
             parts.push(format!("live on the {} backend", self.backend));
@@ -77,6 +81,13 @@ impl Summary {
         }
         parts.push(format!("seed {}", self.seed));
         parts.push(format!("{} events", self.events));
+        parts
+    }
+
+    /// The summary as a line of text.
+    pub fn render(&self, style: Style) -> String {
+        let (tone, mark) = if self.exit == Exit::Passed { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
+        let parts = self.parts();
         let title = format!("{mark} {} {}", self.name, self.exit.word());
         let checked = format!("  checked: {}", self.checked);
         format!(

@@ -15,6 +15,8 @@ fn variables_reach_shells_files_and_commands_live() {
     let says = |key: &str| ready[key].as_str().unwrap().to_owned();
     let all = [says("ec2"), says("kubeconfig"), "one".to_owned(), says("admin")].join(" ");
     assert_eq!(texts(&shell).0.trim(), all);
+    // The file that `up` tells people to source says the same.
+    assert_eq!(std::fs::read_to_string(says("env")).unwrap(), std::fs::read_to_string(&file).unwrap());
     // The name in the environment is enough from then on.
     let named = home.mooring(&["status"]).env("MOORING_NAME", "one").output().unwrap();
     assert!(texts(&named).0.starts_with("one: up for "), "{:?}", texts(&named));
@@ -31,8 +33,15 @@ fn variables_reach_shells_files_and_commands_live() {
     let exec = home.run(&["exec", "--name", "one", "--", "sh", "-c", print, "sh", "--help"]);
     assert_eq!(exec.status.code(), Some(7));
     assert_eq!(texts(&exec).0, format!("{} --help\n", says("ec2")));
-    let error = home.fails(3, &["exec", "--name", "one", "--", "no-such-program"]);
-    assert!(error.contains("no-such-program"), "{error}");
+    // As shells do it: what is not there, and what is there and no program.
+    std::fs::write(home.path().join("notes.txt"), "no program").unwrap();
+    for (code, program) in [(127, "no-such-program"), (127, "./no-such-file"), (126, "./notes.txt"), (126, "/tmp")] {
+        let error = home.fails(code, &["exec", "--name", "one", "--", program]);
+        assert!(error.contains(program) && error.contains("next:"), "{error}");
+    }
+    let json = home.run(&["exec", "--name", "one", "--output", "json", "--", "no-such-program"]);
+    let envelope: serde_json::Value = serde_json::from_str(&texts(&json).0).unwrap();
+    assert_eq!((json.status.code(), &envelope["error"]["code"]), (Some(127), &"not-found".into()));
 }
 
 #[test]

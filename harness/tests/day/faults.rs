@@ -18,6 +18,19 @@ fn faults_of_every_plane_are_added_fire_and_end_live() {
     home.ok(&["wait", "--name", "one", "--ready"]);
     let add = |args: &[&str]| home.ok(&[&["fault", "add", "--name", "one"], args].concat());
     assert_eq!(home.ok(&["fault", "ls", "--name", "one"]), "no fault is in force\n");
+    for (effect, says) in [
+        ("dely=20s", "effect: `dely` is not known here; "),
+        ("dely=20s", "did you mean `delay`?"),
+        ("delay=20", "effect.delay: `20` is not a duration"),
+        ("eror=InternalError", "did you mean `error`?"),
+    ] {
+        let wrong = ["fault", "add", "slow", "--name", "one", "--on", "ec2/AttachVolume", "--effect", effect];
+        let error = home.fails(2, &wrong);
+        assert!(error.contains(says) && !error.contains("line 1"), "{error}");
+        let json = home.run(&[&wrong[..], &["--output", "json"]].concat());
+        let envelope: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{envelope}");
+    }
     add(&["cloud", "--on", "ec2/AttachVolume", "--effect", "error=InternalError", "--first", "1"]);
     add(&["driver", "--on", "csi/NodeStageVolume", "--effect", "grpc=ABORTED", "--first", "1"]);
     add(&["objects", "--on", "k8s/patch", "--where", "object=default/none*", "--effect", "http=500", "--ttl", "10m"]);

@@ -50,3 +50,17 @@ fn a_kubeconfig_that_is_named_keeps_what_it_has_live() {
     assert_eq!(std::fs::read_to_string(&config).unwrap(), "- this\n- is a list\n");
     assert!(!home.place("default").exists());
 }
+
+#[test]
+fn a_kubeconfig_is_printed_with_the_server_that_is_wanted_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let own = read(&home.ok(&["kubeconfig", "--name", "one"]));
+    assert_eq!(own["clusters"][0]["cluster"]["server"], ready["kubernetes"]);
+    let moved = home.ok(&["kubeconfig", "--name", "one", "--server", "https://127.0.0.1:16443"]);
+    assert_eq!(read(&moved)["clusters"][0]["cluster"]["server"], "https://127.0.0.1:16443");
+    assert_eq!(read(&moved)["users"], own["users"]);
+    let error = home.fails(2, &["kubeconfig", "--name", "one", "--server", "127.0.0.1:16443"]);
+    assert!(error.contains("did you mean https://127.0.0.1:16443?"), "{error}");
+}

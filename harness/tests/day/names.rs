@@ -52,10 +52,58 @@ fn what_a_killed_one_left_behind_is_said_and_removed_live() {
     assert!(home.ok(&["ls"]).contains("mooring clean"));
     let error = home.fails(3, &["status", "--name", "one"]);
     assert!(error.contains("was killed") && error.contains("mooring clean"), "{error}");
-    let removed = home.ok(&["clean"]);
+    // In a directory without runs of other tests.
+    let clean = || texts(&home.mooring(&["clean"]).env("TMPDIR", home.path()).output().unwrap()).0;
+    let removed = clean();
     assert!(removed.contains("ready.json") && removed.contains("context mooring-one"), "{removed}");
     assert!(!asked.exists() && !config.exists() && !run.exists() && !home.place("one").exists());
-    assert_eq!(home.ok(&["clean"]), "nothing was left behind\n");
+    assert_eq!(clean(), "nothing was left behind\n");
+}
+
+/// A live run that has a volume and goes on for long, and the directory that it is in; temporary files are in `tmp`, and
+/// `before` is that of an earlier one.
+fn long_run(home: &Home, tmp: &std::path::Path, before: &std::path::Path) -> (std::process::Child, std::path::PathBuf) {
+    let text = "name: long\nnodes: {count: 1}\nsteps:\n  - claim: {name: data}\n  - pod: {name: web, claim: data}\n  \
+                - wait: {object: pod/web, is: Running}\n  - sleep: 20m\n";
+    let file = home.path().join("long.yaml");
+    std::fs::write(&file, text).unwrap();
+    let args = ["run", file.to_str().unwrap(), "--live", "--backend", "directory"];
+    let mut command = home.mooring(&args);
+    command.env("TMPDIR", tmp).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let child = command.spawn().unwrap();
+    let mut run = None;
+    eventually("the run has a volume", || {
+        let volumes = |directory: &std::path::Path| std::fs::read_dir(directory.join("volumes")).into_iter().flatten();
+        let mut all = std::fs::read_dir(tmp).unwrap().flatten().map(|entry| entry.path()).filter(|path| path != before);
+        run = all.find(|path| volumes(path).flatten().any(|f| f.file_name().to_string_lossy().starts_with("vol-")));
+        run.is_some()
+    });
+    (child, run.unwrap())
+}
+
+#[test]
+fn the_directory_of_a_live_run_that_was_killed_is_removed_by_clean_and_by_the_next_run_live() {
+    let home = Home::new();
+    let tmp = home.path().join("tmp");
+    std::fs::create_dir(&tmp).unwrap();
+    let with_tmp = |args: &[&str]| home.mooring(args).env("TMPDIR", &tmp).output().unwrap();
+    let (mut child, run) = long_run(&home, &tmp, &tmp);
+    let (out, _) = texts(&with_tmp(&["clean"]));
+    assert!(run.exists() && !out.contains(run.to_str().unwrap()), "it lives: {out}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(run.join("volumes").exists(), "nobody could remove it");
+    let (out, _) = texts(&with_tmp(&["clean"]));
+    assert!(out.contains(&format!("removed {}, of a run that was killed", run.display())), "{out}");
+    assert!(!run.exists());
+
+    let (mut child, run) = long_run(&home, &tmp, &run);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (mut next, other) = long_run(&home, &tmp, &run);
+    assert!(!run.exists() && other.exists(), "the next run clears");
+    next.kill().unwrap();
+    next.wait().unwrap();
 }
 
 #[test]

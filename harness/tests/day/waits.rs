@@ -27,8 +27,14 @@ fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
         ),
         "{error}"
     );
-    let lines =
-        ["pvc/data is Bound to pvc-", "the volume of pvc/data is attached to node-", "pod/web is Running on node-"];
+    let lines = [
+        "pvc/data is Bound to pvc-",
+        " asks to attach the volume of pvc/data to node-",
+        "the volume of pvc/data is attached to node-",
+        "the volume of pvc/data is staged on node-",
+        "the volume of pvc/data is published on node-",
+        "pod/web is Running on node-",
+    ];
     for line in lines {
         eventually(line, || home.log("one").contains(line));
         assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
@@ -79,4 +85,62 @@ fn a_condition_that_there_is_not_is_a_usage_error() {
     }
     assert!(home.fails(2, &["wait"]).contains("--for"));
     assert!(home.fails(3, &["wait", "--for", "pvc/data=Bound"]).contains("mooring up --detach"));
+}
+
+#[test]
+fn a_timeout_a_status_and_the_screen_say_why_nothing_goes_on_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1", "--without", "csi-mock"]);
+    claim_and_pod(&ready);
+    let no_driver = "no node has the driver ebs.csi.aws.com of StorageClass gp3; no node has any";
+    let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
+    eventually("the claim waits for its driver", || home.fails(4, &wait).contains(no_driver));
+    let error = home.fails(4, &wait);
+    assert!(error.contains("pvc/data is Pending") && error.contains("ExternalProvisioning"), "{error}");
+    let status = home.ok(&["status", "--name", "one"]);
+    assert!(status.contains("waiting     pvc/data is Pending") && status.matches(no_driver).count() == 1, "{status}");
+    let waiting = home.json(&["status", "--name", "one"])["waiting"].clone();
+    assert_eq!((&waiting[0]["object"], &waiting[1]["object"]), (&"pvc/data".into(), &"pod/web".into()), "{waiting}");
+    for line in [
+        "no CSI driver is registered on node-a: pods with volumes wait for one",
+        "pvc/data waits for the driver ebs.csi.aws.com, which no node has registered",
+    ] {
+        assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
+    }
+    home.ok(&["fault", "add", "--name", "one", "--crash", "kube-scheduler"]);
+    let error = home.fails(4, &wait);
+    assert!(error.contains("kube-scheduler is down"), "{error}");
+}
+
+#[test]
+fn a_warning_about_a_claim_is_the_reason_of_its_pod_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let fault = ["fault", "add", "full", "--name", "one", "--on", "ec2/CreateVolume"];
+    home.ok(&[&fault[..], &["--effect", "error=InsufficientVolumeCapacity"]].concat());
+    claim_and_pod(&ready);
+    let says = "pvc/data: Warning ProvisioningFailed: ";
+    let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
+    eventually("the warning is told", || home.fails(4, &wait).contains(says));
+    assert!(home.ok(&["status", "--name", "one"]).contains(says));
+    eventually("the screen says it", || home.log("one").contains("pvc/data: ProvisioningFailed: "));
+    assert!(home.ok(&["doctor"]).contains("MiB are free in "), "the disk is looked at");
+}
+
+#[test]
+fn a_timeline_is_followed_until_its_mooring_ends_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let mut follow = home.mooring(&["timeline", "--follow", "--name", "one"]);
+    let follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    claim_and_pod(&ready);
+    home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
+    home.ok(&["down", "--name", "one"]);
+    let output = follow.wait_with_output().unwrap();
+    let (out, error) = texts(&output);
+    assert!(output.status.success(), "{error}");
+    for wanted in ["pvc/data  claim created", "pvc/data  NodeStage  node-a", "the Mooring called one has ended"] {
+        assert_eq!(out.matches(wanted).count(), 1, "{wanted}:\n{out}");
+    }
+    assert!(home.fails(2, &["timeline", "pod/web", "--follow"]).contains("pvc/NAME"));
 }

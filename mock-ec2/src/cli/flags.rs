@@ -28,7 +28,7 @@ with instances.yaml:
 #[command(name = "mock-ec2", version, after_help = EXAMPLE)]
 pub(super) struct Flags {
     /// Where to listen; port 0 picks one. Off loopback a token is needed.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address, default_value = "127.0.0.1:4566")]
     pub(super) listen: SocketAddr,
     /// A region that is served, with data and zones of its own; `all` for those of AWS. Repeatable. The first is meant
     /// where a request of the admin API does not say ?region=NAME.
@@ -41,7 +41,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "ZONE,…", value_delimiter = ',')]
     pub(super) zones: Vec<String>,
     /// Where the metadata service listens: one port per instance of the list, counted up from this one.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     pub(super) imds_listen: Option<SocketAddr>,
     /// How long transitions take: instant, aws, aws-recent, or a YAML file with rules.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "instant")]

@@ -1,6 +1,7 @@
 //! What every command line has in common.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,6 +43,30 @@ pub fn token(text: &str) -> Result<Secret, String> {
         return Ok(Secret::new(text));
     }
     Err("must have at least 8 characters, all of them visible ASCII ones".to_owned())
+}
+
+/// An address to listen on, for flags that take one.
+///
+/// # Errors
+/// What the flag takes instead, with the address that is probably meant.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let rest = text.trim();
+    let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest).trim_end_matches('/');
+    let (host, port) =
+        rest.rsplit_once(':').unwrap_or(if rest.parse::<u16>().is_ok() { ("", rest) } else { (rest, "") });
+    let host = match host {
+        "" | "localhost" => "127.0.0.1",
+        "*" => "0.0.0.0",
+        host => host,
+    };
+    let port = if port.is_empty() { "0" } else { port };
+    let meant = [format!("{host}:{port}"), format!("[{host}]:{port}"), format!("[{rest}]:0")];
+    let meant = meant.iter().find_map(|text| text.parse::<SocketAddr>().ok());
+    let hint = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    Err(format!("write an IP address and a port, as in 127.0.0.1:4566 (port 0 picks a free one){hint}"))
 }
 
 /// Reads the command line `args`, the program's name first.
@@ -93,5 +118,26 @@ mod tests {
         }
         let line = Line::try_parse_from(["x", "--time-scale", "0.5"]).expect("valid");
         assert_eq!((line.host.time_scale, line.host.seed), (0.5, 1));
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_told_with_the_one_that_is_meant() {
+        for (text, meant) in [
+            ("4566", "127.0.0.1:4566"),
+            (":4566", "127.0.0.1:4566"),
+            ("localhost:4566", "127.0.0.1:4566"),
+            ("*:80", "0.0.0.0:80"),
+            ("127.0.0.1", "127.0.0.1:0"),
+            ("http://127.0.0.1:4566/", "127.0.0.1:4566"),
+            ("::1", "[::1]:0"),
+        ] {
+            let error = address(text).unwrap_err();
+            assert!(error.ends_with(&format!("did you mean {meant}?")), "{text}: {error}");
+        }
+        for text in ["", "here", "1.2.3:4", "127.0.0.1:70000", "99999"] {
+            let error = address(text).unwrap_err();
+            assert!(error.contains("as in 127.0.0.1:4566"), "{text}: {error}");
+        }
+        assert_eq!(address("[::1]:80").map(|a| a.port()), Ok(80));
     }
 }

@@ -11,7 +11,7 @@ mod run;
 mod sink;
 mod stop;
 
-pub use args::{HostOptions, parse, time_scale, token};
+pub use args::{HostOptions, address, parse, time_scale, token};
 pub use crash::end_on_crash_fault;
 pub use exit::Failure;
 pub use orders::Order;

@@ -15,7 +15,7 @@ pub use serde_saphyr::{DuplicateKeyPolicy, Error, Location, Options, options};
 use serde::de::DeserializeOwned;
 
 use node::Node;
-use read::{Document, PLACED, Reader};
+use read::{Document, PLACED, Reader, Rest};
 
 /// The name of a type that is read as a list of a value, its first byte, its length, its line and its column, each a
 /// `u64` but the first.
@@ -41,6 +41,50 @@ pub fn from_str_with_options<T: DeserializeOwned>(text: &str, options: Options) 
     })?;
     // The parser calls once what it is given, or says why not.
     value.ok_or_else(|| <Error as serde::de::Error>::custom("nothing was read"))
+}
+
+/// A document as far as it can be read, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Tolerant<T> {
+    /// The value without the parts that are wrong; an item of a list counts as a whole. Nothing where a part is wrong
+    /// without which there is no value.
+    pub value: Option<T>,
+    /// The errors, at most [`MOST_ERRORS`] of them.
+    pub errors: Vec<Error>,
+}
+
+/// The most errors of one document that are told.
+pub const MOST_ERRORS: usize = 50;
+
+/// Reads one document, and goes on behind each part of it that does not fit the type.
+pub fn from_str_tolerant<T: DeserializeOwned>(text: &str, options: Options) -> Tolerant<T> {
+    let (mut value, mut errors) = (None, Vec::new());
+    let read = with_tree(text, options, &mut |reader| {
+        while errors.len() < MOST_ERRORS {
+            match T::deserialize(reader) {
+                Ok(read) if errors.is_empty() => {
+                    value = Some(read);
+                    return Ok(());
+                }
+                Ok(_) => {
+                    reader.pass_over_items();
+                    value = T::deserialize(reader).ok();
+                    return Ok(());
+                }
+                Err(error) => match reader.pass_over(error) {
+                    Rest::Readable(error) => errors.push(error),
+                    Rest::Follows => {}
+                    Rest::Over(error) => {
+                        errors.extend(error);
+                        return Ok(());
+                    }
+                },
+            }
+        }
+        Ok(())
+    });
+    errors.extend(read.err());
+    Tolerant { value, errors }
 }
 
 /// The one place for which the parser is compiled. The types are read while it is there: it shows the lines around

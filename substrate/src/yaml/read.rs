@@ -1,6 +1,7 @@
 //! Types, read from a tree by the parser's rules.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use serde::de::value::U64Deserializer;
 use serde::de::{
@@ -12,6 +13,7 @@ use serde_saphyr::{Error, Location};
 use super::errors::{at, inside, is_structural};
 use super::node::{Node, What};
 use super::scalar;
+use crate::words;
 
 /// See [`super::WITH_PLACE`].
 pub(super) const PLACED: &str = "a value with its place";
@@ -22,12 +24,48 @@ pub(super) struct Document<'t> {
     is_strict: bool,
     /// Where an error is that a type finds: at the last key or item.
     last: Cell<Location>,
+    /// The innermost node that the last error is about; null at the top.
+    failed: Cell<*const Node>,
+    /// Nodes that are passed over as if they were not written.
+    left_out: RefCell<BTreeSet<*const Node>>,
 }
 
 impl<'t> Document<'t> {
     pub fn new(text: &'t str, is_strict: bool) -> Self {
-        Self { text, is_strict, last: Cell::new(Location::UNKNOWN) }
+        let (last, failed) = (Cell::new(Location::UNKNOWN), Cell::new(std::ptr::null()));
+        Self { text, is_strict, last, failed, left_out: RefCell::default() }
     }
+
+    fn is_left_out(&self, node: &Node) -> bool {
+        self.left_out.borrow().contains(&std::ptr::from_ref(node))
+    }
+
+    /// Keeps in mind that an error is in `node`, unless it is further in.
+    #[cold]
+    fn fails(&self, node: &Node) {
+        if self.failed.get().is_null() {
+            self.failed.set(node);
+        }
+    }
+
+    /// The same for a result. An error that a type got over is forgotten.
+    fn heed<T>(&self, node: &Node, read: Result<T, Error>) -> Result<T, Error> {
+        match &read {
+            Ok(_) => self.failed.set(std::ptr::null()),
+            Err(_) => self.fails(node),
+        }
+        read
+    }
+}
+
+/// The rest of a document, once an error in it is known.
+pub(super) enum Rest {
+    /// Its place is passed over from now on: the rest can be read.
+    Readable(Error),
+    /// It only follows from what was passed over before.
+    Follows,
+    /// The error is about the whole document.
+    Over(Option<Error>),
 }
 
 /// A node to be read.
@@ -42,6 +80,44 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub fn new(node: &'a Node, document: &'a Document<'a>) -> Self {
         Self { node, document, is_placed: false }
+    }
+
+    /// Passes over the place of an error of reading this document.
+    pub fn pass_over(&self, error: Error) -> Rest {
+        let document = self.document;
+        let failed = document.failed.replace(std::ptr::null());
+        // A key is missing because its value was passed over, or because it is written in another way.
+        let missing = match error.without_snippet() {
+            Error::SerdeMissingField { field, .. } => Some(*field),
+            _ => None,
+        };
+        let stands_for = |key: &Node| match &key.what {
+            What::Text(key) => {
+                missing.is_some_and(|field| words::nearest(key, [field]).or(words::slip(key, [field])).is_some())
+            }
+            _ => false,
+        };
+        let follows = |node: &Node| match &node.what {
+            What::Map(map) => map.iter().any(|(key, value)| document.is_left_out(value) && stands_for(key)),
+            _ => false,
+        };
+        if failed.is_null() {
+            let follows = follows(self.node);
+            return Rest::Over(Some(error).filter(|_| !follows));
+        }
+        let follows = find(self.node, failed).is_some_and(follows);
+        if !document.left_out.borrow_mut().insert(failed) {
+            return Rest::Over(Some(error));
+        }
+        if follows { Rest::Follows } else { Rest::Readable(error) }
+    }
+
+    /// Passes over whole items of lists in which something is passed over: half of an item means something else.
+    pub fn pass_over_items(&self) {
+        let document = self.document;
+        let mut items = Vec::new();
+        cut_items(self.node, &|node| document.is_left_out(node), &mut items);
+        document.left_out.borrow_mut().extend(items);
     }
 
     /// A scalar as it is written; nothing for what is none.
@@ -134,6 +210,46 @@ impl<'a> Reader<'a> {
     fn reader_of(&self, node: &'a Node) -> Self {
         Self::new(node, self.document)
     }
+}
+
+/// The node at an address.
+fn find(node: &Node, at: *const Node) -> Option<&Node> {
+    match &node.what {
+        _ if std::ptr::eq(node, at) => Some(node),
+        What::List(list) => list.iter().find_map(|node| find(node, at)),
+        What::Map(map) => map.iter().find_map(|(_, value)| find(value, at)),
+        _ => None,
+    }
+}
+
+/// Whether something in `node` is left out. Lists the outermost items of lists that have such a thing in them, and lists
+/// that lose all their items.
+fn cut_items(node: &Node, is_left_out: &dyn Fn(&Node) -> bool, items: &mut Vec<*const Node>) -> bool {
+    let mut any = is_left_out(node);
+    match &node.what {
+        What::List(list) => {
+            let first = items.len();
+            for item in list {
+                let before = items.len();
+                if cut_items(item, is_left_out, items) {
+                    items.truncate(before);
+                    items.push(item);
+                    any = true;
+                }
+            }
+            if any && items.len() - first == list.len() {
+                items.truncate(first);
+                items.push(node);
+            }
+        }
+        What::Map(map) => {
+            for (_, value) in map {
+                any |= cut_items(value, is_left_out, items);
+            }
+        }
+        _ => {}
+    }
+    any
 }
 
 /// Reads a whole number of a type.
@@ -298,12 +414,12 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        let Some(node) = self.rest.next() else { return Ok(None) };
-        let last = &self.parent.document.last;
-        let outer = last.replace(node.place);
+        let document = self.parent.document;
+        let Some(node) = self.rest.find(|node| !document.is_left_out(node)) else { return Ok(None) };
+        let outer = document.last.replace(node.place);
         let read = seed.deserialize(self.parent.reader_of(node));
-        last.set(outer);
-        read.map(Some).map_err(|error| inside(error, node, self.parent.node.place))
+        document.last.set(outer);
+        document.heed(node, read).map(Some).map_err(|error| inside(error, node, self.parent.node.place))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -322,15 +438,18 @@ impl<'de> MapAccess<'de> for Members<'_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        let document = self.parent.document;
+        let Some((key, value)) = self.rest.find(|(_, value)| !document.is_left_out(value)) else { return Ok(None) };
         self.value = Some(value);
-        self.parent.document.last.set(key.defined);
-        seed.deserialize(self.parent.reader_of(key)).map(Some).map_err(|error| at(error, key.place))
+        document.last.set(key.defined);
+        let read = seed.deserialize(self.parent.reader_of(key));
+        document.heed(value, read).map(Some).map_err(|error| at(error, key.place))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Error> {
         let Some(node) = self.value.take() else { return Err(Error::custom("a value is read before its key")) };
-        seed.deserialize(self.parent.reader_of(node)).map_err(|error| inside(error, node, self.parent.node.place))
+        let read = seed.deserialize(self.parent.reader_of(node));
+        self.parent.document.heed(node, read).map_err(|error| inside(error, node, self.parent.node.place))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Options, from_str_with_options, options};
+use super::{MOST_ERRORS, Options, Tolerant, from_str_tolerant, from_str_with_options, options};
 
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -164,4 +164,56 @@ fn what_is_too_deep_is_refused_within_the_stack_of_a_task() {
     let small = std::thread::Builder::new().stack_size(2 << 20);
     let reads = small.spawn(move || [64, 65, 100_000].map(read)).expect("a thread");
     assert_eq!(reads.join().expect("the stack is large enough"), [true, false, false]);
+}
+
+/// The lines of all errors of a text, and whether a value is left.
+fn all_errors(text: &str) -> (Vec<(u64, String)>, Option<Sample>) {
+    let Tolerant { value, errors } = from_str_tolerant::<Sample>(text, Options::default());
+    let plain = |error: &serde_saphyr::Error| {
+        let text = error.without_snippet().to_string();
+        (error.location().map_or(0, |at| at.line()), text.split(" at line").next().unwrap_or_default().to_owned())
+    };
+    (errors.iter().map(plain).collect(), value)
+}
+
+#[test]
+fn every_part_that_does_not_fit_is_told_and_the_rest_is_read() {
+    let text = "name: a\ncount: many\ncolour: red\non: 3\nlist:\n- key: k\n- kye: l\n- {key: m, more: {x: y, z: 70000}}\n\
+                - key: n\nkind: strange\n";
+    let (errors, value) = all_errors(text);
+    let lines: Vec<u64> = errors.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [2, 3, 4, 7, 8, 8, 10], "{errors:?}");
+    let keys: Vec<String> = value.expect("a value").list.into_iter().map(|item| item.key).collect();
+    assert_eq!(keys, ["k", "n"], "an item with a mistake is left out as a whole");
+}
+
+#[test]
+fn a_key_that_is_missing_because_it_is_misspelt_is_told_once() {
+    let (errors, value) = all_errors("nmae: a\ncount: 1\n");
+    assert!(errors.len() == 1 && errors[0].1.contains("nmae") && value.is_none(), "{errors:?}");
+    let (errors, _) = all_errors("count: many\n");
+    assert!(errors.len() == 2 && errors[1].1.contains("name"), "{errors:?}");
+    assert_eq!(all_errors("count: 1\n").0.len(), 1);
+    assert_eq!(all_errors("[]").0.len(), 1);
+    assert_eq!(all_errors("name: [a\n").0.len(), 1);
+}
+
+#[test]
+fn of_very_many_errors_only_the_first_are_told() {
+    let text = format!("name: a\nlist:\n{}", "- key: [x]\n".repeat(500));
+    assert_eq!(all_errors(&text).0.len(), MOST_ERRORS);
+}
+
+#[test]
+fn without_errors_both_ways_of_reading_agree() {
+    for text in TEXTS {
+        let one = from_str_with_options::<Sample>(text, Options::default());
+        let Tolerant { value, errors } = from_str_tolerant::<Sample>(text, Options::default());
+        assert_eq!(one.is_ok(), errors.is_empty(), "{text}");
+        if let Ok(one) = one {
+            assert_eq!(value.as_ref(), Some(&one), "{text}");
+        } else {
+            assert!(!outcome::<()>(Err(errors.into_iter().next().expect("one"))).is_empty());
+        }
+    }
 }

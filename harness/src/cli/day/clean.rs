@@ -1,10 +1,11 @@
-//! `mooring clean`: removes what killed Moorings left behind.
+//! `mooring clean`: removes what killed Moorings and killed live runs left behind.
 
 use serde_json::json;
 
 use super::Done;
 use super::place::{self, State};
 use crate::cli::refusal::Refusal;
+use crate::cluster::live;
 
 /// Arguments of `mooring clean`.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,9 @@ pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
             }
         }
     }
+    // Runs have their directories where temporary files go.
+    let runs = live::sweep(&std::env::temp_dir()).into_iter();
+    removed.extend(runs.map(|run| format!("{}, of a run that was killed", run.display())));
     let text = match removed.as_slice() {
         [] => "nothing was left behind\n".to_owned(),
         removed => removed.iter().map(|what| format!("removed {what}\n")).collect(),

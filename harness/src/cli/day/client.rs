@@ -53,8 +53,9 @@ impl Running {
                     .map(|other| other.name().to_owned())
                     .collect();
                 let action = match up.as_slice() {
-                    [] if compose::is_there() => "the containers of compose.yaml run, and are asked with kubectl, aws and \
-                                                  docker: see docs/compose.md. `mooring up --detach` starts one without docker"
+                    [] if compose::is_there() => "the containers of compose.yaml run: --compose means them, of status, \
+                                                  logs, timeline, fault, wait and env; see docs/compose.md. `mooring up \
+                                                  --detach` starts one without docker"
                         .to_owned(),
                     [] => "`mooring up --detach` starts one".to_owned(),
                     up => format!("name one that is up: --name {}", up.join(", --name ")),
@@ -107,7 +108,11 @@ pub(in crate::cli) struct Client {
 }
 
 impl Client {
-    fn new(base: &str, token: Option<Secret>) -> Result<Self, Refusal> {
+    /// A client of the admin API of the server at `base`.
+    ///
+    /// # Errors
+    /// When its address cannot be read.
+    pub(in crate::cli) fn new(base: &str, token: Option<Secret>) -> Result<Self, Refusal> {
         let runtime = runtime()?;
         let service = {
             let _inside = runtime.enter();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Done;
 use super::client::Running;
-use super::place::{self, Which};
+use super::place::Which;
 use crate::cli::announce;
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, usage};
@@ -47,7 +47,7 @@ pub(in crate::cli) struct Args {
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let all = match (args.unset, args.containers.compose) {
         // Also of one that is down by now.
-        (true, _) => variables_of("", "", "", "", ""),
+        (true, _) => announce::variables_of(&Value::Null, ""),
         (false, true) => compose::variables(&args.containers)?,
         (false, false) => variables(&Running::at(args.which.place()?)?),
     };
@@ -71,14 +71,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 
 /// All variables of a Mooring.
 pub(super) fn variables(running: &Running) -> Vec<(&'static str, String)> {
-    let says = |key: &str| running.says(key);
-    variables_of(says("kubeconfig"), says("ec2"), says("region"), says("admin"), running.place.name())
-}
-
-fn variables_of(kubeconfig: &str, ec2: &str, region: &str, admin: &str, name: &str) -> Vec<(&'static str, String)> {
-    let mut all = announce::variables(kubeconfig, ec2, region);
-    all.extend([("MOORING_ADMIN", admin.to_owned()), (place::NAME, name.to_owned())]);
-    all
+    announce::variables_of(&running.ready, running.place.name())
 }
 
 fn own_shell() -> Shell {
@@ -88,7 +81,7 @@ fn own_shell() -> Shell {
 
 fn line(shell: Shell, name: &str, value: &str, unset: bool) -> String {
     match (shell, unset) {
-        (Shell::Bash, false) => format!("export {name}={}\n", announce::quoted(value)),
+        (Shell::Bash, false) => announce::export(name, value),
         (Shell::Bash, true) => format!("unset {name}\n"),
         (Shell::Fish, false) => format!("set -gx {name} '{}'\n", value.replace('\\', "\\\\").replace('\'', "\\'")),
         (Shell::Fish, true) => format!("set -e {name}\n"),

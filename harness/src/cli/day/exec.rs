@@ -1,13 +1,21 @@
 //! `mooring exec`: a command with the variables of a Mooring.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use super::client::Running;
+use super::env;
 use super::place::Which;
-use super::{Done, env};
-use crate::cli::refusal::{Refusal, lacking};
+use crate::cli::refusal::Refusal;
+use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+
+/// The exit code for a command that is not there, as shells have it.
+const NOT_FOUND: u8 = 127;
+/// The exit code for a command that is there and cannot be executed, as shells have it.
+const NOT_EXECUTABLE: u8 = 126;
 
 /// Arguments of `mooring exec`.
 #[derive(Debug, clap::Args)]
@@ -19,11 +27,31 @@ pub(in crate::cli) struct Args {
     command: Vec<OsString>,
 }
 
-pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+/// Becomes the command.
+///
+/// # Errors
+/// When the Mooring is not up.
+pub(super) fn main(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let running = Running::at(args.which.place()?)?;
-    let Some((program, rest)) = args.command.split_first() else { return Err(lacking("there is no command")) };
+    // The command line demands at least one word.
+    let (program, rest) = args.command.split_first().map_or((OsStr::new(""), &[][..]), |(one, rest)| (one, rest));
     // This process becomes the command, so that signals and the exit code are its own. Profiles of the user would lead
     // aws elsewhere.
     let error = Command::new(program).args(rest).env_remove("AWS_PROFILE").envs(env::variables(&running)).exec();
-    Err(lacking(format!("{}: {error}", program.to_string_lossy())))
+    let (code, failure) = refused(program, &error);
+    output::finish(format, &Envelope::failed("exec", Exit::Environment, failure), "", Style::stderr());
+    Ok(code.into())
+}
+
+/// Why a command does not run, with the exit code of shells.
+fn refused(program: &OsStr, error: &io::Error) -> (u8, Failure) {
+    let name = program.to_string_lossy();
+    let is_path = name.contains('/');
+    if error.kind() != io::ErrorKind::NotFound || (is_path && Path::new(program).exists()) {
+        let failure = Failure::new("not-executable", format!("{name}: cannot be executed: {error}"));
+        return (NOT_EXECUTABLE, failure.action("give a program, or a script with its interpreter, as in `sh SCRIPT`"));
+    }
+    let place = if is_path { "there is no such file" } else { "there is no such command in $PATH" };
+    let failure = Failure::new("not-found", format!("{name}: {place}"));
+    (NOT_FOUND, failure.action("a shell's own words need a shell: `mooring exec -- sh -c '…'`"))
 }

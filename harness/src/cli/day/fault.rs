@@ -1,5 +1,6 @@
 //! `mooring fault`: what is broken in a Mooring that is up.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use http::Method;
@@ -8,8 +9,10 @@ use substrate::fault::Span;
 
 use super::client::{Client, Running};
 use super::place::Which;
-use super::{Done, table};
+use super::{Done, containers, table};
+use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, next, usage};
+use crate::cluster::compose::project::Project;
 
 /// What the names of crashes begin with in lists.
 const CRASH: &str = "crash:";
@@ -39,6 +42,8 @@ const WHEN: &str = "When it fires, and how long it is in force";
 struct Add {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// The name of the fault.
     #[arg(required_unless_present_any = ["file", "crash"], conflicts_with_all = ["file", "crash"], value_name = "FAULT")]
     fault: Option<String>,
@@ -102,6 +107,8 @@ struct Add {
 struct Ls {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
 }
 
 /// Arguments of `mooring fault rm`.
@@ -109,6 +116,8 @@ struct Ls {
 struct Rm {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// Faults by their names, and crash:PROCESS.
     #[arg(value_name = "FAULT", required_unless_present = "all")]
     faults: Vec<String>,
@@ -144,17 +153,18 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 
 fn add(args: &Add) -> Result<Done, Refusal> {
     let faults = if args.crash.is_some() { Vec::new() } else { args.faults()? };
-    let client = Running::at(args.which.place()?)?.client()?;
+    let desk = Desk::of(&args.which, &args.containers)?;
     if let Some(process) = &args.crash {
-        let done = client.json(Method::POST, "/crashes", Some(&json!({ "process": process })))?;
+        let done = desk.crash(process)?;
+        let flag = if args.containers.compose { "--compose " } else { "" };
         return Ok(Done::new(
             done,
-            format!("{process} is down; `mooring fault rm {CRASH}{process}` starts it again\n"),
+            format!("{process} is down; `mooring fault rm {flag}{CRASH}{process}` starts it again\n"),
         ));
     }
     let (mut reports, mut text) = (Vec::new(), String::new());
     for fault in &faults {
-        reports.push(client.json(Method::POST, "/faults", Some(fault))?);
+        reports.push(desk.add(fault)?);
         text.push_str(&format!("fault {} is in force\n", fault["name"].as_str().unwrap_or_default()));
     }
     Ok(Done::new(json!({ "faults": reports }), text))
@@ -265,11 +275,11 @@ fn read(path: &std::path::Path) -> Result<Vec<Value>, Refusal> {
 }
 
 fn list(args: &Ls) -> Result<Done, Refusal> {
-    let client = Running::at(args.which.place()?)?.client()?;
-    let (faults, crashes) = (client.get("/faults")?, client.get("/crashes")?);
+    let desk = Desk::of(&args.which, &args.containers)?;
+    let (faults, crashes) = (desk.faults()?, desk.crashes()?);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut near = String::new();
-    for report in faults["faults"].as_array().into_iter().flatten() {
+    for report in &faults {
         let fault = &report["fault"];
         let name = fault["name"].as_str().unwrap_or_default();
         rows.push(vec![
@@ -283,10 +293,10 @@ fn list(args: &Ls) -> Result<Done, Refusal> {
             near.push_str(&format!("{name} nearly fired: {miss}\n"));
         }
     }
-    for process in crashes["crashes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        rows.push(vec![format!("{CRASH}{process}"), process.to_owned(), "is down".to_owned(), "-".into(), "-".into()]);
+    for process in &crashes {
+        rows.push(vec![format!("{CRASH}{process}"), process.clone(), "is down".to_owned(), "-".into(), "-".into()]);
     }
-    let data = json!({ "faults": faults["faults"], "crashes": crashes["crashes"] });
+    let data = json!({ "faults": faults, "crashes": crashes });
     if rows.is_empty() {
         return Ok(Done::new(data, "no fault is in force\n"));
     }
@@ -319,15 +329,15 @@ fn effect_of(fault: &Value) -> String {
 }
 
 fn remove(args: &Rm) -> Result<Done, Refusal> {
-    let client = Running::at(args.which.place()?)?.client()?;
-    let names = if args.all { all(&client)? } else { args.faults.clone() };
+    let desk = Desk::of(&args.which, &args.containers)?;
+    let names = if args.all { desk.all()? } else { args.faults.clone() };
     let (mut ended, mut text) = (Vec::new(), String::new());
     for name in &names {
-        let (path, said) = match name.strip_prefix(CRASH) {
-            Some(process) => (format!("/crashes/{}", escaped(process)), format!("{process} runs again\n")),
-            None => (format!("/faults/{}", escaped(name)), format!("fault {name} is over\n")),
+        let (done, said) = match name.strip_prefix(CRASH) {
+            Some(process) => (desk.start(process), format!("{process} runs again\n")),
+            None => (desk.end(name), format!("fault {name} is over\n")),
         };
-        match client.json(Method::DELETE, &path, None) {
+        match done {
             Ok(report) => ended.push(report),
             // What has ended by itself since it was listed is over, too.
             Err(_) if args.all => continue,
@@ -341,12 +351,98 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "ended": ended }), text))
 }
 
-fn all(client: &Client) -> Result<Vec<String>, Refusal> {
-    let (faults, crashes) = (client.get("/faults")?, client.get("/crashes")?);
-    let faults = faults["faults"].as_array().into_iter().flatten();
-    let faults = faults.filter_map(|report| report["fault"]["name"].as_str().map(str::to_owned));
-    let crashes = crashes["crashes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    Ok(faults.chain(crashes.map(|process| format!("{CRASH}{process}"))).collect())
+/// The place of faults: the admin API of a Mooring, or docker and the admin APIs of the servers in containers.
+enum Desk {
+    Mooring(Client),
+    Containers(Box<Project>, BTreeMap<&'static str, Client>),
+}
+
+impl Desk {
+    fn of(which: &Which, of: &Containers) -> Result<Self, Refusal> {
+        if !of.compose {
+            return Ok(Self::Mooring(Running::at(which.place()?)?.client()?));
+        }
+        let project = containers::project(of)?;
+        let servers = containers::servers(&project)?;
+        Ok(Self::Containers(Box::new(project), servers))
+    }
+
+    fn clients(&self) -> Vec<&Client> {
+        match self {
+            Self::Mooring(client) => vec![client],
+            Self::Containers(_, servers) => servers.values().collect(),
+        }
+    }
+
+    fn add(&self, fault: &Value) -> Result<Value, Refusal> {
+        let client = match self {
+            Self::Mooring(client) => client,
+            Self::Containers(_, servers) => {
+                let plane = fault["match"]["plane"].as_str().unwrap_or_default();
+                servers.get(plane).ok_or_else(|| containers::refused(plane))?
+            }
+        };
+        client.json(Method::POST, "/faults", Some(fault))
+    }
+
+    /// The reports of all faults in force.
+    fn faults(&self) -> Result<Vec<Value>, Refusal> {
+        let mut all = Vec::new();
+        for client in self.clients() {
+            all.extend(client.get("/faults")?["faults"].as_array().cloned().unwrap_or_default());
+        }
+        Ok(all)
+    }
+
+    /// The processes that were crashed and are down.
+    fn crashes(&self) -> Result<Vec<String>, Refusal> {
+        match self {
+            Self::Mooring(client) => {
+                let crashes = client.get("/crashes")?;
+                let all = crashes["crashes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                Ok(all.map(str::to_owned).collect())
+            }
+            Self::Containers(project, _) => containers::down(project),
+        }
+    }
+
+    fn crash(&self, process: &str) -> Result<Value, Refusal> {
+        match self {
+            Self::Mooring(client) => client.json(Method::POST, "/crashes", Some(&json!({ "process": process }))),
+            Self::Containers(project, _) => {
+                containers::switch(project, process, false).map(|()| json!({ "process": process }))
+            }
+        }
+    }
+
+    fn start(&self, process: &str) -> Result<Value, Refusal> {
+        match self {
+            Self::Mooring(client) => client.json(Method::DELETE, &format!("/crashes/{}", escaped(process)), None),
+            Self::Containers(project, _) => {
+                containers::switch(project, process, true).map(|()| json!({ "process": process }))
+            }
+        }
+    }
+
+    fn end(&self, name: &str) -> Result<Value, Refusal> {
+        let path = format!("/faults/{}", escaped(name));
+        let mut last = None;
+        for client in self.clients() {
+            match client.json(Method::DELETE, &path, None) {
+                Ok(report) => return Ok(report),
+                Err(refusal) => last = Some(refusal),
+            }
+        }
+        Err(last.unwrap_or_else(|| usage(format!("no fault called `{name}` is in force"))))
+    }
+
+    /// The names of all that is in force.
+    fn all(&self) -> Result<Vec<String>, Refusal> {
+        let faults = self.faults()?.into_iter();
+        let faults = faults.filter_map(|report| report["fault"]["name"].as_str().map(str::to_owned));
+        let crashes = self.crashes()?.into_iter().map(|process| format!("{CRASH}{process}"));
+        Ok(faults.chain(crashes).collect())
+    }
 }
 
 /// A name as a part of a path.

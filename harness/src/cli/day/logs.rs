@@ -6,10 +6,12 @@ use std::io::{self, Write as _};
 use serde_json::json;
 use substrate::fault::Span;
 
-use super::Done;
 use super::client::Running;
+use super::containers::Wanted;
 use super::place::Which;
-use crate::cli::refusal::{Refusal, usage};
+use super::{Done, containers};
+use crate::cli::compose::Containers;
+use crate::cli::refusal::{Refusal, next, usage};
 use crate::output::Format;
 
 /// Arguments of `mooring logs`.
@@ -17,6 +19,8 @@ use crate::output::Format;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// Whose log: a process, as in csi-attacher or node-a/kubelet; a node, for all that runs on it; controllers, for all
     /// control loops; a pod of kube-system or a container, as in ebs-plugin. All components when absent.
     #[arg(value_name = "COMPONENT")]
@@ -40,6 +44,17 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
         return Err(usage("--follow prints lines as they come: leave out --output json"));
     }
     let path = path(args)?;
+    if args.containers.compose {
+        if args.follow {
+            return Err(next(
+                usage("--follow: of containers docker follows the traces"),
+                "`docker compose logs --follow SERVICE`, or again with --since 10s",
+            ));
+        }
+        let (components, tail) = (&args.components[..], args.tail);
+        let wanted = Wanted { components, tail, since: args.since, timestamps: args.timestamps };
+        return containers::logs(&args.containers, &wanted);
+    }
     let client = Running::at(args.which.place()?)?.client()?;
     let mut text = Vec::new();
     client.stream(&path, |piece| match args.follow {

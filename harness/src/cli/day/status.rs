@@ -1,13 +1,16 @@
 //! `mooring status`: how a Mooring is, on one page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Done;
 use super::client::Running;
 use super::ls::age;
 use super::place::Which;
+use super::why::{Picture, Waiting, full_disk};
+use super::{Done, containers};
+use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking};
 use crate::runner::Objects;
 use crate::scenario::object::Kind;
@@ -17,33 +20,70 @@ use crate::scenario::object::Kind;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
 }
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+    if args.containers.compose {
+        return containers::status(&args.containers);
+    }
     let running = Running::at(args.which.place()?)?;
     let client = running.client()?;
     let (status, crashes) = (client.get("/status")?, client.get("/crashes")?);
     let faults = client.get("/faults")?;
     let (runtime, objects) = running.objects()?;
-    let count = async |kind: Kind| phases(&objects, kind).await;
-    let counts = crate::block_on(
-        &runtime,
-        Box::pin(async {
-            Ok::<_, Refusal>(json!({
-                "nodes": count(Kind::node()).await?,
-                "claims": count(Kind::claim()).await?,
-                "pods": count(Kind::pod()).await?,
-            }))
-        }),
-    )?;
+    let (counts, picture) = crate::block_on(&runtime, Box::pin(counted(&objects)))?;
+    let (waiting, disk) = (picture.waiting(), full_disk(Path::new(running.says("volumeDir"))));
     let record = running.place.record();
-    let text = page(&running, &record.started, &status, &counts, &crashes, &faults);
+    let mut text = page(&running, &record.started, &status, &counts, &crashes, &faults);
+    text.push_str(&troubled(&waiting, disk.as_deref()));
     let mut data = json!({ "name": running.place.name(), "ready": running.ready, "started": record.started });
     for (key, value) in [("cluster", &status), ("objects", &counts), ("crashes", &crashes["crashes"])] {
         data[key] = value.clone();
     }
     data["faults"] = faults["faults"].clone();
+    data["waiting"] = waiting.iter().map(Waiting::data).collect();
+    data["disk"] = disk.map_or(Value::Null, Value::from);
     Ok(Done::new(data, text))
+}
+
+/// As many objects that wait are shown; more are counted.
+const SHOWN: usize = 8;
+
+/// Lines about objects that wait, with their reasons.
+pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
+    let mut text = String::new();
+    let mut put = |title: &str, line: &str| text.push_str(&format!("  {title:<11} {line}\n"));
+    if let Some(disk) = disk {
+        put("disk", disk);
+    }
+    let mut title = "waiting";
+    let mut told = BTreeSet::new();
+    for line in waiting.iter().take(SHOWN).flat_map(|one| one.lines(&mut told)) {
+        put(std::mem::take(&mut title), &line);
+    }
+    if waiting.len() > SHOWN {
+        put("", &format!("and {} more", waiting.len() - SHOWN));
+    }
+    text
+}
+
+/// How many objects of each kind are in which phase, and what says why they wait.
+pub(super) async fn counted(objects: &Objects) -> Result<containers::Counted, Refusal> {
+    let counts = json!({
+        "nodes": phases(objects, Kind::node()).await?,
+        "claims": phases(objects, Kind::claim()).await?,
+        "pods": phases(objects, Kind::pod()).await?,
+    });
+    Ok((counts, Picture::take(objects).await.map_err(|e| lacking(e.to_string()))?))
+}
+
+/// The phases of the objects of a kind, as people read them.
+pub(super) fn many(counts: &Value, key: &str) -> String {
+    let phases = counts[key].as_object().into_iter().flatten();
+    let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
 /// How many objects of a kind are in which phase; nodes by their condition Ready.
@@ -70,11 +110,7 @@ fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashe
     let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let up = processes.iter().filter(|process| process["up"] == true).count();
     let down: Vec<&str> = status["down"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let many = |key: &str| {
-        let phases = counts[key].as_object().into_iter().flatten();
-        let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
-        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
-    };
+    let many = |key: &str| many(counts, key);
     let mut text = format!("{}: up for {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
     for (what, is) in [
         ("cloud", says("ec2")),

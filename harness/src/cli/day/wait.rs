@@ -1,16 +1,17 @@
 //! `mooring wait`: until objects are in the states that scenarios wait for, or until the cluster is ready.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use substrate::fault::Span;
-use substrate::json::Value as Tree;
 
 use super::Done;
 use super::awaited::{Awaited, Seen};
 use super::client::Running;
 use super::place::{Place, State, Which};
+use super::why::{Picture, full_disk};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 use crate::output::Progress;
@@ -193,21 +194,32 @@ fn is_absent(seen: &str) -> bool {
     seen == condition::describe(Kind::claim(), None)
 }
 
+/// Troubles of a Mooring itself: a disk that is full, processes that are down.
+pub(super) fn troubles(running: &Running) -> Vec<String> {
+    let mut all: Vec<String> = full_disk(Path::new(running.says("volumeDir"))).into_iter().collect();
+    let status = running.client().and_then(|client| client.get("/status")).unwrap_or_default();
+    let processes = status["processes"].as_array().into_iter().flatten();
+    let down: Vec<&str> = processes.filter(|p| p["up"] == false).filter_map(|p| p["name"].as_str()).collect();
+    if !down.is_empty() {
+        let verb = if down.len() == 1 { "is" } else { "are" };
+        all.push(format!("{} {verb} down", down.join(", ")));
+    }
+    all
+}
+
 /// Says what was waited for, what was seen, and what Kubernetes says about the object.
 fn too_late(asked: &Asked<'_>, awaited: &Awaited, seen: &str, clock: &Clock) -> Refusal {
     let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
-    let Some(object) = awaited.object() else { return late(message) };
-    let events = crate::block_on(&asked.runtime, Box::pin(asked.objects.list(Kind::event()))).unwrap_or_default();
-    let about = |event: &&Tree| {
-        let of = &event["involvedObject"];
-        of["kind"] == object.kind.kind()
-            && of["name"] == object.name.as_str()
-            && of["namespace"].as_str().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
-    };
-    if let Some(event) = events.iter().rfind(about) {
-        let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-        message.push_str(&format!("\n  last event: {} {}: {}", text("type"), text("reason"), text("message")));
+    // An API server that does not answer was told of already.
+    let picture = crate::block_on(&asked.runtime, Box::pin(Picture::take(&asked.objects))).unwrap_or_default();
+    let mut why = awaited.object().map(|object| picture.why(object)).unwrap_or_default();
+    if let Some(running) = asked.running {
+        why.extend(troubles(running));
     }
+    for line in why {
+        message.push_str(&format!("\n  {line}"));
+    }
+    let Some(object) = awaited.object() else { return late(message) };
     let refusal = late(message);
     let is_there = !is_absent(seen);
     if let Some(running) = asked.running.filter(|_| is_there && object.kind == Kind::claim()) {

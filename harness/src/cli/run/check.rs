@@ -18,9 +18,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let meant = matches!(&args.paths[..], [path] if files::is_one_file(path));
     let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
     let (mut text, mut read, mut skipped) = (String::new(), Vec::new(), Vec::new());
+    let mut warnings = Vec::new();
     for file in found.found {
         match files::open(&file, meant, None) {
             Opened::Scenario(scenario) => {
+                warnings.extend(scenario.remarks.iter().map(ToString::to_string));
                 let mark = style.paint(output::Tone::Good, "✓");
                 text += &format!("{mark} {}  {}\n", scenario.source, style.paint(output::Tone::Faint, &scenario.name));
                 read.push(json!({ "file": scenario.source, "scenario": scenario.name }));
@@ -29,15 +31,16 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
                 text += &skipped_line(&why, style);
                 skipped.push(why);
             }
-            Opened::Wrong(error) => {
-                text += &format!("{} {}\n", style.paint(output::Tone::Bad, "✗"), error.source_name());
-                mistakes.in_files.push(*error);
+            Opened::Wrong(errors) => {
+                text += &format!("{} {}\n", style.paint(output::Tone::Bad, "✗"), file.display());
+                mistakes.in_files.extend(errors);
             }
         }
     }
     let data = json!({ "files": read, "skipped": skipped });
     if mistakes.is_empty() {
-        return output::finish(format, &Envelope::passed("run", data), &text, Style::stderr()).into();
+        let envelope = Envelope { warnings, ..Envelope::passed("run", data) };
+        return output::finish(format, &envelope, &text, Style::stderr()).into();
     }
     if format == Format::Human {
         output::say(&text);

@@ -132,8 +132,8 @@ pub(super) enum Opened {
     Scenario(Box<Scenario>),
     /// It is not to be run.
     Skipped(Skipped),
-    /// It has a mistake.
-    Wrong(Box<ScenarioError>),
+    /// It has these mistakes.
+    Wrong(Vec<ScenarioError>),
 }
 
 /// Reads a file for a run in `world`, or in any. A file that is `meant` by its name is a scenario, whatever is in it.
@@ -142,12 +142,12 @@ pub(super) fn open(file: &Path, meant: bool, world: Option<WorldKind>) -> Opened
     if !meant && is_something_else(file) {
         return skipped("it has no `steps:`, so it is no scenario".to_owned());
     }
-    match scenario::load(file) {
+    match scenario::load_all(file) {
         Ok(scenario) => match why_not(&scenario, world) {
             Some(why) => skipped(why),
             None => Opened::Scenario(Box::new(scenario)),
         },
-        Err(error) => Opened::Wrong(error),
+        Err(errors) => Opened::Wrong(errors),
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
                 scenarios.push(*scenario);
             }
             Opened::Skipped(why) => skipped.push(why),
-            Opened::Wrong(error) => mistakes.in_files.push(*error),
+            Opened::Wrong(errors) => mistakes.in_files.extend(errors),
         }
     }
     if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }

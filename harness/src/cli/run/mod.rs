@@ -23,8 +23,9 @@ mod watchdog;
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::refusal::{details, show};
 use crate::mutants;
 use crate::output::github::Annotation;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
@@ -116,16 +117,14 @@ fn annotation(error: &ScenarioError) -> Annotation {
     }
 }
 
-/// Refuses one file.
-fn refuse(format: Format, args: &Args, error: &ScenarioError) -> ExitCode {
-    if format == Format::Human {
-        output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
-    } else {
-        let failure =
-            Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
-        output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr());
+/// Refuses one file, with each mistake.
+fn refuse(format: Format, args: &Args, errors: Vec<ScenarioError>) -> ExitCode {
+    if format == Format::Json {
+        return refuse_all(format, args, &Mistakes { missing: Vec::new(), in_files: errors });
     }
-    annotate(args, format, &[annotation(error)]);
+    show(&errors);
+    let all: Vec<Annotation> = errors.iter().map(annotation).collect();
+    annotate(args, format, &all);
     Exit::Usage.into()
 }
 
@@ -133,9 +132,7 @@ fn refuse(format: Format, args: &Args, error: &ScenarioError) -> ExitCode {
 fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let count = mistakes.missing.len() + mistakes.in_files.len();
     if format == Format::Human {
-        for error in &mistakes.in_files {
-            output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
-        }
+        show(&mistakes.in_files);
     }
     // Those in files were shown in full to people.
     let in_files = mistakes.in_files.iter().filter(|_| format == Format::Json).map(ToString::to_string);
@@ -147,13 +144,11 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
         [line] if count == 1 => line.clone(),
         _ => format!("{what}{nothing}\n  {}", lines.join("\n  ")),
     };
-    let details: Vec<Value> = mistakes
-        .in_files
-        .iter()
-        .map(|error| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() }))
-        .collect();
+    let details = details(&mistakes.in_files);
     let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
-    let failure = Failure::new("scenario", message).action(action);
+    // What to write instead; people have seen it at its place.
+    let help = mistakes.in_files.iter().filter(|_| format == Format::Json).filter_map(ScenarioError::advice);
+    let failure = help.fold(Failure::new("scenario", message), Failure::action).action(action);
     let data = json!({ "missing": mistakes.missing, "mistakes": details });
     let envelope = Envelope::failed("run", Exit::Usage, failure).with_data(data);
     let exit = output::finish(format, &envelope, "", Style::stderr());

@@ -47,9 +47,9 @@ impl Said {
 /// Runs the one file with the one seed.
 pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let Some(file) = args.paths.first() else { return Exit::Usage.into() };
-    let mut scenario = match crate::scenario::load(file) {
+    let mut scenario = match crate::scenario::load_all(file) {
         Ok(scenario) => scenario,
-        Err(error) => return refuse(format, args, &error),
+        Err(errors) => return refuse(format, args, errors),
     };
     if let Some(profile) = args.latency {
         scenario.latency = profile;
@@ -84,7 +84,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         Err(why) => return said(args, format, &give_up(Trouble::Environment(why))),
     };
     let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
-        let page = outcome.as_ref().map_or(Ok(()), |outcome| page::write(args, &scenario, seed, outcome));
+        let page = outcome.as_ref().map_or(Ok(()), |outcome| page::write(args, &scenario, seed, outcome, wall));
         let (mut said, ended) = match outcome {
             Ok(outcome) => (judge(args, &scenario, seed, outcome, wall), Ended::of(&scenario, outcome, wall)),
             Err(trouble) => {
@@ -231,12 +231,16 @@ fn run_live(
     }
 }
 
-/// The timeline, what failed, and the exit code.
-fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
-    let style = Style::stdout();
+/// The timeline and the figures of a run that ended as `exit`: those of the terminal and of a report.
+pub(super) fn told(
+    args: &Args,
+    scenario: &Scenario,
+    seed: u64,
+    outcome: &Outcome,
+    wall: Duration,
+    exit: Exit,
+) -> (Timeline, Summary) {
     let timeline = Timeline::build(&outcome.events).story_over(millis(outcome.story_over));
-    let report = report::Report::of(scenario, outcome);
-    let exit = report.exit();
     let summary = Summary {
         time_scale: options(args, scenario, seed).scale.factor(),
         seed,
@@ -246,6 +250,15 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         checked: outcome.checked.clone(),
         ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
     };
+    (timeline, summary)
+}
+
+/// The timeline, what failed, and the exit code.
+fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
+    let style = Style::stdout();
+    let report = report::Report::of(scenario, outcome);
+    let exit = report.exit();
+    let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
     let text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
     let data = json!({
         "summary": summary,

@@ -1,6 +1,9 @@
 //! The report of one run.
 
+use std::time::Duration;
+
 use super::args::Args;
+use super::one::told;
 use crate::cli::report;
 use crate::output::Exit;
 use crate::report::Report;
@@ -9,7 +12,7 @@ use crate::runner::Outcome;
 use crate::scenario::model::Scenario;
 
 /// The page of a run of `scenario` that the listener of `args` has heard.
-pub(super) fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome) -> Page {
+fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Page {
     let report = Report::of(scenario, outcome);
     let exit = report.exit();
     let declared = outcome.violations.iter().any(|violation| violation.declared.is_some());
@@ -19,7 +22,9 @@ pub(super) fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome)
         _ => Tone::Bad,
     };
     let message = if exit == Exit::Passed { String::new() } else { said(&report) };
-    let mut run = Run::new(&scenario.name, seed, &args.listener, report::timeline(outcome), &outcome.violations);
+    let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
+    let mut run = Run::new(&scenario.name, seed, &args.listener, timeline, &outcome.violations);
+    (run.facts, run.end_ms, run.counted) = (summary.parts(), summary.end_ms(), summary.events);
     run.verdict = Verdict { tone, word: exit.word().to_owned(), message };
     let does = |does: &str, text: String| Command { does: does.to_owned(), text };
     run.commands.push(does("Run it again", args.again(&scenario.source, seed)));
@@ -36,9 +41,15 @@ pub(super) fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome)
 }
 
 /// Writes it where `args` says.
-pub(super) fn write(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome) -> Result<(), String> {
+pub(super) fn write(
+    args: &Args,
+    scenario: &Scenario,
+    seed: u64,
+    outcome: &Outcome,
+    wall: Duration,
+) -> Result<(), String> {
     let Some(path) = args.report.as_deref() else { return Ok(()) };
-    report::write(of(args, scenario, seed, outcome), path)
+    report::write(of(args, scenario, seed, outcome, wall), path)
 }
 
 /// What a report says, without trace lines: the page has them all.

@@ -9,9 +9,11 @@ use super::args::Args;
 use super::files::Skipped;
 use super::play::{Ended, millis};
 use crate::output::github::Annotation;
-use crate::output::{Exit, Failure, Style, Tone, junit, took};
+use crate::output::{Exit, Failure, Style, Tone, cut, cut_front, junit, took, wrapped};
 use crate::seeds;
 
+/// A path of which fewer characters than these are left says nothing any more.
+const SHORT: usize = 12;
 /// Lines of a failure in an annotation.
 const ANNOTATED: usize = 12;
 
@@ -104,6 +106,8 @@ impl Report {
 
     fn line(&self, file: &FileRuns, style: Style) -> String {
         let width = self.files.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+        // A name leaves room for what follows.
+        let width = style.limit().map_or(width, |limit| width.min(limit * 2 / 5));
         let (failed, not_run, all) = (file.failed().count(), file.not_run(), file.runs.len());
         let (tone, mark) = match (failed, not_run) {
             (0, 0) => (Tone::Good, "✓"),
@@ -117,12 +121,14 @@ impl Report {
         }
         let time =
             file.times.map_or(String::new(), |(from, to)| format!("({})", took(millis(to.saturating_sub(from)))));
-        format!(
-            "{} {:<width$}  {passed}  {}\n",
-            style.paint(tone, mark),
-            file.name,
-            style.paint(Tone::Faint, format!("{time}  {}", file.file).trim_start()),
-        )
+        let begin = format!("{:<width$}  {passed}", cut(&file.name, width));
+        // The path is cut first, and in front: its end says more.
+        let used = 2 + begin.chars().count() + 2 + if time.is_empty() { 0 } else { time.chars().count() + 2 };
+        let room = style.limit().map_or(usize::MAX, |limit| limit.saturating_sub(used));
+        let path =
+            if room < file.file.chars().count().min(SHORT) { String::new() } else { cut_front(&file.file, room) };
+        let end = format!("{time}  {path}");
+        format!("{} {begin}  {}\n", style.paint(tone, mark), style.paint(Tone::Faint, end.trim()))
     }
 
     /// What is said at the end: the first failure of each file in full, a table of the seeds that fail, the figures.
@@ -145,7 +151,9 @@ impl Report {
             out += &format!("\n{}\n", style.paint(Tone::Faint, &title));
             for file in &failing {
                 let bad: Vec<u64> = file.failed().map(|(at, _)| self.seeds[at]).collect();
-                out += &format!("{:<width$}  {:>7}  {}\n", file.name, bad.len(), seeds::short(&bad));
+                let room = style.limit().map_or(usize::MAX, |limit| limit.saturating_sub(width + 11));
+                let seeds = cut(&seeds::short(&bad), room);
+                out += &format!("{:<width$}  {:>7}  {seeds}\n", file.name, bad.len());
             }
         }
         let (all, ended, failed) = self.counts();
@@ -166,7 +174,8 @@ impl Report {
             Exit::Passed => (Tone::Warning, "–"),
             _ => (Tone::Bad, "✗"),
         };
-        out + &format!("\n{} {}\n", style.paint(tone, mark), parts.join(" · "))
+        let limit = style.limit().map(|limit| limit.saturating_sub(2));
+        out + &format!("\n{} {}\n", style.paint(tone, mark), wrapped(&parts, limit))
     }
 
     /// What went wrong, in a sentence, and the command that shows the first of it again.

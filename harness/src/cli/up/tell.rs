@@ -4,19 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use controllers::events::{NodeNotReady, NodeReady, NodeUnknown};
+use controllers::events::{EventRecorded, NodeNotReady, NodeReady, NodeUnknown};
+use controllers::node_agent::events::Registered;
 use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessPanicked, ProcessStarted};
 use substrate::{Event, World};
 
-use crate::output::Progress;
+use crate::output::{Progress, cut};
+use crate::scenario::object::Kind;
 
 /// Of a fault that fires again and again, the first times are told, then each tenth, hundredth …
 const TOLD: u64 = 3;
 /// Of how many faults is known how often they fired: who stays up for days sees many.
 const COUNTED: usize = 1_000;
+/// The longest line about a Warning, in characters.
+const SHOWN: usize = 200;
 /// Whose objects are not the user's.
 const SYSTEM: &str = "kube-system/";
 
@@ -43,7 +47,9 @@ impl Teller {
 
     /// Says nothing while `still`: what is taken down on purpose is no news. What comes then begins anew.
     pub(super) fn still(&self, still: bool) {
-        *self.story.lock().unwrap_or_else(PoisonError::into_inner) = Story::default();
+        let mut story = self.story.lock().unwrap_or_else(PoisonError::into_inner);
+        // Kubelets keep their drivers.
+        *story = Story { drivers: std::mem::take(&mut story.drivers), ..Story::default() };
         self.still.store(still, Ordering::Relaxed);
     }
 }
@@ -63,6 +69,10 @@ struct Story {
     hits: BTreeMap<String, u64>,
     /// Nodes that have been Ready, and whether they are.
     nodes: BTreeMap<String, bool>,
+    /// Drivers that a node has registered.
+    drivers: BTreeSet<String>,
+    /// Warnings that were told: object and reason.
+    warned: BTreeSet<(String, String)>,
 }
 
 impl Story {
@@ -71,7 +81,14 @@ impl Story {
             return self.commit(commit);
         }
         if let Some(done) = event.get::<CsiDone>() {
-            return self.expanded(done);
+            return self.called(done);
+        }
+        if let Some(told) = event.get::<EventRecorded>() {
+            return self.warning(told);
+        }
+        if let Some(Registered { driver, .. }) = event.get() {
+            self.drivers.insert(driver.to_string());
+            return None;
         }
         if let Some(FaultFired { fault, op, .. }) = event.get() {
             if self.hits.len() >= COUNTED && !self.hits.contains_key(fault) {
@@ -105,10 +122,48 @@ impl Story {
         None
     }
 
+    /// A Warning about an object, each reason once; and a claim that waits for a driver which no node has.
+    fn warning(&mut self, told: &EventRecorded) -> Option<String> {
+        let (kind, key) = told.object.split_once('/')?;
+        if key.starts_with(SYSTEM) || self.warned.len() >= COUNTED {
+            return None;
+        }
+        let short = Kind::of_word(kind).map_or_else(|| kind.to_owned(), |kind| kind.short().to_owned());
+        let name = format!("{short}/{}", key.strip_prefix("default/").unwrap_or(key));
+        let line = match &*told.reason {
+            "ExternalProvisioning" => {
+                let driver = told.message.split('\'').nth(1).filter(|driver| !self.drivers.contains(*driver))?;
+                format!("{name} waits for the driver {driver}, which no node has registered")
+            }
+            reason if &*told.r#type == "Warning" => cut(&format!("{name}: {reason}: {}", told.message), SHOWN),
+            _ => return None,
+        };
+        self.warned.insert((name, told.reason.to_string())).then_some(line)
+    }
+
     /// One that has only begun is not Ready either.
     fn unready(&mut self, node: &str, says: &str) -> Option<String> {
         let ready = self.nodes.get_mut(node)?;
         std::mem::replace(ready, false).then(|| says.replace("{}", node))
+    }
+
+    /// A call of the driver that brings a volume into a pod or out of it, or makes it larger.
+    fn called(&self, done: &CsiDone) -> Option<String> {
+        let does = match done.rpc.as_str() {
+            "NodeStageVolume" => "is staged on",
+            "NodePublishVolume" => "is published on",
+            "NodeUnpublishVolume" => "is no longer published on",
+            "NodeUnstageVolume" => "is no longer staged on",
+            _ => return self.expanded(done),
+        };
+        // The Warning about the pod tells of failures.
+        let (handle, node) = (done.volume.as_deref()?, done.node.as_deref().filter(|_| done.code == "OK")?);
+        let volume = self.handles.get(handle);
+        let what = match volume.and_then(|volume| self.claims.get(volume)) {
+            Some(claim) => format!("the volume of pvc/{claim}"),
+            None => volume.map_or_else(|| handle.to_owned(), |volume| format!("pv/{volume}")),
+        };
+        Some(format!("{what} {does} {node}"))
     }
 
     /// A volume has its new size in the cloud, or on its node: in between a minute or more can pass.
@@ -168,7 +223,13 @@ impl Story {
                 let is = match (is_gone, attachment.attached) {
                     (true, _) => "is detached from",
                     (false, true) => "is attached to",
-                    (false, false) => return None,
+                    (false, false) if attachment.deleting => return None,
+                    (false, false) => {
+                        // Its name is a hash.
+                        let name = cut(&commit.object, 16);
+                        let line = format!("volumeattachment/{name} asks to attach {what} to {node}");
+                        return self.news("va", &commit.object, line.clone()).then_some(line);
+                    }
                 };
                 let line = format!("{what} {is} {node}");
                 return self.news("va", &commit.object, line.clone()).then_some(line);
@@ -253,6 +314,7 @@ mod tests {
             lines,
             [
                 "pvc/data is Bound to pvc-1",
+                "volumeattachment/csi-1 asks to attach the volume of pvc/data to node-a",
                 "the volume of pvc/data is attached to node-a",
                 "pod/team/web is Running on node-a",
                 "pod/team/web is gone",
@@ -300,6 +362,74 @@ mod tests {
             [
                 "the volume of pvc/data is larger in the cloud; its filesystem grows when kubelet next looks at the pod",
                 "the filesystem of pvc/data has grown",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_volume_is_told_of_when_it_is_staged_and_published_and_when_it_is_so_no_more() {
+        let lines = told(|trace| {
+            let process = Arc::from("fake-apiserver");
+            let volume =
+                Volume { claim: Some("default/data".into()), handle: Some("vol-1".into()), ..Volume::default() };
+            trace.info(&process, Commit { pv: Some(Box::new(volume)), ..commit("persistentvolumes", "pvc-1") });
+            for (rpc, code) in [
+                ("NodeStageVolume", "INTERNAL"),
+                ("NodeStageVolume", "OK"),
+                ("NodePublishVolume", "OK"),
+                ("NodeGetInfo", "OK"),
+                ("NodeUnpublishVolume", "OK"),
+                ("NodeUnstageVolume", "OK"),
+            ] {
+                trace.info(
+                    &process,
+                    CsiDone {
+                        code: code.into(),
+                        message: None,
+                        node: Some("node-a".into()),
+                        ordinal: 1,
+                        rpc: rpc.into(),
+                        took_ms: 1,
+                        volume: Some("vol-1".into()),
+                    },
+                );
+            }
+        });
+        assert_eq!(
+            lines,
+            ["is staged", "is published", "is no longer published", "is no longer staged"]
+                .map(|does| format!("the volume of pvc/data {does} on node-a"))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_warning_is_told_once_and_so_is_a_driver_that_no_node_has() {
+        let lines = told(|trace| {
+            let process = Arc::from("kube-controller-manager");
+            let event = |kind: &str, reason: &str, object: &str, message: &str| EventRecorded {
+                source: "s".into(),
+                reason: reason.into(),
+                r#type: kind.into(),
+                object: object.into(),
+                message: message.into(),
+            };
+            let claim = "persistentvolumeclaim/default/data";
+            let waits = |driver: &str| format!("Waiting for the external provisioner '{driver}' or somebody");
+            for _ in 0..3 {
+                trace.info(&process, event("Normal", "ExternalProvisioning", claim, &waits("ebs.csi.aws.com")));
+                trace.info(&process, event("Warning", "FailedScheduling", "pod/team/web", "0/1 nodes are available"));
+                trace.info(&process, event("Normal", "Scheduled", "pod/team/web", "to node-a"));
+                trace.info(&process, event("Warning", "BackOff", "pod/kube-system/x", "m"));
+            }
+            trace.info(&process, Registered { driver: "ebs.csi.aws.com".into(), node: "node-a".into() });
+            let other = "persistentvolumeclaim/default/other";
+            trace.info(&process, event("Normal", "ExternalProvisioning", other, &waits("ebs.csi.aws.com")));
+        });
+        assert_eq!(
+            lines,
+            [
+                "pvc/data waits for the driver ebs.csi.aws.com, which no node has registered",
+                "pod/team/web: FailedScheduling: 0/1 nodes are available",
             ]
         );
     }

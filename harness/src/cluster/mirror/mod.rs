@@ -9,8 +9,8 @@ mod pods;
 mod serve;
 #[cfg(test)]
 mod tests;
-mod text;
-mod unserved;
+pub(super) mod text;
+pub(super) mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

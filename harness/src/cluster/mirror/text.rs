@@ -29,7 +29,7 @@ const UNSAID: [&str; 9] = [
 
 /// What each kind of event says.
 #[derive(Debug)]
-pub(super) struct Wording(BTreeMap<&'static str, &'static str>);
+pub(crate) struct Wording(BTreeMap<&'static str, &'static str>);
 
 impl Wording {
     /// The first sentence of each kind's description.

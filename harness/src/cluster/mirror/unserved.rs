@@ -2,7 +2,7 @@
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     group: &'static str,
     version: &'static str,
     /// The kind.
@@ -72,7 +72,7 @@ pub(super) const REASON: &str = "NoController";
 
 /// Which of these kinds nobody works on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unserved {
+pub(crate) struct Unserved {
     /// Whether kube-controller-manager is somebody else's, who works on all that it works on.
     pub foreign_manager: bool,
 }
@@ -82,15 +82,25 @@ impl Unserved {
         const { &ROWS }.iter().filter(move |row| !(self.foreign_manager && row.by == MANAGER))
     }
 
+    fn row(self, group: &str, kind: &str) -> Option<&'static Row> {
+        self.rows().find(|row| row.group == group && row.kind == kind)
+    }
+
+    /// Says that nothing works on objects of this kind, if that is so.
+    pub fn lack(self, group: &str, kind: &str) -> Option<String> {
+        let row = self.row(group, kind)?;
+        Some(format!("{} is stored, but nothing in this cluster works on it: {}", row.kind, row.lacks))
+    }
+
     /// What who creates an object of this kind is told.
     pub fn warning(self, group: &str, kind: &str) -> Option<String> {
-        let row = self.rows().find(|row| row.group == group && row.kind == kind)?;
+        let (row, lack) = (self.row(group, kind)?, self.lack(group, kind)?);
         let how = if row.by == MANAGER {
             "run a kube-controller-manager of your own beside mooring up --without kube-controller-manager".to_owned()
         } else {
             format!("run {} of your own", row.by)
         };
-        Some(format!("{} is stored, but nothing in this cluster works on it: {}; {how}", row.kind, row.lacks))
+        Some(format!("{lack}; {how}"))
     }
 
     /// The same of what one of these kinds is.

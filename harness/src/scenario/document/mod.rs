@@ -24,9 +24,11 @@ use super::place::Placed;
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Document {
-    pub name: Placed<String>,
+    #[serde(default, deserialize_with = "there")]
+    pub name: Option<Placed<String>>,
     pub description: Option<String>,
-    pub nodes: Placed<Nodes>,
+    #[serde(default, deserialize_with = "there")]
+    pub nodes: Option<Placed<Nodes>>,
     #[serde(default)]
     pub latency: LatencyProfile,
     pub link: Option<Placed<Link>>,

@@ -225,7 +225,7 @@ impl Steps<'_> {
     pub(super) fn unknown_saved(&self, name: &Placed<String>) -> Mistake {
         let message = format!("no earlier step saves `{}`", name.value);
         let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
-        Mistake::new(name.place, message, "this name").help(help)
+        Mistake::new(name.place, message, "this name").help(help).refers(name)
     }
 }
 

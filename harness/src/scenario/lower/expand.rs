@@ -115,6 +115,7 @@ impl Steps<'_> {
         let origin = Origin { source, text: text.into() };
         let left = self.room.get().checked_sub(origin.text.len().max(LEAST)).filter(|_| self.depth < MAX_DEPTH);
         let Some(left) = left else {
+            self.is_over.set(true);
             let message = format!(
                 "repetitions and fragments come to more than {} MiB of text, or stand in each other more than \
                  {MAX_DEPTH} times",
@@ -123,21 +124,26 @@ impl Steps<'_> {
             return Err(Mistake::new(Place::default(), message, "here").of(&origin));
         };
         self.room.set(left);
-        let items = substrate::yaml::from_str_with_options(&origin.text, options())
-            .map_err(|error| Mistake::of_yaml(&origin.text, &error).of(&origin))?;
-        Ok(Body { items, origin, variables })
+        let substrate::yaml::Tolerant { value, errors } = substrate::yaml::from_str_tolerant(&origin.text, options());
+        for error in &errors {
+            self.heed(Err(Mistake::of_yaml(&origin.text, error).of(&origin)));
+        }
+        match value {
+            Some(items) => Ok(Body { items, origin, variables }),
+            None if errors.is_empty() => {
+                Err(Mistake::new(Place::default(), "there are no items here", "here").of(&origin))
+            }
+            // Their mistakes were told.
+            None => Ok(Body { items: Vec::new(), origin, variables }),
+        }
     }
 
     /// Does `work` with the items of a repetition or fragment, in its text and with its variables.
-    pub(super) fn inside<T, R>(
-        &mut self,
-        body: Body<T>,
-        work: impl FnOnce(&mut Self, Vec<Placed<T>>) -> Checked<R>,
-    ) -> Checked<R> {
+    pub(super) fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Placed<T>>) -> R) -> R {
         let outer = std::mem::replace(&mut self.origin, body.origin);
         let variables = std::mem::replace(&mut self.variables, body.variables);
         self.depth += 1;
-        let done = work(self, body.items).map_err(|mistake| mistake.of(&self.origin));
+        let done = work(self, body.items);
         self.depth -= 1;
         self.origin = outer;
         self.variables = variables;

@@ -15,7 +15,7 @@ impl Steps<'_> {
         if !self.faults.remove(&name.value) {
             let message = format!("no fault called `{}` is in force here", *name);
             let help = suggest(&name, self.faults.iter().map(String::as_str), "faults in force");
-            return Err(Mistake::new(name.place, message, "this fault").help(help));
+            return Err(Mistake::new(name.place, message, "this fault").help(help).refers(&name));
         }
         Ok(name.value)
     }

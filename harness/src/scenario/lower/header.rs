@@ -82,6 +82,23 @@ pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
     ids.into_iter().map(check).collect()
 }
 
+/// A key without which there is no scenario.
+pub(super) fn missing(text: &str, key: &str) -> Mistake {
+    let begin = text.lines().position(|line| !line.trim().is_empty() && !line.starts_with(['#', '-'])).unwrap_or(0);
+    let offset = text.split_inclusive('\n').take(begin).map(str::len).sum();
+    let first = text.get(offset..).and_then(|rest| rest.split([':', '\n']).next()).unwrap_or_default();
+    let place = Place::of(text, offset, first.len());
+    Mistake::new(place, format!("the key `{key}` is missing"), "in this map").help(format!("add `{key}: …`"))
+}
+
+/// The nodes that a text speaks of, where it does not say in a readable way which there are.
+pub(super) fn probable_nodes(text: &str) -> Vec<NodeSpec> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let words: BTreeSet<&str> = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("node-")).collect();
+    let kind = INSTANCE_TYPE.to_owned();
+    words.iter().map(|name| NodeSpec { name: (*name).to_owned(), zone: None, instance_type: kind.clone() }).collect()
+}
+
 pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
     let none = |place| Mistake::new(place, "a cluster needs at least one node", "no node").help("write `{count: 1}`");
     match nodes.value {

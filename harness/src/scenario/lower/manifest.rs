@@ -9,10 +9,11 @@ use super::steps::Steps;
 use super::{Checked, find};
 use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
-use crate::scenario::model::Manifest;
+use crate::scenario::model::{Manifest, Remark};
 use crate::scenario::object::{Kind, ObjectRef, check_name};
 use crate::scenario::place::{Place, Placed};
 use crate::scenario::saved;
+use crate::scenario::words::{self, Plain};
 
 impl Steps<'_> {
     /// A manifest as it is written here, if the API server would take it.
@@ -35,7 +36,21 @@ impl Steps<'_> {
             return Err(self.unknown_saved(&Placed { value: name, place }));
         }
         self.judge(place, &sample)?;
+        self.remark(place, &manifest.object);
         Ok(manifest)
+    }
+
+    /// Says of an object that no loop works on it.
+    fn remark(&self, place: Place, object: &ObjectRef) {
+        let table = object.kind.table();
+        let Some(message) = self.unserved.lack(table.group, table.kind) else { return };
+        let at = find::field(&self.origin.text, place, "kind").unwrap_or(place);
+        let source = self.origin.source.to_string();
+        let remark = Remark { source, line: at.line, column: at.column, message };
+        let mut all = self.remarks.borrow_mut();
+        if !all.contains(&remark) {
+            all.push(remark);
+        }
     }
 
     /// What the API server's own schemas and rules say.
@@ -47,13 +62,39 @@ impl Steps<'_> {
         // What is there already is patched, so a part of it will do; nodes are there from the beginning.
         let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
-        let Some(ManifestError { field, message, known }) = wrong.into_iter().next() else { return Ok(()) };
-        let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
-        let at = find::field(&self.origin.text, place, &field).unwrap_or(place);
-        let mistake = Mistake::new(at, said, "the API server would refuse this");
-        let word = field.rsplit('.').next().unwrap_or_default();
-        Err(match nearest(word, known.iter().map(String::as_str)) {
-            Some(near) => mistake.help(format!("did you mean `{near}`?")),
+        let mut mistakes = wrong.into_iter().map(|ManifestError { field, message, known }| {
+            if let Some(mistake) = self.quantity(place, &field, &message) {
+                return mistake;
+            }
+            let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
+            let at = find::field(&self.origin.text, place, &field).unwrap_or(place);
+            let mistake = Mistake::new(at, said, "the API server would refuse this");
+            let word = field.rsplit('.').next().unwrap_or_default();
+            match nearest(word, known.iter().map(String::as_str)) {
+                Some(near) => mistake.help(format!("did you mean `{near}`?")),
+                None => mistake,
+            }
+        });
+        let Some(first) = mistakes.next() else { return Ok(()) };
+        self.heed(Err(first));
+        mistakes.for_each(|mistake| self.heed(Err(mistake)));
+        Ok(())
+    }
+}
+
+impl Steps<'_> {
+    /// The mistake of a quantity that is none, with the one that is probably meant.
+    fn quantity(&self, place: Place, field: &str, message: &str) -> Option<Mistake> {
+        message.contains("quantities must match").then_some(())?;
+        let (rest, value) = message.trim_end_matches('"').rsplit_once('"')?;
+        let field =
+            rest.trim_end_matches([' ', ':']).rsplit(' ').next().filter(|path| path.contains('.')).unwrap_or(field);
+        let Plain { message, help } = words::quantity(value);
+        let at = find::word(&self.origin.text, place, value).or_else(|| find::field(&self.origin.text, place, field));
+        let mistake =
+            Mistake::new(at.unwrap_or(place), format!("{field}: {message}"), "the API server would refuse this");
+        Some(match help {
+            Some(help) => mistake.help(help),
             None => mistake,
         })
     }

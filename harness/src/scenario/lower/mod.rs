@@ -25,22 +25,65 @@ use super::document as doc;
 use super::model::*;
 use super::object::check_name;
 use crate::cluster::spec::NodeSpec as ClusterNode;
-use crate::cluster::{ClusterSpec, names};
+use crate::cluster::{ClusterSpec, Unserved, names};
 
 /// How long a scenario may take when the file does not say.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 type Checked<T> = Result<T, Mistake>;
 
+/// The most mistakes of a file that are told.
+const MOST_MISTAKES: usize = 50;
+
+/// The text of a scenario, and how it is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text<'t> {
+    /// The file.
+    pub source: &'t str,
+    /// What is in it.
+    pub text: &'t str,
+    /// Whether other files may stand beside it.
+    pub has_files: bool,
+    /// Whether parts of it were left out because they could not be read.
+    pub is_partial: bool,
+}
+
 /// Checks a document and fills in defaults.
-pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Document) -> Checked<Scenario> {
-    let name = document.name;
-    check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
-    let nodes = header::nodes(document.nodes)?;
-    let zones = cluster::zones(document.zones, &nodes)?;
-    let without = cluster::without(document.without)?;
-    let driver = cluster::driver(document.driver)?;
-    let replicas = header::replicas(document.replicas)?;
+///
+/// # Errors
+/// All mistakes in it, in the order in which they are found.
+pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario, Vec<Mistake>> {
+    let Text { source, text, .. } = from;
+    let mut found = Found(Vec::new());
+    // A part that could not be read was told of.
+    let absent = |key: &str| (!from.is_partial).then(|| header::missing(text, key));
+    let name = match document.name {
+        Some(name) => {
+            check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name")).map(|()| Some(name.value))
+        }
+        None => absent("name").map_or(Ok(None), Err),
+    };
+    let name = found.of(name).flatten();
+    let nodes = match document.nodes {
+        Some(nodes) => header::nodes(nodes).map(Some),
+        None => absent("nodes").map_or(Ok(None), Err),
+    };
+    let nodes = found.of(nodes).flatten();
+    let are_known = nodes.is_some();
+    let nodes = nodes.unwrap_or_else(|| header::probable_nodes(text));
+    let zones = found.of(cluster::zones(document.zones, &nodes));
+    let without = found.of(cluster::without(document.without));
+    let driver = found.of(cluster::driver(document.driver));
+    let replicas = found.of(header::replicas(document.replicas));
+    let link = found.of(header::link(document.link));
+    let time_scale = found.of(header::time_scale(document.time_scale));
+    let worlds = found.of(cluster::worlds(document.worlds));
+    let flags = found.of(header::flags(text, document.flags));
+    let deadline = found.of(match document.deadline {
+        Some(d) if d.0.is_zero() => Err(Mistake::new(d.place, "a deadline of zero can never be met", "here")),
+        d => Ok(d.map_or(DEADLINE, |d| d.0)),
+    });
+    let (without, replicas) = (without.unwrap_or_default(), replicas.unwrap_or_default());
     let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
         .iter()
@@ -48,26 +91,29 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         .collect();
     let catalogue = names::catalogue(&spec);
     let origin = Origin { source: source.into(), text: text.into() };
-    let mut steps = steps::Steps::new(origin, has_files, &nodes, &catalogue);
+    let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
+    steps.unserved = Unserved { foreign_manager: controllers::manager_is_left_out(&without) };
     let mut objects = Vec::new();
-    steps.objects(document.objects, &mut objects)?;
+    steps.objects(document.objects, &mut objects);
     for fault in &document.faults {
-        steps.add_fault(fault)?;
+        let added = steps.add_fault(fault);
+        steps.heed(added);
     }
-    let deadline = match document.deadline {
-        Some(d) if d.0.is_zero() => {
-            return Err(Mistake::new(d.place, "a deadline of zero can never be met", "here"));
-        }
-        d => d.map_or(DEADLINE, |d| d.0),
-    };
-    steps.deadline = deadline;
-    steps.steps(document.steps)?;
-    steps.check_untils()?;
-    let mut violations = header::violations(document.violations)?;
-    violations.extend(header::violations(steps.violations)?);
+    steps.deadline = deadline.unwrap_or(Duration::MAX);
+    steps.steps(document.steps);
+    steps.check_untils();
+    let mut violations = found.of(header::violations(document.violations)).unwrap_or_default();
+    violations.extend(found.of(header::violations(std::mem::take(&mut steps.violations))).unwrap_or_default());
     violations.sort();
     violations.dedup();
-    let (done, needs_class) = (steps.done, steps.needs_class);
+    found.0.extend(steps.mistakes.take());
+    let (done, needs_class, remarks) = (steps.done, steps.needs_class, steps.remarks.take());
+    let (Some(name), Some(zones), Some(driver), Some(link), Some(time_scale), Some(worlds), Some(flags)) =
+        (name, zones, driver, link, time_scale, worlds, flags)
+    else {
+        return Err(found.0);
+    };
+    let Some(deadline) = deadline.filter(|_| are_known && found.0.is_empty()) else { return Err(found.0) };
     let applied = done.iter().filter_map(|step| match &step.action {
         Action::Apply(list) => Some(list),
         _ => None,
@@ -77,25 +123,36 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         objects.insert(0, class);
     }
     Ok(Scenario {
-        name: name.value,
+        name,
         description: document.description,
         source: source.to_owned(),
         latency: document.latency,
-        link: header::link(document.link)?,
-        time_scale: header::time_scale(document.time_scale)?,
+        link,
+        time_scale,
         deadline,
         objects,
         faults: document.faults.into_iter().map(|f| f.value).collect(),
         steps: done,
         teardown: document.teardown,
+        remarks,
         replicas,
         leader_elect: document.leader_elect,
         driver,
         without,
         zones,
-        worlds: cluster::worlds(document.worlds)?,
-        flags: header::flags(text, document.flags)?,
+        worlds,
+        flags,
         violations,
         nodes,
     })
+}
+
+/// The mistakes that are found so far.
+struct Found(Vec<Mistake>);
+
+impl Found {
+    /// The value, unless there is a mistake in it.
+    fn of<T>(&mut self, checked: Checked<T>) -> Option<T> {
+        checked.map_err(|mistake| self.0.push(mistake)).ok()
+    }
 }

@@ -46,7 +46,7 @@ impl Steps<'_> {
             Some(name) => name,
             None if self.partitions.len() == 1 => self.partitions.iter().next().cloned().unwrap_or_default(),
             None if self.partitions.is_empty() => {
-                return Err(Mistake::new(heal.place, "no partition is in force here", "here"));
+                return Err(Mistake::new(heal.place, "no partition is in force here", "here").refers("partition"));
             }
             None => {
                 let message = "several partitions are in force here";
@@ -57,7 +57,7 @@ impl Steps<'_> {
         if !self.partitions.contains(&name) {
             let message = format!("no partition called `{name}` is in force here");
             let help = suggest(&name, self.partitions.iter().map(String::as_str), "partitions in force");
-            return Err(Mistake::new(heal.place, message, "this partition").help(help));
+            return Err(Mistake::new(heal.place, message, "this partition").help(help).refers(&name));
         }
         self.clear_fault(Placed { value: name, place: heal.place })
     }

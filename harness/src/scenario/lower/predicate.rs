@@ -51,7 +51,8 @@ impl Steps<'_> {
         let Some(kind) = Kind::find(&list, &self.customs) else {
             let words: Vec<String> = Kind::words(&self.customs).collect();
             let near = nearest(&list, words.iter().map(String::as_str));
-            let mistake = Mistake::new(list.place, format!("`{}` is no kind of object", *list), "this kind");
+            let message = format!("`{}` is no kind of object", *list);
+            let mistake = Mistake::new(list.place, message, "this kind").refers(&list);
             return Err(match near {
                 Some(word) => mistake.help(format!("did you mean `{word}`?")),
                 None => mistake,
@@ -362,16 +363,15 @@ impl Steps<'_> {
     }
 
     /// Each `never` that ends at a step ends at one that comes later.
-    pub(super) fn check_untils(&self) -> Checked<()> {
+    pub(super) fn check_untils(&self) {
         for (until, index) in &self.untils {
             let later = || self.done.iter().skip(index + 1).filter_map(|step| step.name.as_deref());
             if !later().any(|name| *name == **until) {
                 let message = format!("no later step is called `{}`", **until);
                 let help = suggest(until, later().collect::<Vec<_>>().into_iter(), "names of later steps");
-                return Err(Mistake::new(until.place, message, "this step").help(help));
+                self.heed(Err(Mistake::new(until.place, message, "this step").help(help).refers(until)));
             }
         }
-        Ok(())
     }
 }
 

@@ -136,29 +136,37 @@ fn metadata(name: &str, namespace: Option<String>) -> Map<String, Value> {
 
 impl Steps<'_> {
     /// Takes the objects of a list in.
-    pub(super) fn objects(&mut self, list: Vec<Placed<doc::Item>>, into: &mut Vec<Manifest>) -> Checked<()> {
-        for Placed { place, value } in list {
-            let mut short = match value {
-                doc::Item::Manifest(map) => {
-                    into.push(self.manifest(place, map)?);
-                    continue;
+    pub(super) fn objects(&mut self, list: Vec<Placed<doc::Item>>, into: &mut Vec<Manifest>) {
+        for item in list {
+            if self.is_over.get() {
+                return;
+            }
+            let taken = self.item(item, into);
+            self.heed(taken);
+        }
+    }
+
+    fn item(&mut self, Placed { place, value }: Placed<doc::Item>, into: &mut Vec<Manifest>) -> Checked<()> {
+        let mut short = match value {
+            doc::Item::Manifest(map) => {
+                into.push(self.manifest(place, map)?);
+                return Ok(());
+            }
+            doc::Item::Short(short) => *short,
+        };
+        let rule = "an item is one object";
+        match only(short.take(), place, rule, doc::Short::KEYS, "make two items of it")? {
+            doc::Made::Claim(claim) => into.push(self.claim(claim)?),
+            doc::Made::Pod(pod) => into.push(self.pod(pod)?),
+            doc::Made::Class(class) => into.push(self.class(class)?),
+            doc::Made::Repeat(repeat) => {
+                for body in self.repeated(repeat)? {
+                    self.inside(body, |steps, items| steps.objects(items, into));
                 }
-                doc::Item::Short(short) => *short,
-            };
-            let rule = "an item is one object";
-            match only(short.take(), place, rule, doc::Short::KEYS, "make two items of it")? {
-                doc::Made::Claim(claim) => into.push(self.claim(claim)?),
-                doc::Made::Pod(pod) => into.push(self.pod(pod)?),
-                doc::Made::Class(class) => into.push(self.class(class)?),
-                doc::Made::Repeat(repeat) => {
-                    for body in self.repeated(repeat)? {
-                        self.inside(body, |steps, items| steps.objects(items, into))?;
-                    }
-                }
-                doc::Made::Include(include) => {
-                    let body = self.included(include)?;
-                    self.inside(body, |steps, items| steps.objects(items, into))?;
-                }
+            }
+            doc::Made::Include(include) => {
+                let body = self.included(include)?;
+                self.inside(body, |steps, items| steps.objects(items, into));
             }
         }
         Ok(())

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use substrate::fault::{Catalogue, Span};
 
-use super::Checked;
 use super::expand::{MAX_TEXT, Origin};
 use super::predicate::no_namespace;
+use super::{Checked, MOST_MISTAKES, Text};
+use crate::cluster::Unserved;
 use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
+use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::place::{Place, Placed};
 use crate::scenario::predicate::Holds;
@@ -60,13 +61,23 @@ pub(super) struct Steps<'a> {
     pub(super) deadline: Duration,
     /// How much text repetitions and fragments may still come to.
     pub(super) room: Cell<usize>,
+    /// If set, they came to more, and no further items are read.
+    pub(super) is_over: Cell<bool>,
+    /// The mistakes so far.
+    pub(super) mistakes: RefCell<Vec<Mistake>>,
+    /// Remarks so far.
+    pub(super) remarks: RefCell<Vec<Remark>>,
+    /// The kinds that no loop works on.
+    pub(super) unserved: Unserved,
+    /// The whole file.
+    from: Text<'a>,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(origin: Origin, has_files: bool, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
+    pub(super) fn new(origin: Origin, from: Text<'a>, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
         Self {
             origin,
-            has_files,
+            has_files: from.has_files,
             catalogue,
             nodes,
             done: Vec::new(),
@@ -84,12 +95,55 @@ impl<'a> Steps<'a> {
             slept: Duration::ZERO,
             deadline: Duration::MAX,
             room: Cell::new(MAX_TEXT),
+            is_over: Cell::new(false),
+            mistakes: RefCell::default(),
+            remarks: RefCell::default(),
+            unserved: Unserved { foreign_manager: false },
+            from,
         }
     }
 
-    /// Takes the steps of a list in.
-    pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) -> Checked<()> {
-        list.into_iter().try_for_each(|step| self.step(step))
+    /// Takes the steps of a list in, and goes on behind one that is wrong.
+    pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) {
+        for step in list {
+            if self.is_over.get() {
+                return;
+            }
+            let done = self.step(step);
+            self.heed(done);
+        }
+    }
+
+    /// Keeps a mistake in mind.
+    pub(super) fn heed(&self, checked: Checked<()>) {
+        let Err(mistake) = checked else { return };
+        let mut all = self.mistakes.borrow_mut();
+        if all.len() >= MOST_MISTAKES {
+            return;
+        }
+        let is_partial = self.from.is_partial || !all.is_empty();
+        if mistake.refers.as_deref().is_some_and(|name| is_partial && self.is_elsewhere(name)) {
+            return;
+        }
+        let mistake = if self.depth > 0 { mistake.of(&self.origin) } else { mistake };
+        // Repetitions say the same several times.
+        if !all.iter().any(|known| known.place == mistake.place && known.message == mistake.message) {
+            all.push(mistake);
+        }
+    }
+
+    /// Whether the file speaks of `name` in more than one place, so that one of them may be where it is introduced.
+    fn is_elsewhere(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        let whole = |text: &str| {
+            let borders = |at: usize| {
+                let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+                !before.is_some_and(is_part) && !after.is_some_and(is_part)
+            };
+            text.match_indices(name).filter(|(at, _)| borders(*at)).count()
+        };
+        let within = if self.depth > 0 { whole(&self.origin.text) } else { 0 };
+        !name.is_empty() && whole(self.from.text) + within > 1
     }
 
     fn step(&mut self, step: Placed<doc::Step>) -> Checked<()> {
@@ -108,11 +162,13 @@ impl<'a> Steps<'a> {
         let action = match act {
             doc::Act::Repeat(repeat) => {
                 let bodies = self.repeated(repeat)?;
-                return bodies.into_iter().try_for_each(|body| self.inside(body, Self::steps));
+                bodies.into_iter().for_each(|body| self.inside(body, Self::steps));
+                return Ok(());
             }
             doc::Act::Include(include) => {
                 let body = self.included(include)?;
-                return self.inside(body, Self::steps);
+                self.inside(body, Self::steps);
+                return Ok(());
             }
             act => self.action(act)?,
         };
@@ -245,7 +301,12 @@ impl<'a> Steps<'a> {
 
     /// An object by name, of the custom kinds too that are defined here.
     pub(super) fn object(&self, text: &Placed<String>) -> Checked<ObjectRef> {
-        ObjectRef::read(text, &self.customs).map_err(|message| Mistake::new(text.place, message, "here"))
+        let kind = text.split('/').next().unwrap_or_default();
+        let wrong = |message| Mistake::new(text.place, message, "here");
+        ObjectRef::read(text, &self.customs).map_err(|message| match Kind::find(kind, &self.customs) {
+            Some(_) => wrong(message),
+            None => wrong(message).refers(kind),
+        })
     }
 
     fn delete(&self, delete: Placed<doc::Delete>) -> Checked<Delete> {
@@ -277,7 +338,8 @@ impl<'a> Steps<'a> {
         self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
             let message = format!("no earlier step is called `{}`", *name);
             let all = self.done.iter().filter_map(|s| s.name.as_deref());
-            Mistake::new(name.place, message, "this step").help(suggest(&name, all, "names of earlier steps"))
+            let help = suggest(&name, all, "names of earlier steps");
+            Mistake::new(name.place, message, "this step").help(help).refers(&name)
         })
     }
 
@@ -292,7 +354,7 @@ impl<'a> Steps<'a> {
         } else {
             nearest(&name, all).map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"))
         };
-        Err(Mistake::new(name.place, message, "this node").help(help))
+        Err(Mistake::new(name.place, message, "this node").help(help).refers(&name))
     }
 
     /// A node, or a process or group of them.
@@ -309,7 +371,7 @@ impl<'a> Steps<'a> {
         }
         let near = substrate::words::nearest(&name, known);
         let help = near.map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"));
-        Err(Mistake::new(name.place, message, "this name").help(help))
+        Err(Mistake::new(name.place, message, "this name").help(help).refers(&name))
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) enum Command {
     Unbreak(usize),
     /// The event here with all that it carries.
     Show,
+    /// A field of the event here, an expression about it, or an object as it is stored.
+    Print(String),
     /// The last events.
     List(u64),
     /// What is there: objects, cloud, mounts.
@@ -45,16 +47,20 @@ pub(super) enum Command {
 /// What `help` prints.
 pub(super) const HELP: &str = "\
 Move
-  step [N] [FILTER]     the next event, or the N-th of those that FILTER means        s
-  back [N] [FILTER]     the same, back                                                b
+  step [N] [FILTER]     the next event, or the N-th of those that FILTER means      s n
+  back [N] [FILTER]     the same, back                                             rs rn
   go #N | TIME | OBJECT STATE    to an event, a time (6m30s), or `pvc/data Bound`
   continue              to the next breakpoint, or the end                            c
-  reverse               back to the last breakpoint, or the start                     r
+  reverse               back to the last breakpoint, or the start                  r rc
   (an empty line)       the last of these again
 Stop
-  break FILTER          stop there; `breaks` lists them, `unbreak N` takes one out
+  break FILTER          stop there                                                    b
+  breaks                list them                                                   i b
+  unbreak N             take one out                                                  d
 Look
-  show                  the event here, with all that it carries
+  show                  the event here, with all that it carries                      p
+  print WHAT            a field of it (`p message`), an expression about `event`,     p
+                        or an object as it is stored (`p pvc/data`)
   list [N]              the last N events                                             l
   state                 objects, volumes of the cloud, devices and mounts
   knows [PROCESS]       what it was told beside what is stored; what loops want and take for true
@@ -65,13 +71,13 @@ Change, and go on
   drop NAME             end one
   quit                                                                                q
 
-FILTER: kind csi.* | process csi-attacher | object pvc/data | cel EXPRESSION about event | violation
+The short words are gdb's. FILTER: kind csi.* | process csi-attacher | object pvc/data | cel EXPRESSION about event | violation
 Going back before a change takes it back.
 ";
 
-const WORDS: [&str; 19] = [
-    "step", "back", "go", "continue", "reverse", "break", "breaks", "unbreak", "show", "list", "state", "knows",
-    "stored", "faults", "add", "drop", "help", "quit", "exit",
+const WORDS: [&str; 20] = [
+    "step", "back", "go", "continue", "reverse", "break", "breaks", "unbreak", "show", "print", "list", "state",
+    "knows", "stored", "faults", "add", "drop", "help", "quit", "exit",
 ];
 
 impl Command {
@@ -89,18 +95,29 @@ impl Command {
         Ok(match word {
             "" => Self::Again,
             "step" | "s" | "next" | "n" => count(rest).map(|(n, filter)| Self::Step(n, filter))?,
-            "back" | "b" => count(rest).map(|(n, filter)| Self::Back(n, filter))?,
+            "back" | "rs" | "rn" | "reverse-step" | "reverse-next" => {
+                count(rest).map(|(n, filter)| Self::Back(n, filter))?
+            }
             "go" | "goto" if rest.is_empty() => {
                 return Err("go: say where to, as in `go #120` or `go 6m30s`".to_owned());
             }
             "go" | "goto" => Self::Go(moment(rest)?),
             "continue" | "c" => Self::Continue,
-            "reverse" | "r" => Self::Reverse,
-            "break" if rest.is_empty() => Self::Breaks,
-            "break" => Self::Break(Filter::read(rest)?),
+            "reverse" | "r" | "rc" | "reverse-continue" => Self::Reverse,
+            "break" | "b" if rest.is_empty() => Self::Breaks,
+            // It went back until gdb's letters came.
+            "b" if rest.parse::<u64>().is_ok() => {
+                return Err(format!("b: sets a breakpoint, as in `b kind csi.*`; `rs {rest}` goes back"));
+            }
+            "break" | "b" => Self::Break(Filter::read(rest)?),
             "breaks" => Self::Breaks,
-            "unbreak" => Self::Unbreak(number(0)? as usize),
+            "info" | "i" if rest.starts_with('b') => Self::Breaks,
+            "info" | "i" => {
+                return Err("info: `i b` lists breakpoints; `show`, `state` and `knows` tell the rest".to_owned());
+            }
+            "unbreak" | "delete" | "d" => Self::Unbreak(number(0)? as usize),
             "show" => Self::Show,
+            "print" | "p" => some().map_or(Self::Show, Self::Print),
             "list" | "l" => Self::List(number(20)?),
             "state" => Self::State,
             "knows" => Self::Knows(some()),
@@ -175,6 +192,17 @@ mod tests {
             ("list", Command::List(20)),
             ("knows node-a/kubelet", Command::Knows(Some("node-a/kubelet".to_owned()))),
             ("drop f", Command::Drop("f".to_owned())),
+            ("n", Command::Step(1, None)),
+            ("n 3", Command::Step(3, None)),
+            ("c", Command::Continue),
+            ("b", Command::Breaks),
+            ("b kind csi.*", Command::Break(Filter::Kind("csi.*".to_owned()))),
+            ("i b", Command::Breaks),
+            ("d 1", Command::Unbreak(1)),
+            ("rs", Command::Back(1, None)),
+            ("reverse-continue", Command::Reverse),
+            ("p", Command::Show),
+            ("p event.kind", Command::Print("event.kind".to_owned())),
         ] {
             assert_eq!(Command::read(line), Ok(command), "{line}");
         }
@@ -182,6 +210,8 @@ mod tests {
         assert!(matches!(Command::read(add), Ok(Command::Add(fault)) if fault.name == "f"));
         for (line, says) in [
             ("stpe", "did you mean step?"),
+            ("b 2", "`rs 2` goes back"),
+            ("info locals", "`i b` lists breakpoints"),
             ("step 0", "write 1 or more"),
             ("go", "as in `go #120`"),
             ("list x", "`x` is no number"),

@@ -50,6 +50,11 @@ impl Filter {
                 }
             }
             "violation" => Ok(Self::Violation),
+            // As in gdb a place is enough.
+            _ if rest.is_empty() && word.contains('/') => Ok(Self::Object(word.to_owned())),
+            _ if rest.is_empty() && crate::events::all().iter().any(|kind| wild(word, kind.kind)) => {
+                Ok(Self::Kind(word.to_owned()))
+            }
             _ => Err(format!("`{word}`: say `kind`, `process`, `object`, `cel` or `violation`, and which")),
         }
     }
@@ -94,6 +99,26 @@ fn is_true(source: &str, line: &Value) -> bool {
     // A field that this kind of event does not have makes it another one than is meant.
     let value = Expression::compile(source).and_then(|expression| expression.evaluate(&[("event", &event)]));
     matches!(value, Ok(CelValue::Bool(true)))
+}
+
+/// Evaluates a CEL expression about `event`.
+///
+/// # Errors
+/// The reason, for an expression that cannot be evaluated.
+pub(super) fn evaluated(source: &str, line: &Value) -> Result<String, String> {
+    let expression = Expression::compile(source)?;
+    if let Some(other) = expression.unknown_variable(&["event"]) {
+        return Err(format!("`{other}` is not known here: an expression is about `event`"));
+    }
+    let event = substrate::json::to_value(line).map_err(|e| e.to_string())?;
+    Ok(match expression.evaluate(&[("event", &event)])? {
+        CelValue::Bool(value) => value.to_string(),
+        CelValue::Int(value) => value.to_string(),
+        CelValue::UInt(value) => value.to_string(),
+        CelValue::Float(value) => value.to_string(),
+        CelValue::String(value) => value.to_string(),
+        other => format!("{other:?}"),
+    })
 }
 
 /// Whether an event names `object`: by its kind and name, or by its name alone.

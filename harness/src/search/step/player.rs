@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::command::{Command, HELP, lies_back};
 use super::copies::{Aside, Copies};
-use super::filter::{Filter, Seen};
+use super::filter::{Filter, Seen, evaluated};
 use super::session::{Change, Session};
 use super::{LOOK, Setup, lines};
 use crate::cluster::{Cluster, ClusterSpec};
@@ -19,7 +19,7 @@ use crate::invariants::Invariants;
 use crate::output::{self, Style, Tone};
 use crate::report::trace_line;
 use crate::runner;
-use crate::scenario::Scenario;
+use crate::scenario::{ObjectRef, Scenario};
 use crate::search::judge::{Digest, options, verdict};
 use crate::search::knowledge::Knowledge;
 use crate::search::replay::{Moment, state, state_text};
@@ -283,6 +283,7 @@ impl Player {
                 None => say("unbreak: give the number that `breaks` shows\n"),
             },
             Command::Show => self.show(),
+            Command::Print(what) => self.print(&what),
             Command::List(n) => {
                 let from = self.history.len().saturating_sub(usize::try_from(n).unwrap_or(usize::MAX));
                 for line in &self.history[from..] {
@@ -403,6 +404,25 @@ impl Player {
         }
     }
 
+    /// Prints an object as it is stored, a field of the event here, or an expression about it.
+    fn print(&self, what: &str) {
+        let Some(line) = self.history.last() else { return };
+        let event = value(line);
+        if what.split_once('/').is_some_and(|(kind, _)| crate::search::replay::kind_of(kind).is_some()) {
+            return self.stored(Some(what));
+        }
+        let path = what.strip_prefix("event.").unwrap_or(what);
+        let found = path.split('.').try_fold(&event, |at, key| at.get(key));
+        let fields =
+            || event.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
+        let said = match found {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(other) => Ok(serde_json::to_string_pretty(other).unwrap_or_default()),
+            None => evaluated(what, &event).map_err(|why| format!("print: {why}; the event has {}", fields())),
+        };
+        say(&format!("{}\n", said.unwrap_or_else(|why| why)));
+    }
+
     fn breaks(&self) {
         for (at, filter) in self.session.breakpoints.iter().enumerate() {
             say(&format!("{}  {}\n", at + 1, filter.text()));
@@ -444,11 +464,28 @@ impl Player {
     }
 
     fn stored(&self, what: Option<&str>) {
-        let meant = |name: &str| what.is_none_or(|what| wild(what, name) || name.contains(what));
+        // An object as people name it, `pvc/data`, beside its resource and key.
+        let object = what.and_then(object_of);
+        let meant = |name: &str| {
+            what.is_none_or(|what| wild(what, name) || name.contains(what)) || object.as_deref() == Some(name)
+        };
+        let mut any = false;
         for (name, revision) in self.known.stored().filter(|(name, revision)| meant(name) && revision.is != "gone") {
+            any = true;
             say(&format!("{name}  {} (revision {})\n", revision.is, revision.rv));
         }
+        if !any {
+            say("nothing of that is stored\n");
+        }
     }
+}
+
+/// `persistentvolumeclaims/default/data` for `pvc/data`.
+fn object_of(text: &str) -> Option<String> {
+    let (kind, key) = text.split_once('/')?;
+    let kind = crate::search::replay::kind_of(kind)?;
+    let (namespace, name) = key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+    Some(format!("{}/{}", kind.resource(), ObjectRef::new(kind, namespace, name).key()))
 }
 
 /// An event as filters and expressions see it.
