@@ -145,20 +145,19 @@ impl Order {
         let action = match &self.source {
             Some(Source::Volume(source)) => {
                 form.push(pair("SourceVolumeId", source));
-                // A clone is of the type of its source unless the class says otherwise.
-                form.extend(self.shape.volume_type.as_ref().map(|t| pair("VolumeType", t)));
                 "CopyVolumes"
             }
             source => {
                 form.push(pair("AvailabilityZone", zone));
                 form.push(pair("Encrypted", self.shape.encrypted));
-                form.push(pair("VolumeType", self.shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)));
                 if let Some(Source::Snapshot(id)) = source {
                     form.push(pair("SnapshotId", id));
                 }
                 "CreateVolume"
             }
         };
+        // A clone, too, is of the driver's own type unless the class says otherwise: EC2 takes none from the source.
+        form.push(pair("VolumeType", self.shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)));
         form.extend(self.multi_attach.then(|| pair("MultiAttachEnabled", true)));
         form.extend(self.shape.iops.map(|n| pair("Iops", n)));
         form.extend(self.shape.throughput.map(|n| pair("Throughput", n)));
