@@ -107,6 +107,8 @@ fn each_does_what_it_says_and_nothing_else() {
             "publish-trusts-directory" | "formats-after-error" | "device-by-name" => continue,
             // They show when a detach fails, which the search looks at: two of them end the process of a test.
             "panics-on-failed-detach" | "retries-without-wait" | "failed-calls-pile-up" => continue,
+            // It shows in what the node is told.
+            "names-another-device" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
             "sync-does-nothing" => Seen { bytes: None, ..right() },
@@ -160,6 +162,27 @@ fn a_target_directory_is_taken_for_a_mount() {
         b.disk.mounts().await.unwrap().len()
     });
     assert_eq!(mounts, (2, 1));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_device_is_named_that_is_another() {
+    let differs = both("names-another-device", |b| async move {
+        let volume = b.volume("v", 1).await;
+        let request = ControllerPublishVolumeRequest {
+            volume_id: volume.clone(),
+            node_id: b.node_id(),
+            volume_capability: b.writer(),
+            ..Default::default()
+        };
+        let answer = b.controller().controller_publish_volume(request).await.unwrap().into_inner();
+        let state = b.ec2.dump();
+        let volumes = state["volumes"].as_array().unwrap();
+        let of = volumes.iter().find(|of| of["id"] == volume.as_str()).unwrap();
+        let (_, attachment) = of["attachments"].as_object().unwrap().iter().next().unwrap();
+        attachment["device"] != answer.publish_context["devicePath"].as_str()
+    });
+    assert_eq!(differs, (false, true));
 }
 
 #[cfg(feature = "mutants")]
