@@ -83,22 +83,17 @@ fn a_driver_that_cannot_stage_fails_the_expectation_with_what_was_seen() {
 fn a_volume_that_the_cloud_cannot_delete_is_a_leak() {
     let text =
         with_faults("  - {name: undeletable, match: {plane: ec2, op: DeleteVolume}, effect: {error: InternalError}}");
-    // The fault is cleared before the teardown, so the leak is a volume that a driver made for a claim that never was.
-    let named = "{ResourceType: volume, Tag: [{Key: CSIVolumeName, Value: pvc-1}]}";
-    let made = format!(
-        "\n  - ec2: {{action: CreateVolume, with: {{AvailabilityZone: us-east-1a, Size: 1, TagSpecification: [{named}]}}}}\n"
-    );
+    // The fault is cleared before the teardown, so the leak is a volume that a person leaves behind.
+    let made = "\n  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}}\n";
     let (outcome, exit) = run(&format!("{}{made}", FIRST_VOLUME.trim_end()), 1);
     assert_eq!(exit, Exit::Leaked, "{:?}", outcome.leftovers);
     assert_eq!(outcome.leftovers.cloud_volumes.len(), 1);
     assert!(outcome.violations.iter().all(|v| v.id == "I5"));
-    // A volume that Retain keeps is none, nor is one that a user made.
+    // A volume that Retain keeps is none.
     let retained = FIRST_VOLUME.replacen("reclaimPolicy: Delete", "reclaimPolicy: Retain", 1);
     assert_ne!(retained, FIRST_VOLUME);
-    for text in [retained, format!("{}{}", FIRST_VOLUME.trim_end(), made.replace("CSIVolumeName", "owner"))] {
-        let (outcome, exit) = run(&text, 1);
-        assert_eq!(exit, Exit::Passed, "{:?}", outcome.leftovers);
-    }
+    let (outcome, exit) = run(&retained, 1);
+    assert_eq!(exit, Exit::Passed, "{:?}", outcome.leftovers);
     let (outcome, _) = run(&text, 1);
     assert!(outcome.leftovers.is_empty(), "the teardown ends faults: {:?}", outcome.leftovers);
 }

@@ -90,16 +90,20 @@ impl Checked {
     }
 }
 
+impl Checked {
+    /// The count of each invariant in words, one after another.
+    pub fn parts(&self) -> Vec<String> {
+        let part = |id: &Id| match self.out_of_sight.contains(id) {
+            true => format!("{id} not checked"),
+            false => format!("{id} {}", self.get(*id)),
+        };
+        Id::ALL.iter().map(part).collect()
+    }
+}
+
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, id) in Id::ALL.iter().enumerate() {
-            let dot = if at == 0 { "" } else { " · " };
-            match self.out_of_sight.contains(id) {
-                true => write!(f, "{dot}{id} not checked")?,
-                false => write!(f, "{dot}{id} {}", self.get(*id))?,
-            }
-        }
-        Ok(())
+        f.write_str(&self.parts().join(" · "))
     }
 }
 

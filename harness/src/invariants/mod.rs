@@ -330,11 +330,9 @@ impl Invariants {
         }
     }
 
-    /// True if a cloud volume stays when everything is deleted: its PersistentVolume keeps it, or a user made it, and no
-    /// driver (`is_provisioned`), and Kubernetes was never to delete it.
-    pub fn keeps(&self, volume: &str, is_provisioned: bool) -> bool {
-        let facts = &self.state().facts;
-        facts.is_kept(volume) || !is_provisioned && !facts.was_saved(volume)
+    /// True if a cloud volume stays when everything is deleted, since its PersistentVolume keeps it, or said so last.
+    pub fn keeps(&self, volume: &str) -> bool {
+        self.state().facts.is_kept(volume)
     }
 
     /// The volume that something is of, as a report or a step names it: an object, a mount, a directory or a device.

@@ -6,9 +6,6 @@ use substrate::body::{call, collect, empty};
 
 use crate::cluster::Cluster;
 
-/// The tag by which the EBS CSI driver, and ours, know the volumes that they made.
-const NAME_TAG: &str = "CSIVolumeName";
-
 /// Longest state that is read.
 const LIMIT: usize = 64 << 20;
 
@@ -19,8 +16,6 @@ pub(super) struct CloudVolume {
     pub id: String,
     /// The instances that it is attached to, in whatever state.
     pub attachments: Vec<String>,
-    /// True if a CSI driver made it: it has the name of a volume among its tags.
-    pub is_provisioned: bool,
 }
 
 /// All volumes of the cloud, root volumes left out.
@@ -49,8 +44,7 @@ fn read(state: &Value) -> Option<Vec<CloudVolume>> {
     let own = state["volumes"].as_array()?.iter().filter(|volume| volume["root"] != true);
     let volume = |volume: &Value| {
         let attachments = volume["attachments"].as_object()?.keys().cloned().collect();
-        let is_provisioned = !volume["tags"][NAME_TAG].is_null();
-        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments, is_provisioned })
+        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments })
     };
     own.map(volume).collect()
 }

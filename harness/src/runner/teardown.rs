@@ -96,8 +96,8 @@ fn stays(volume: &Value) -> bool {
     !is_deleted && (volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || !is_provisioned)
 }
 
-/// Objects and resources that should be gone once all pods and claims are. Volumes that Retain keeps, and those that
-/// the user made, belong there.
+/// Objects and resources that should be gone once all pods and claims are. Volumes that Retain keeps, and those
+/// of PersistentVolumes that a user made, stay.
 async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let mut left = Leftovers::default();
     let names = |objects: Result<Vec<Value>, ObjectError>| -> Vec<String> {
@@ -134,7 +134,7 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
             for volume in volumes {
                 let on = volume.attachments.iter().map(|instance| format!("{} on {instance}", volume.id));
                 left.cloud_attachments.extend(on);
-                if !kept.contains(&volume.id) && !invariants.keeps(&volume.id, volume.is_provisioned) {
+                if !kept.contains(&volume.id) && !invariants.keeps(&volume.id) {
                     left.cloud_volumes.push(volume.id);
                 }
             }

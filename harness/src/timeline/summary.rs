@@ -89,7 +89,12 @@ impl Summary {
         let (tone, mark) = if self.exit == Exit::Passed { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
         let parts = self.parts();
         let title = format!("{mark} {} {}", self.name, self.exit.word());
-        let checked = format!("  checked: {}", self.checked);
+        let counts = self.checked.parts();
+        let checked = counts.split_first().map_or_else(String::new, |(first, others)| {
+            let first = format!("  checked: {first}");
+            let others = in_lines(others, first.chars().count(), style.width);
+            first + &others
+        });
         format!(
             "{}{}\n{}\n",
             style.paint(tone, &title),

@@ -63,7 +63,7 @@ impl Steps<'_> {
         let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
         let mut mistakes = wrong.into_iter().map(|ManifestError { field, message, known }| {
-            if let Some(mistake) = self.quantity(place, &field, &message) {
+            if let Some(mistake) = self.quantity(place, &manifest.value, &field, &message) {
                 return mistake;
             }
             let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
@@ -83,12 +83,12 @@ impl Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// The mistake of a quantity that is none, with the one that is probably meant.
-    fn quantity(&self, place: Place, field: &str, message: &str) -> Option<Mistake> {
-        message.contains("quantities must match").then_some(())?;
-        let (rest, value) = message.trim_end_matches('"').rsplit_once('"')?;
-        let field =
-            rest.trim_end_matches([' ', ':']).rsplit(' ').next().filter(|path| path.contains('.')).unwrap_or(field);
+    /// The mistake of a value that cannot be read as a quantity, with the quantity that is probably meant.
+    fn quantity(&self, place: Place, manifest: &Value, field: &str, message: &str) -> Option<Mistake> {
+        let is_of_quantity = ["quantities must match", "unable to parse quantity"].iter().any(|w| message.contains(w));
+        is_of_quantity.then_some(())?;
+        let pointer = format!("/{}", field.replace('[', ".").replace(']', "").replace('.', "/"));
+        let value = manifest.pointer(&pointer)?.as_str()?;
         let Plain { message, help } = words::quantity(value);
         let at = find::word(&self.origin.text, place, value).or_else(|| find::field(&self.origin.text, place, field));
         let mistake =
