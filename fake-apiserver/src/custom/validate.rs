@@ -12,8 +12,8 @@ const UNCHECKED: &str = "some validation rules were not checked because the obje
     errors to complete validation";
 
 /// Adds what is wrong with `value`, which stands at `path`, to `errors`: first by its schema, then by its rules, unless
-/// one of the errors is of those that rules cannot do with. What an update leaves as it was is not looked at again
-/// (validation ratcheting, KEP-4008), except by rules that compare the two.
+/// one of the errors is of those that rules cannot do with. Values that an update does not change are not validated again
+/// (validation ratcheting, KEP-4008), except by rules that compare old and new.
 pub(crate) fn validate(
     schema: &Schema,
     value: &Value,

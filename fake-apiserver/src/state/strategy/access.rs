@@ -74,7 +74,7 @@ pub(super) static CLUSTER_ROLE: Strategy = Strategy {
     ..PLAIN
 };
 
-/// What the two bindings have in common.
+/// Steps that both kinds of binding share.
 const BINDING: Strategy = Strategy { default: default_binding, check_name: names::path_segment, ..PLAIN };
 
 pub(super) static ROLE_BINDING: Strategy = Strategy {
