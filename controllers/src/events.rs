@@ -104,6 +104,17 @@ substrate::events! {
         pub error: Option<String>,
     }
 
+    /// The garbage collector deleted an object whose owners are gone, or tried to. Only at the trace level, and for
+    /// observers that ask for it.
+    pub struct GarbageCollected = "garbage-collector.deleted" {
+        /// apiVersion, kind, namespace, name and uid.
+        pub object: String,
+        /// `Background`, `Foreground` or `Orphan`.
+        pub propagation: Text,
+        /// The error, if there was one.
+        pub error: Option<String>,
+    }
+
     /// The PV binder could not do something. Only at the trace level, and for observers that ask for it.
     pub struct BinderError = "binder.error" {
         /// `sync` or `write`.

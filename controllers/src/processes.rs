@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, expander, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
+    attach_detach, attacher, binder, expander, garbage_collector, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
     taint_eviction,
 };
 
@@ -23,6 +23,8 @@ const SCHEDULER: &str = "kube-scheduler";
 const ATTACHER: &str = "csi-attacher";
 const PROVISIONER: &str = "csi-provisioner";
 const RESIZER: &str = "csi-resizer";
+/// The garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
+pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// The loops, by the names of their originals.
 pub const LOOPS: &[&str] = &{
@@ -91,7 +93,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in the order in which they start. They are static: a constant would be compiled with all its loops into
 /// every crate that looks at it.
-pub(crate) static TABLE: [Loop; 13] = [
+pub(crate) static TABLE: [Loop; 14] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -120,6 +122,9 @@ pub(crate) static TABLE: [Loop; 13] = [
     }),
     managed("pod-garbage-collector-controller", "pod-garbage-collector", |ctx, client, timers, _| {
         pod_gc::run(ctx, client, timers).boxed()
+    }),
+    managed(GARBAGE_COLLECTOR, "generic-garbage-collector", |ctx, client, _, _| {
+        garbage_collector::run(ctx, client).boxed()
     }),
     Loop {
         name: "kube-scheduler",
@@ -226,7 +231,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 10);
+        assert_eq!(out.len(), 11);
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("did you mean `kube-scheduler`?"));
     }

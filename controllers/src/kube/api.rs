@@ -416,7 +416,7 @@ impl Query {
     }
 }
 
-fn escape(out: &mut String, text: &str) {
+pub(super) fn escape(out: &mut String, text: &str) {
     for b in text.bytes() {
         match b {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(b)),

@@ -55,6 +55,11 @@ impl ApiError {
         self.reason() == "NotFound" || (self.reason().is_empty() && self.code() == 404)
     }
 
+    /// The kind has no patch of this sort (415).
+    pub fn is_unsupported_media_type(&self) -> bool {
+        self.code() == 415
+    }
+
     /// The object was changed in between (optimistic locking).
     pub fn is_conflict(&self) -> bool {
         self.reason() == "Conflict"

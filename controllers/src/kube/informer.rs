@@ -42,7 +42,7 @@ pub enum Delta<K> {
 }
 
 /// An object of some kind.
-trait Cached: Any + Send + Sync {
+pub(super) trait Cached: Any + Send + Sync {
     fn namespace(&self) -> &str;
     fn name(&self) -> &str;
     fn resource_version(&self) -> &str;
@@ -62,10 +62,10 @@ impl<K: Kind> Cached for K {
     }
 }
 
-type Object = Arc<dyn Cached>;
+pub(super) type Object = Arc<dyn Cached>;
 
 /// An object of its kind.
-fn owned<K: Kind>(object: &Object) -> Option<Arc<K>> {
+pub(super) fn owned<K: Any + Send + Sync>(object: &Object) -> Option<Arc<K>> {
     let object: Arc<dyn Any + Send + Sync> = object.clone();
     object.downcast().ok()
 }
@@ -77,7 +77,7 @@ fn seen<K: Kind>(object: &Object) -> Option<&K> {
 }
 
 #[derive(Clone)]
-enum Change {
+pub(super) enum Change {
     Applied { old: Option<Object>, new: Object },
     Deleted(Object),
 }
@@ -199,10 +199,10 @@ struct State {
 
 /// How objects of a kind are read.
 #[derive(Clone, Copy)]
-struct Reads {
-    kind: &'static str,
-    one: fn(&Memo, &Bytes) -> Result<Object, serde_json::Error>,
-    list: fn(&[u8]) -> Result<ObjectList<Object>, ApiError>,
+pub(super) struct Reads {
+    pub(super) kind: &'static str,
+    pub(super) one: fn(&Memo, &Bytes) -> Result<Object, serde_json::Error>,
+    pub(super) list: fn(&[u8]) -> Result<ObjectList<Object>, ApiError>,
 }
 
 impl Cache {
@@ -224,27 +224,44 @@ impl Cache {
         if let Some(running) = shared.get(&key) {
             return running.clone();
         }
-        let cache = Arc::new(Self {
-            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
-            synced: latest::Sender::new(false),
-        });
-        let reflector = Reflector {
-            ctx: ctx.clone(),
-            client: client.informer_client(),
-            collection,
-            params,
-            reads,
-            rng: Box::new(ctx.rng(&format!("informer {}", key.1))),
-            backoff: Backoff::reflector(),
-            cache: cache.clone(),
-        };
+        let rng = Box::new(ctx.rng(&format!("informer {}", key.1)));
+        let (cache, reflector) = Self::kept(ctx, client.informer_client(), collection, params, reads, rng);
         shared.insert(key, cache.clone());
         drop(shared);
         ctx.spawn(reflector.run());
         cache
     }
 
-    async fn synced(&self) {
+    /// A cache outside of those that its client shares, and the future that keeps it up to date.
+    pub(super) fn alone(
+        ctx: &Ctx,
+        client: &Client,
+        collection: String,
+        reads: Reads,
+    ) -> (Arc<Self>, impl Future<Output = ()> + use<>) {
+        let rng = Box::new(ctx.rng(&format!("metadata of {collection}")));
+        let (cache, reflector) = Self::kept(ctx, client.clone(), collection, ListParams::default(), reads, rng);
+        (cache, reflector.run())
+    }
+
+    fn kept(
+        ctx: &Ctx,
+        client: Client,
+        collection: String,
+        params: ListParams,
+        reads: Reads,
+        rng: Box<dyn Rng + Send>,
+    ) -> (Arc<Self>, Reflector) {
+        let cache = Arc::new(Self {
+            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
+            synced: latest::Sender::new(false),
+        });
+        let (ctx, backoff) = (ctx.clone(), Backoff::reflector());
+        let reflector = Reflector { ctx, client, collection, params, reads, rng, backoff, cache: cache.clone() };
+        (cache, reflector)
+    }
+
+    pub(super) async fn synced(&self) {
         // The sender lives in `self`.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
@@ -260,7 +277,7 @@ impl Cache {
         }
     }
 
-    fn subscribe(&self) -> mpsc::UnboundedReceiver<Change> {
+    pub(super) fn subscribe(&self) -> mpsc::UnboundedReceiver<Change> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
         state.each(&mut |new| {

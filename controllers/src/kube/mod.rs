@@ -9,6 +9,7 @@ pub mod error;
 pub mod events;
 pub mod informer;
 mod memo;
+pub mod metadata;
 pub mod object;
 pub mod patch;
 pub mod queue;

@@ -1,0 +1,169 @@
+//! Which kinds the API server has, and which of them can be collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::kube::metadata::ResourcePath;
+use crate::kube::{ApiError, Client, decode};
+
+/// A kind of one version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Served {
+    pub api_version: String,
+    pub kind: String,
+    pub path: ResourcePath,
+    pub is_namespaced: bool,
+}
+
+/// The kinds of an API server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kinds {
+    /// By apiVersion and kind.
+    all: BTreeMap<(String, String), Served>,
+    /// Those whose objects are watched: the preferred version of each that can be deleted, listed and watched.
+    pub watched: BTreeSet<Served>,
+}
+
+#[derive(Deserialize)]
+struct GroupList {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    versions: Vec<Version>,
+    preferred_version: Option<Version>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    name: String,
+    namespaced: bool,
+    kind: String,
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+impl Resource {
+    fn can_be_collected(&self) -> bool {
+        let can = |verb: &str| self.verbs.iter().any(|has| has == verb);
+        can("delete") && can("list") && can("watch")
+    }
+}
+
+impl Kinds {
+    /// The kind that an owner reference names.
+    pub fn find(&self, api_version: &str, kind: &str) -> Option<&Served> {
+        self.all.get(&(api_version.to_owned(), kind.to_owned()))
+    }
+
+    /// Takes in the resources of one version; the preferred version of a group comes first.
+    fn add(&mut self, api_version: &str, list: ResourceList, seen: &mut BTreeSet<(String, String)>) {
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        let root = if group.is_empty() { format!("/api/{api_version}") } else { format!("/apis/{api_version}") };
+        for resource in list.resources {
+            // A subresource, or one that carries objects of another group, as `scale` does.
+            if resource.name.contains('/') || (!resource.group.is_empty() && resource.group != group) {
+                continue;
+            }
+            let served = Served {
+                api_version: api_version.to_owned(),
+                kind: resource.kind.clone(),
+                path: ResourcePath { root: root.clone(), plural: resource.name.clone() },
+                is_namespaced: resource.namespaced,
+            };
+            let is_first = seen.insert((group.to_owned(), resource.name.clone()));
+            // Upstream ignores Events of both groups (`DefaultIgnoredResources`).
+            let is_event = resource.name == "events" && matches!(group, "" | "events.k8s.io");
+            if is_first && resource.can_be_collected() && !is_event {
+                self.watched.insert(served.clone());
+            }
+            self.all.entry((api_version.to_owned(), resource.kind)).or_insert(served);
+        }
+    }
+}
+
+/// Asks the API server for its kinds. A version that does not answer, as an aggregated one whose server is down, keeps
+/// what `before` knew of it.
+///
+/// # Errors
+/// When the groups cannot be listed.
+pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, ApiError> {
+    let unreadable = |e: serde_json::Error| ApiError::Decode(e.to_string());
+    let groups: GroupList = decode(&client.get("/apis").await?).map_err(unreadable)?;
+    let mut versions = vec!["v1".to_owned()];
+    for group in groups.groups {
+        let preferred = group.preferred_version.into_iter();
+        for version in preferred.chain(group.versions) {
+            if !versions.contains(&version.group_version) {
+                versions.push(version.group_version);
+            }
+        }
+    }
+    let (mut kinds, mut seen) = (Kinds::default(), BTreeSet::new());
+    for version in versions {
+        let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+        let list = client.get(&root).await.and_then(|answer| decode::<ResourceList>(&answer).map_err(unreadable));
+        match list {
+            Ok(list) => kinds.add(&version, list, &mut seen),
+            Err(_) => {
+                let known = before.all.iter().filter(|((api_version, _), _)| *api_version == version);
+                kinds.all.extend(known.map(|(key, served)| (key.clone(), served.clone())));
+                let known = before.watched.iter().filter(|served| served.api_version == version);
+                kinds.watched.extend(known.cloned());
+            }
+        }
+    }
+    Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> ResourceList {
+        serde_json::from_str(text).expect("a resource list")
+    }
+
+    #[test]
+    fn a_kind_of_several_versions_is_watched_in_the_preferred_one() {
+        let text = r#"{"resources":[
+            {"name":"things","namespaced":true,"kind":"Thing","verbs":["delete","list","watch"]},
+            {"name":"things/status","namespaced":true,"kind":"Thing","verbs":["get"]}]}"#;
+        let (mut kinds, mut seen) = (Kinds::default(), BTreeSet::new());
+        kinds.add("example.com/v2", list(text), &mut seen);
+        kinds.add("example.com/v1", list(text), &mut seen);
+        let watched: Vec<&str> = kinds.watched.iter().map(|served| served.api_version.as_str()).collect();
+        assert_eq!(watched, ["example.com/v2"]);
+        let old = kinds.find("example.com/v1", "Thing").expect("it is served");
+        assert_eq!(old.path.root, "/apis/example.com/v1");
+    }
+
+    #[test]
+    fn events_and_kinds_without_deletion_are_not_watched() {
+        let text = r#"{"resources":[
+            {"name":"events","namespaced":true,"kind":"Event","verbs":["delete","list","watch"]},
+            {"name":"bindings","namespaced":true,"kind":"Binding","verbs":["create"]},
+            {"name":"pods","namespaced":true,"kind":"Pod","verbs":["delete","list","watch"]}]}"#;
+        let mut kinds = Kinds::default();
+        kinds.add("v1", list(text), &mut BTreeSet::new());
+        let watched: Vec<&str> = kinds.watched.iter().map(|served| served.kind.as_str()).collect();
+        assert_eq!(watched, ["Pod"]);
+        assert!(kinds.find("v1", "Binding").is_some_and(|served| served.is_namespaced));
+    }
+}
