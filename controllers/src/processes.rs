@@ -11,8 +11,8 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, expander, garbage_collector, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
-    taint_eviction,
+    attach_detach, attacher, binder, expander, garbage_collector, node_lifecycle, pod_gc, protection, provisioner,
+    resizer, scheduler, taint_eviction,
 };
 
 /// The processes of the control plane that run loops, as upstream deploys them: each has a client and caches of its own.

@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{Rig, S, Written, story};
-use controllers::kube::metadata::{MetadataPatch, Propagation, ResourcePath};
 use controllers::kube::Kind;
+use controllers::kube::metadata::{MetadataPatch, Propagation, ResourcePath};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolume, Secret};
 use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
@@ -30,7 +30,7 @@ struct Story(Rig);
 
 impl Story {
     async fn new(world: substrate::World) -> Self {
-        let rig = Rig::new(&world, &[], OTHERS).await;
+        let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
         // The watches of all kinds are open.
         rig.sleep(S(5)).await;
         Self(rig)
@@ -58,7 +58,9 @@ impl Story {
     }
 
     async fn until(&self, expected: &[&str]) {
-        self.0.until(S(60), &format!("the ConfigMaps are {expected:?}"), || async { self.maps().await == expected }).await;
+        self.0
+            .until(S(60), &format!("the ConfigMaps are {expected:?}"), || async { self.maps().await == expected })
+            .await;
     }
 
     /// Requests of the garbage collector that change something, since `from`.

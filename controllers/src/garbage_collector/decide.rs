@@ -25,10 +25,7 @@ pub(super) enum Decision {
     Release,
     /// It is deleted. If `unblocks` is set, its own references are made not to block its owners first: one of its
     /// dependents waits too, so there may be a cycle.
-    Delete {
-        propagation: Propagation,
-        unblocks: bool,
-    },
+    Delete { propagation: Propagation, unblocks: bool },
 }
 
 /// Decides about an object; `dependents` says of each of its dependents whether that waits for its own dependents.

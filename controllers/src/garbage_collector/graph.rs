@@ -82,9 +82,8 @@ impl Graph {
 
     /// The dependents for which the deletion of `node` waits (`blockingDependents`).
     pub fn blocking_dependents<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {
-        self.dependents(node).filter(|dependent| {
-            dependent.owners.iter().any(|owner| owner.uid == node.identity.uid && blocks(owner))
-        })
+        self.dependents(node)
+            .filter(|dependent| dependent.owners.iter().any(|owner| owner.uid == node.identity.uid && blocks(owner)))
     }
 
     /// Takes in what a watch of `kind` says (`processGraphChanges`).
@@ -304,10 +303,7 @@ impl Graph {
                     continue;
                 }
                 let mut candidate = Identity::of_owner(owner, namespace);
-                if is_cluster_scoped
-                    && candidate.api_version == absent.api_version
-                    && candidate.kind == absent.kind
-                {
+                if is_cluster_scoped && candidate.api_version == absent.api_version && candidate.kind == absent.kind {
                     candidate.namespace.clear();
                 }
                 candidates.insert(candidate);

@@ -269,12 +269,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn metadata(
-        &self,
-        resource: &ResourcePath,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Metadata, ApiError> {
+    pub async fn metadata(&self, resource: &ResourcePath, namespace: &str, name: &str) -> Result<Metadata, ApiError> {
         let answer = self.request(Method::GET, &resource.item(namespace, name), None).await?;
         decode::<Partial>(&answer).map(|object| object.metadata).map_err(|e| ApiError::Decode(e.to_string()))
     }
@@ -328,7 +323,8 @@ mod tests {
 
     #[test]
     fn metadata_with_nulls_is_read() {
-        let text = br#"{"metadata":{"name":"a","uid":"u","finalizers":null,"ownerReferences":null,"labels":{"x":"y"}}}"#;
+        let text =
+            br#"{"metadata":{"name":"a","uid":"u","finalizers":null,"ownerReferences":null,"labels":{"x":"y"}}}"#;
         let read = decode::<Partial>(text).expect("readable").metadata;
         assert_eq!((read.name.as_str(), read.finalizers.len(), read.is_deleting()), ("a", 0, false));
     }
@@ -338,18 +334,12 @@ mod tests {
         let pods = ResourcePath { root: "/api/v1".into(), plural: "pods".into() };
         assert_eq!(pods.item("default", "web"), "/api/v1/namespaces/default/pods/web");
         let roles = ResourcePath { root: "/apis/rbac.authorization.k8s.io/v1".into(), plural: "clusterroles".into() };
-        assert_eq!(
-            roles.item("", "system:node"),
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode"
-        );
+        assert_eq!(roles.item("", "system:node"), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode");
     }
 
     #[test]
     fn the_last_finalizer_is_removed_by_null() {
         let patch = MetadataPatch::ReplaceFinalizers { resource_version: "7".into(), finalizers: Vec::new() };
-        assert_eq!(
-            patch.content().1,
-            json!({ "metadata": { "resourceVersion": "7", "finalizers": null } })
-        );
+        assert_eq!(patch.content().1, json!({ "metadata": { "resourceVersion": "7", "finalizers": null } }));
     }
 }

@@ -114,7 +114,14 @@ fn replica(
 }
 
 impl Rig {
+    /// A cluster without the garbage collector, which watches every kind: no object has an owner in most tests.
     pub async fn new(world: &World, nodes: &[&str], without: &[&str]) -> Self {
+        let without: Vec<&str> = without.iter().copied().chain([controllers::GARBAGE_COLLECTOR]).collect();
+        Self::with_all_loops(world, nodes, &without).await
+    }
+
+    /// A cluster with all loops but those in `without`.
+    pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let instances = nodes.iter().map(|name| InstanceSpec::new(*name, "us-east-1a")).collect();
         let config = Config { instances, ..Config::default() };
         let ec2 = Ec2::new(&world.seed().child("ec2"), config).expect("a cloud");

@@ -1,6 +1,6 @@
 //! Puts the components of a cluster together as processes of one world.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -128,6 +128,15 @@ impl Yard {
 
     pub(super) fn is_without(&self, component: &str) -> bool {
         self.spec.without.contains(component)
+    }
+
+    /// Names of the loops that do not run.
+    fn left_out(&self) -> BTreeSet<String> {
+        let mut without = self.spec.without.clone();
+        if self.world.kind() == WorldKind::Simulated && !self.spec.has_owners {
+            without.insert(controllers::GARBAGE_COLLECTOR.to_owned());
+        }
+        without
     }
 
     fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, ClusterError> {
@@ -259,7 +268,7 @@ impl Yard {
                 {
                     return ctx.emit(ProcessFailed { error });
                 }
-                let config = LoopsConfig { without: yard.spec.without.clone(), timers, election, metrics };
+                let config = LoopsConfig { without: yard.left_out(), timers, election, metrics };
                 let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
                     let driver = controllers::processes::needs_driver(process);
                     Ok((apiserver, driver.then(|| yard.wiring.connect(&ctx, "csi-controller")).transpose()?))

@@ -54,6 +54,9 @@ pub struct ClusterSpec {
     pub heard: Vec<&'static str>,
     /// What of the driver is not as it is by default.
     pub driver: DriverSettings,
+    /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
+    /// watch every kind and never act.
+    pub has_owners: bool,
     /// Whether control loops and drivers are pods of kube-system with their own logs, and who creates what no loop works
     /// on is told; so it is in `mooring up`.
     pub mirrors: bool,
@@ -78,6 +81,7 @@ impl Default for ClusterSpec {
             flags: Vec::new(),
             heard: Vec::new(),
             driver: DriverSettings::default(),
+            has_owners: true,
             mirrors: false,
         }
     }
@@ -126,6 +130,7 @@ impl ClusterSpec {
             heard: crate::runner::ears::kinds_heard(scenario),
             driver: scenario.driver.clone(),
             without: scenario.without.clone(),
+            has_owners: scenario.has_owners(),
             ..Self::default()
         };
         if !scenario.zones.is_empty() {

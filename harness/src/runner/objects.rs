@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
+use controllers::kube::metadata::Propagation;
 use http::{Method, Request, StatusCode, request};
 use serde_json::{Value, json};
 use substrate::body::{Body, call, collect, empty, full};
@@ -108,7 +109,15 @@ impl Objects {
     /// # Errors
     /// What the API server says, and an answer that is no object.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Tree>, ObjectError> {
-        match self.send(Method::GET, &object.path(), None).await {
+        self.get_path(&object.path()).await
+    }
+
+    /// Reads the object at a URL path; nothing when it does not exist.
+    ///
+    /// # Errors
+    /// The API server's refusal, and an answer that is no object.
+    pub async fn get_path(&self, path: &str) -> Result<Option<Tree>, ObjectError> {
+        match self.send(Method::GET, path, None).await {
             Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
@@ -219,7 +228,23 @@ impl Objects {
     /// # Errors
     /// What the API server says; an object that does not exist is no error.
     pub async fn delete(&self, object: &ObjectRef, grace_seconds: Option<i64>) -> Result<(), ObjectError> {
-        let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace_seconds });
+        self.delete_cascading(object, grace_seconds, None).await
+    }
+
+    /// The same, with a say in how the objects that it owns are treated.
+    ///
+    /// # Errors
+    /// The API server's refusal; an object that does not exist is no error.
+    pub async fn delete_cascading(
+        &self,
+        object: &ObjectRef,
+        grace_seconds: Option<i64>,
+        cascade: Option<Propagation>,
+    ) -> Result<(), ObjectError> {
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": grace_seconds });
+        if let Some(cascade) = cascade {
+            options["propagationPolicy"] = cascade.word().into();
+        }
         match self.send(Method::DELETE, &object.path(), Some(("application/json", &options))).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),

@@ -16,6 +16,7 @@ mod lower;
 pub mod model;
 pub mod needed;
 pub mod object;
+mod owners;
 mod place;
 pub mod predicate;
 pub(crate) mod saved;

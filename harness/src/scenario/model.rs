@@ -12,6 +12,8 @@ use substrate::WorldKind;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
+use controllers::kube::metadata::Propagation;
+
 use super::acts::{Call, NodeFile, Patch, Poke};
 use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
@@ -341,6 +343,8 @@ pub struct Delete {
     pub force: bool,
     /// The grace period; the object's own when absent.
     pub grace: Option<Duration>,
+    /// How its dependents are treated; the kind's own way when absent.
+    pub cascade: Option<Propagation>,
 }
 
 /// A taint to put on a node.

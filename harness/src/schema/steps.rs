@@ -17,7 +17,7 @@ pub static STEP: Map = Map {
         one(
             "apply",
             Of::Either(&[(Of::Manifest, "One object."), (Of::Some(&Of::Manifest), "Several objects.")]),
-            "Makes objects, or changes them, as `kubectl apply` does. A text may be `{saved: NAME}`, an id that an earlier `ec2` step saved.",
+            "Makes objects, or changes them, as `kubectl apply` does. A text may be `{saved: NAME}`, an id that an earlier `ec2` step saved, or `{uid: configmap/database}`, the uid of an object.",
         )
         .like(&["- apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {level: info}}"]),
         one("claim", Of::Map(&CLAIM), CLAIM_ABOUT).like(CLAIMS),
@@ -45,6 +45,7 @@ pub static STEP: Map = Map {
             "- delete: {object: pod/web}",
             "- delete: {object: pod/web, grace: 5s}",
             "- delete: {object: pod/web, force: true}",
+            "- delete: {object: pvc/data, cascade: foreground}",
         ]),
         one("taint", Of::Map(&TAINT), "Puts a taint on a node.").like(&[
             "- taint: {node: node-b, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}",
@@ -138,8 +139,19 @@ static DELETE: Map = Map {
         must("object", Of::Object, "The object."),
         may("force", Of::Flag, "Removes the object at once, whatever still runs: `--force --grace-period=0`."),
         may("grace", Of::Span, "The grace period; the object's own when absent."),
+        may(
+            "cascade",
+            Of::Words(CASCADES),
+            "How objects that it owns are treated; as the API server does when absent.",
+        ),
     ],
 };
+
+const CASCADES: &[Word] = &[
+    ("background", "They are deleted after it."),
+    ("foreground", "They are deleted before it, and it waits for those with `blockOwnerDeletion`."),
+    ("orphan", "They stay, without their reference to it."),
+];
 
 static TAINT: Map = Map {
     name: "taint",

@@ -232,8 +232,23 @@ impl<'a> Run<'a> {
         for manifest in manifests {
             let mut manifest = manifest.clone();
             saved::replace(&mut manifest.value, &mut |name| self.saved.get(name).cloned());
+            self.fill_in_uids(&mut manifest).await?;
             self.api(&format!("apply {}", manifest.object), self.objects.apply(&manifest).await)?;
         }
+        Ok(())
+    }
+
+    /// Replaces each `{uid: PATH}` in a manifest by the uid that the object has now.
+    async fn fill_in_uids(&self, manifest: &mut Manifest) -> Result<(), Failure> {
+        let mut uids = BTreeMap::new();
+        for path in saved::uids(&manifest.value) {
+            let object = self.api(&format!("get {path}"), self.objects.get_path(&path).await)?;
+            let uid = object.as_ref().and_then(|object| object["metadata"]["uid"].as_str());
+            let expected = || format!("{path} is there: {} names its uid", manifest.object);
+            let uid = uid.ok_or_else(|| self.failure(expected(), "it is not there"))?.to_owned();
+            uids.insert(path, uid);
+        }
+        saved::replace_uids(&mut manifest.value, &|path| uids.get(path).map(|uid| uid.as_str().into()));
         Ok(())
     }
 

@@ -9,7 +9,10 @@ use crate::scenario::object::{Kind, ObjectRef};
 impl Run<'_> {
     pub(super) async fn delete(&self, delete: &Delete) -> Result<(), Failure> {
         let grace = if delete.force { Some(0) } else { delete.grace.map(|g| g.as_secs() as i64) };
-        self.api(&format!("delete {}", delete.object), self.objects.delete(&delete.object, grace).await)
+        self.api(
+            &format!("delete {}", delete.object),
+            self.objects.delete_cascading(&delete.object, grace, delete.cascade).await,
+        )
     }
 
     pub(super) async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {

@@ -112,6 +112,7 @@ pub(in crate::scenario) struct Delete {
     #[serde(default)]
     pub force: bool,
     pub grace: Option<Span>,
+    pub cascade: Option<Placed<String>>,
 }
 
 #[derive(Debug, serde::Deserialize)]

@@ -1,7 +1,9 @@
 //! Manifests of objects.
 
+use std::collections::BTreeMap;
+
 use fake_apiserver::state::manifest::{self, ManifestError};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::ec2::placeholder;
 use super::expand::plain;
@@ -15,13 +17,17 @@ use crate::scenario::place::{Place, Placed};
 use crate::scenario::saved;
 use crate::scenario::words::{self, Plain};
 
+/// Stands for the uid of an object while a manifest is checked.
+const SAMPLE_UID: &str = "00000000-0000-4000-8000-000000000000";
+
 impl Steps<'_> {
     /// A manifest as it is written here, if the API server would take it.
     pub(super) fn manifest(&mut self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
         if self.depth > 0 {
             map.values_mut().for_each(plain);
         }
-        let manifest = manifest(place, map, &mut self.customs)?;
+        let mut manifest = manifest(place, map, &mut self.customs)?;
+        self.name_owners(place, &mut manifest.value)?;
         let mut sample = manifest.clone();
         let mut unknown = None;
         saved::replace(&mut sample.value, &mut |name| {
@@ -35,9 +41,22 @@ impl Steps<'_> {
             let place = find::word(&self.origin.text, place, &name).unwrap_or(place);
             return Err(self.unknown_saved(&Placed { value: name, place }));
         }
+        saved::replace_uids(&mut sample.value, &|_| Some(SAMPLE_UID.into()));
         self.judge(place, &sample)?;
         self.remark(place, &manifest.object);
         Ok(manifest)
+    }
+
+    /// Replaces the objects in `{uid: KIND/NAME}` by their paths, so that a run need not know custom kinds.
+    fn name_owners(&self, place: Place, manifest: &mut Value) -> Checked<()> {
+        let mut paths = BTreeMap::new();
+        for name in saved::uids(manifest) {
+            let place = find::word(&self.origin.text, place, &name).unwrap_or(place);
+            let object = self.object(&Placed { value: name.clone(), place })?;
+            paths.insert(name, object.path());
+        }
+        saved::replace_uids(manifest, &|name| Some(json!({ "uid": paths.get(name)? })));
+        Ok(())
     }
 
     /// Says of an object that no loop works on it.

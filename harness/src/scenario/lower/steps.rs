@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use controllers::kube::metadata::Propagation;
 use serde_json::{Map, Value};
 use substrate::fault::{Catalogue, Span};
 
@@ -310,12 +311,13 @@ impl<'a> Steps<'a> {
     }
 
     fn delete(&self, delete: Placed<doc::Delete>) -> Checked<Delete> {
-        let Placed { value: doc::Delete { object, force, grace }, place } = delete;
+        let Placed { value: doc::Delete { object, force, grace, cascade }, place } = delete;
         if force && grace.is_some_and(|g| !g.0.is_zero()) {
             let message = "a forced deletion has no grace period";
             return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
         }
-        Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0) })
+        let cascade = cascade.map(cascading).transpose()?;
+        Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0), cascade })
     }
 
     /// Manifests, which may define kinds of those that follow.
@@ -396,4 +398,18 @@ pub(super) fn only<T>(
             Err(Mistake::new(at, message, format!("`{second}`")).help(help))
         }
     }
+}
+
+/// The words of `kubectl delete --cascade`.
+fn cascading(word: Placed<String>) -> Checked<Propagation> {
+    const WORDS: [(&str, Propagation); 3] = [
+        ("background", Propagation::Background),
+        ("foreground", Propagation::Foreground),
+        ("orphan", Propagation::Orphan),
+    ];
+    let found = WORDS.iter().find(|(name, _)| *name == *word).map(|(_, propagation)| *propagation);
+    found.ok_or_else(|| {
+        let help = suggest(&word, WORDS.iter().map(|(name, _)| *name), "ways to treat dependents");
+        Mistake::new(word.place, format!("`{}` is no way to treat dependents", *word), "this word").help(help)
+    })
 }
