@@ -1,0 +1,48 @@
+//! The pair of programs that controller-runtime's envtest starts: `kube-apiserver` and `etcd`, with upstream's flags.
+//!
+//! `flags` reads their command lines, `options` is what kube-apiserver makes of its own, `etcd` holds the journal of the
+//! API server in its data directory, and `backend` is the API server's end of it.
+
+mod backend;
+mod etcd;
+mod flags;
+mod help;
+mod klog;
+mod kube_apiserver;
+mod options;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use kube_apiserver::{Front, Mode, RunCluster};
+
+/// A program of the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The API server.
+    KubeApiserver,
+    /// Its storage.
+    Etcd,
+}
+
+impl Program {
+    /// The program that a process was started as, by the file name of its path.
+    pub fn named(path: &OsStr) -> Option<Self> {
+        match Path::new(path).file_name()?.to_str()? {
+            "kube-apiserver" => Some(Self::KubeApiserver),
+            "etcd" => Some(Self::Etcd),
+            _ => None,
+        }
+    }
+
+    /// Runs it with `args` (the program's name first) until it is asked to end. `cluster` is what serves with
+    /// `MOORING_ENVTEST=cluster`; without it that mode is refused.
+    pub fn run(self, args: impl IntoIterator<Item = OsString>, cluster: Option<RunCluster>) -> ExitCode {
+        let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+        match self {
+            Self::KubeApiserver => kube_apiserver::main(&args, cluster),
+            Self::Etcd => etcd::main(&args),
+        }
+    }
+}
