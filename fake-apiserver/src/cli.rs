@@ -16,6 +16,7 @@ use substrate::host::{self, Host, HostOptions};
 use substrate::json::{Value, json};
 use substrate::{Process, World, memory};
 
+use crate::envtest::Program;
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
 use crate::state::{Limits, ServiceAccounts};
@@ -117,14 +118,18 @@ fn compaction_interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the binary with `args` (the program's name first) until SIGINT or SIGTERM; exit codes 0, 2 usage, 3 environment,
-/// 130 interrupted.
+/// 130 interrupted. Started as `kube-apiserver` or `etcd`, it is that program.
 pub fn main_with<I>(args: I) -> ExitCode
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
     // Whoever calls it need not compile the program.
-    main_of(args.into_iter().map(Into::into).collect())
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    match args.first().and_then(|name| Program::named(name)) {
+        Some(program) => program.run(args, None),
+        None => main_of(args),
+    }
 }
 
 fn main_of(args: Vec<OsString>) -> ExitCode {
@@ -147,7 +152,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     }
     let audit =
         args.audit_log_path.as_deref().map(|path| audit(path, args.audit_policy_file.as_deref())).transpose()?;
-    let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
+    let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac::new(token.clone()));
     let config = Config {
         service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
         dial: Some(dial::webhooks()),
@@ -165,6 +170,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         token_keys: PublicKey::read_all(&args.service_account_key_file)
             .map_err(|why| anyhow::anyhow!("--service-account-key-file {why}"))?,
         version: Some(args.kubernetes_version),
+        ..Config::default()
     };
     let apiserver = Apiserver::new(world.seed(), config);
     let process = Process::start(&world, NAME, |_| std::future::pending());
@@ -203,7 +209,7 @@ fn kubernetes_version(text: &str) -> Result<String, String> {
     patch.map(|patch| format!("v1.36.{patch}")).ok_or_else(|| "this server speaks Kubernetes 1.36".to_owned())
 }
 
-fn audit(path: &Path, policy: Option<&Path>) -> Result<Audit, anyhow::Error> {
+pub(crate) fn audit(path: &Path, policy: Option<&Path>) -> Result<Audit, anyhow::Error> {
     let policy = match policy {
         None => Policy::default(),
         Some(file) => {

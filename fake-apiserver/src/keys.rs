@@ -4,11 +4,15 @@
 use std::path::PathBuf;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
 use ring::rsa::KeyPair;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED, ECDSA_P384_SHA384_FIXED_SIGNING,
+    EcdsaKeyPair, KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey,
 };
+use sha2::{Digest, Sha256};
+use yasna::models::ObjectIdentifier;
 
 use crate::x509;
 
@@ -21,6 +25,10 @@ pub enum KeyError {
     Damaged(String),
     /// the PEM block {0:?} holds a key that is neither RSA nor on P-256 or P-384
     Unknown(String),
+    /// there is no PEM block of a private key
+    NoPrivate,
+    /// the key is in the form of SEC 1: convert it with openssl pkcs8 -topk8 -nodes
+    NoPkcs8,
 }
 
 /// What a key verifies (RFC 7518 §3.1).
@@ -88,6 +96,33 @@ impl PublicKey {
         Ok(Self { algorithm, bytes: info.key })
     }
 
+    /// The key as a SubjectPublicKeyInfo.
+    fn info(&self) -> Vec<u8> {
+        let id = |text: &str| {
+            ObjectIdentifier::from_slice(&text.split('.').filter_map(|n| n.parse().ok()).collect::<Vec<u64>>())
+        };
+        let curve = match self.algorithm {
+            Algorithm::Rs256 => None,
+            Algorithm::Es256 => Some(x509::P256),
+            Algorithm::Es384 => Some(x509::P384),
+        };
+        yasna::construct_der(|writer| {
+            writer.write_sequence(|writer| {
+                writer.next().write_sequence(|writer| match curve {
+                    Some(curve) => {
+                        writer.next().write_oid(&id(x509::EC));
+                        writer.next().write_oid(&id(curve));
+                    }
+                    None => {
+                        writer.next().write_oid(&id(x509::RSA));
+                        writer.next().write_null();
+                    }
+                });
+                writer.next().write_bitvec_bytes(&self.bytes, self.bytes.len() * 8);
+            });
+        })
+    }
+
     /// Whether `signature` of `signed` by the algorithm of that name (`RS256`) is by this key.
     pub fn verifies(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match (self.algorithm, algorithm) {
@@ -103,6 +138,107 @@ impl PublicKey {
             _ => return false,
         };
         verified.is_ok()
+    }
+}
+
+/// A private key that signs the tokens of service accounts.
+pub struct SigningKey {
+    pair: Pair,
+    random: SystemRandom,
+    public: PublicKey,
+}
+
+enum Pair {
+    Rsa(Box<KeyPair>),
+    Ecdsa(Box<EcdsaKeyPair>),
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SigningKey").field("algorithm", &self.algorithm()).finish_non_exhaustive()
+    }
+}
+
+impl SigningKey {
+    /// The first private key of a PEM text: RSA (PKCS #1 or #8), or on P-256 or P-384 (PKCS #8).
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn parse(pem: &str) -> Result<Self, KeyError> {
+        for (label, bytes) in blocks(pem) {
+            let damaged = || KeyError::Damaged(label.to_owned());
+            let pair = match label {
+                "RSA PRIVATE KEY" => {
+                    Pair::Rsa(Box::new(KeyPair::from_der(&bytes.ok_or_else(damaged)?).map_err(|_| damaged())?))
+                }
+                "PRIVATE KEY" => {
+                    Pair::of_pkcs8(&bytes.ok_or_else(damaged)?).ok_or_else(|| KeyError::Unknown(label.to_owned()))?
+                }
+                "EC PRIVATE KEY" => return Err(KeyError::NoPkcs8),
+                _ => continue,
+            };
+            let public = pair.public();
+            return Ok(Self { pair, random: SystemRandom::new(), public });
+        }
+        Err(KeyError::NoPrivate)
+    }
+
+    /// The algorithm as JWTs name it.
+    pub fn algorithm(&self) -> &'static str {
+        match self.public.algorithm {
+            Algorithm::Rs256 => "RS256",
+            Algorithm::Es256 => "ES256",
+            Algorithm::Es384 => "ES384",
+        }
+    }
+
+    /// The name of the key in JWTs: the digest of its public half (`keyIDFromPublicKey`).
+    pub fn id(&self) -> String {
+        URL_SAFE_NO_PAD.encode(Sha256::digest(self.public.info()))
+    }
+
+    /// The key that verifies its signatures.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// Signs; nothing when the key or the system's randomness fails.
+    pub fn sign(&self, signed: &[u8]) -> Option<Vec<u8>> {
+        match &self.pair {
+            Pair::Ecdsa(pair) => Some(pair.sign(&self.random, signed).ok()?.as_ref().to_vec()),
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &self.random, signed, &mut signature).ok()?;
+                Some(signature)
+            }
+        }
+    }
+}
+
+impl Pair {
+    fn of_pkcs8(der: &[u8]) -> Option<Self> {
+        if let Ok(pair) = KeyPair::from_pkcs8(der) {
+            return Some(Self::Rsa(Box::new(pair)));
+        }
+        let random = SystemRandom::new();
+        [&ECDSA_P256_SHA256_FIXED_SIGNING, &ECDSA_P384_SHA384_FIXED_SIGNING]
+            .into_iter()
+            .find_map(|algorithm| EcdsaKeyPair::from_pkcs8(algorithm, der, &random).ok())
+            .map(|pair| Self::Ecdsa(Box::new(pair)))
+    }
+
+    fn public(&self) -> PublicKey {
+        let bytes = match self {
+            Self::Rsa(pair) => pair.public_key().as_ref().to_vec(),
+            Self::Ecdsa(pair) => pair.public_key().as_ref().to_vec(),
+        };
+        // The point of P-256 has 65 bytes, that of P-384 97.
+        let algorithm = match self {
+            Self::Rsa(_) => Algorithm::Rs256,
+            Self::Ecdsa(_) if bytes.len() == 65 => Algorithm::Es256,
+            Self::Ecdsa(_) => Algorithm::Es384,
+        };
+        PublicKey { algorithm, bytes }
     }
 }
 
@@ -125,7 +261,7 @@ fn blocks(pem: &str) -> Vec<(&str, Option<Vec<u8>>)> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{PublicKeyData, SigningKey};
+    use rcgen::{PublicKeyData, SigningKey as _};
 
     use super::*;
 
@@ -140,6 +276,22 @@ mod tests {
         // A certificate's signature has another form than that of a token.
         let signature = pair.sign(b"text").unwrap();
         assert!(!keys[0].verifies("ES256", b"text", &signature) && !keys[0].verifies("RS256", b"text", &signature));
+    }
+
+    #[test]
+    fn a_signing_key_signs_what_its_public_half_verifies_and_has_gos_id() {
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let key = SigningKey::parse(&pair.serialize_pem()).unwrap();
+        let signature = key.sign(b"text").unwrap();
+        assert!(key.public().verifies("ES256", b"text", &signature) && key.algorithm() == "ES256");
+        assert_eq!(key.public().info(), pair.subject_public_key_info());
+        let error = |pem: &str| SigningKey::parse(pem).unwrap_err();
+        assert_eq!(error(&pair.public_key_pem()), KeyError::NoPrivate);
+        assert_eq!(error("-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----"), KeyError::NoPkcs8);
+        assert_eq!(
+            error("-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----"),
+            KeyError::Unknown("PRIVATE KEY".into())
+        );
     }
 
     #[test]

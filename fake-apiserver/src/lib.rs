@@ -4,6 +4,7 @@ pub mod cel;
 mod cli;
 pub mod custom;
 pub mod dial;
+pub mod envtest;
 pub mod events;
 pub mod faults;
 mod field_path;
@@ -11,6 +12,7 @@ pub mod fields;
 pub mod fuzz;
 mod go_json;
 mod go_time;
+pub mod journal;
 pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;
@@ -27,6 +29,7 @@ pub mod x509;
 
 pub use cli::{AdmissionPlugin, main_with};
 pub use service::{
-    Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
+    Apiserver, Audit, Config, Dial, Endpoint, Keep, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Outside, Policy,
+    Rbac, Unserved, Unverified,
 };
 pub use state::ServiceAccounts;

@@ -10,13 +10,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SigningKey,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SigningKey,
 };
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use sha2::{Digest, Sha256};
 
+use crate::serve::clients::Lenient;
 use crate::x509::{Purposes, SigningRequest};
 
 /// Names that clients inside and outside of a cluster use for the API server.
@@ -84,6 +88,32 @@ impl Authority {
         Ok(Credentials { certificate: client.signed_by(&key, &self.0)?.pem(), key: key.serialize_pem() })
     }
 
+    /// A serving certificate for `hosts`, loopback and the in-cluster names, with the CA's own behind it.
+    ///
+    /// # Errors
+    /// When one of `hosts` cannot stand in a certificate.
+    pub fn server(&self, hosts: &[String]) -> Result<Credentials, TlsError> {
+        let key = KeyPair::generate()?;
+        let certificate = self.serving(hosts, &key)?;
+        Ok(Credentials { certificate: certificate.pem() + &self.0.pem(), key: key.serialize_pem() })
+    }
+
+    fn serving(&self, hosts: &[String], key: &KeyPair) -> Result<Certificate, TlsError> {
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let mut names: Vec<String> = NAMES.iter().map(ToString::to_string).collect();
+        names.extend(loopback.iter().map(ToString::to_string));
+        names.extend(hosts.iter().cloned());
+        names.sort();
+        names.dedup();
+        let mut serving = CertificateParams::new(names)?;
+        serving.distinguished_name.push(DnType::CommonName, "fake-apiserver");
+        serving.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // Go and rustls want it to find the CA.
+        serving.use_authority_key_identifier_extension = true;
+        Ok(serving.signed_by(key, &self.0)?)
+    }
+
     /// The certificate that a request asks for, PEM.
     ///
     /// # Errors
@@ -133,21 +163,8 @@ pub fn serving(
     hosts: &[String],
     client_authorities: &[CertificateDer<'static>],
 ) -> Result<Tls, TlsError> {
-    let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    let mut names: Vec<String> = NAMES.iter().map(ToString::to_string).collect();
-    names.extend(loopback.iter().map(ToString::to_string));
-    names.extend(hosts.iter().cloned());
-    names.sort();
-    names.dedup();
-    let mut serving = CertificateParams::new(names)?;
-    serving.distinguished_name.push(DnType::CommonName, "fake-apiserver");
-    serving.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-    serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Go and rustls want it to find the CA.
-    serving.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
-    let certificate = serving.signed_by(&key, &authority.0)?;
-
+    let certificate = authority.serving(hosts, &key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     let mut roots = rustls::RootCertStore::empty();
@@ -162,6 +179,62 @@ pub fn serving(
         .with_single_cert(vec![certificate.der().clone()], key)?;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Tls { ca_pem: authority.0.pem(), server: Arc::new(server) })
+}
+
+/// A listener with a certificate that somebody else made.
+pub struct Provided {
+    /// Serves the certificate; HTTP/2 and HTTP/1.1 by ALPN. The handshake accepts any client certificate.
+    pub server: Arc<rustls::ServerConfig>,
+    /// The serving certificate itself.
+    pub certificate: CertificateDer<'static>,
+    /// Verifies client certificates; none where no authority of clients is known, and then none is asked for.
+    pub clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// Serves `certificate` (PEM, with the certificates of its chain) and its `key`. Clients are asked for a certificate of one
+/// of `client_authorities` (PEM).
+///
+/// # Errors
+/// The reason why the certificate cannot be served, in the words of Go's crypto/tls.
+pub fn provided(certificate: &[u8], key: &[u8], client_authorities: Option<&str>) -> Result<Provided, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(|error| format!("tls: failed to parse certificate: {error}"))?;
+    let Some(first) = chain.first().cloned() else {
+        return Err("tls: failed to find any PEM data in certificate input".to_owned());
+    };
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls: failed to find any PEM data in key input".to_owned())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = client_authorities.map(|pem| clients(pem, provider.clone())).transpose()?;
+    let builder = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = match &clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::new(Lenient(clients.clone()))),
+        None => builder.with_no_client_auth(),
+    };
+    let mut server = builder.with_single_cert(chain, key).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => "tls: private key does not match public key".to_owned(),
+        other => format!("tls: {other}"),
+    })?;
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Provided { server: Arc::new(server), certificate: first, clients })
+}
+
+/// Verifies clients by their authorities, PEM.
+fn clients(pem: &str, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let wrong = |why: String| format!("unable to load client CA file: {why}");
+    let mut roots = rustls::RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let authority = authority.map_err(|error| wrong(error.to_string()))?;
+        roots.add(authority).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("data does not contain any valid RSA or ECDSA certificates".to_owned()));
+    }
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build();
+    Ok(verifier.map_err(|error| wrong(error.to_string()))?)
 }
 
 /// A bearer token that nobody can guess. It does not come from the seed, since whoever knows the seed would know it:
@@ -180,7 +253,6 @@ mod tests {
 
     use rustls::client::WebPkiServerVerifier;
     use rustls::client::danger::ServerCertVerifier;
-    use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{ServerName, UnixTime};
 
     use super::*;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::cri_attributes::ParsedCriAttribute;
 use x509_parser::error::X509Error;
-use x509_parser::extensions::ParsedExtension;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{SubjectPublicKeyInfo, X509Name};
 use yasna::models::ObjectIdentifier;
@@ -62,6 +62,17 @@ fn certificate(bytes: &[u8]) -> Option<x509_parser::certificate::X509Certificate
 /// Whom a certificate is for; nothing when it is none.
 pub fn certificate_subject(bytes: &[u8]) -> Option<Subject> {
     Some(Subject::of(certificate(bytes)?.subject()))
+}
+
+/// The DNS names that a certificate is for.
+pub fn certificate_names(bytes: &[u8]) -> Vec<String> {
+    let Some(certificate) = certificate(bytes) else { return Vec::new() };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let dns = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(dns).collect()
 }
 
 /// The SubjectPublicKeyInfo of a certificate; nothing when it is none.

@@ -23,9 +23,17 @@ pub(crate) use exchange::Incoming;
 pub use life::Patience;
 use life::{Crowd, Heard, Life, Place};
 
-/// The certificate by which a client proved who it is, DER: an extension of every request on its connection.
+/// The certificate by which a client proved who it is, DER, and those that it sent with it: an extension of every request
+/// on its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerCertificate(pub Arc<[u8]>);
+pub struct PeerCertificate(pub Arc<[u8]>, pub Arc<[Vec<u8>]>);
+
+impl PeerCertificate {
+    /// A certificate without others.
+    pub fn of(certificate: impl Into<Arc<[u8]>>) -> Self {
+        Self(certificate.into(), Arc::default())
+    }
+}
 
 /// Bytes of a request line with its headers that are read, as by Go's net/http (`DefaultMaxHeaderBytes`). A path with its
 /// query has 65,534 bytes at most, which the `http` crate fixes.
@@ -92,8 +100,13 @@ async fn accept(
                 Some(acceptor) => {
                     // A failed handshake is the client's to report.
                     if let Ok(Ok(stream)) = tokio::time::timeout(patience.head, acceptor.accept(stream)).await {
-                        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-                        let certificate = shown.map(|certificate| PeerCertificate(certificate.as_ref().into()));
+                        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.split_first());
+                        let certificate = shown.map(|(first, rest)| {
+                            PeerCertificate(
+                                first.as_ref().into(),
+                                rest.iter().map(|one| one.as_ref().to_vec()).collect(),
+                            )
+                        });
                         served(own, Box::new(stream), service, certificate, life).await;
                     }
                 }
@@ -113,6 +126,14 @@ pub async fn stream(
     // Nothing can be said to a client whose protocol is not known.
     let Some(_place) = Doors::of(&ctx).enter(&life) else { return };
     served(ctx, Box::new(stream), service, None, life).await;
+}
+
+/// Ends all connections of the world of `ctx`: none begins any more, and requests under way have a second to end. Over
+/// HTTP/2 clients are told so by GOAWAY.
+pub async fn farewell(ctx: &Ctx) {
+    let crowd: Arc<Crowd> = ctx.world().common();
+    crowd.dismiss();
+    let _ = tokio::time::timeout(2 * FAREWELL, crowd.emptied()).await;
 }
 
 /// Lets an idle connection make room, after an accept failed, and waits until another one makes sense.
@@ -136,6 +157,7 @@ impl Doors {
     /// Lets a connection in; nothing when there is no room and none that could make it.
     fn enter(&self, life: &Arc<Life>) -> Option<Place> {
         let room = self.crowd.len() < self.most || self.crowd.make_room();
+        let room = room && !self.crowd.is_dismissed();
         room.then(|| self.crowd.enter(life))
     }
 }

@@ -4,6 +4,7 @@
 //! every request, the admin endpoints included, needs the bearer token.
 
 mod access;
+pub mod clients;
 mod gzip;
 mod head;
 
@@ -128,8 +129,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     let layered = |address: SocketAddr| {
         let service = service.clone();
         let service = if address.ip().is_loopback() { service } else { require_token(service, &token) };
-        let service = gzip::compress(service);
-        head::without_body(guard::guard(service, &config.allow_hosts))
+        outermost(service, &config.allow_hosts)
     };
     ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), Some(tls.server)));
     let http_endpoint = plain.map(|(listener, bound)| {
@@ -137,6 +137,11 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
         format!("http://{}", reachable(bound, &config.allow_hosts))
     });
     Ok(Served { endpoint, http_endpoint, kubeconfig: path, token, ca_pem: tls.ca_pem })
+}
+
+/// Wraps `service` in what every listener has outermost: the guard, compression, and answers to HEAD without a body.
+pub(crate) fn outermost(service: HttpService, hosts: &[String]) -> HttpService {
+    head::without_body(guard::guard(gzip::compress(service), hosts))
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {

@@ -24,12 +24,35 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// The group of what else someone may be known for.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// RBAC, as it is configured.
+/// Authentication and authorization, as they are configured.
 #[derive(Clone)]
 pub struct Rbac {
     /// The bearer token of the kubeconfig: who holds it may do everything.
     pub admin_token: String,
+    /// True if requests without credentials are those of `system:anonymous` (`--anonymous-auth`); otherwise 401.
+    pub anonymous: bool,
+    /// True if roles decide (`--authorization-mode=RBAC`); otherwise everyone who is authenticated may do everything.
+    pub roles: bool,
+    /// True if requests that are not marked as [`Outside`] come from components of the same process, which may do
+    /// everything.
+    pub trusts_components: bool,
 }
+
+impl Rbac {
+    /// RBAC with `admin_token` for the kubeconfig, and anonymous requests.
+    pub fn new(admin_token: impl Into<String>) -> Self {
+        Self { admin_token: admin_token.into(), anonymous: true, roles: true, trusts_components: false }
+    }
+}
+
+/// Marks a request that came through a listener for users.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside;
+
+/// Marks a request with a client certificate that no trusted authority signed: its other credentials count, and without
+/// any it is refused, also where anonymous requests are not.
+#[derive(Clone, Copy, Debug)]
+pub struct Unverified;
 
 impl std::fmt::Debug for Rbac {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -162,10 +185,15 @@ impl Server {
     }
 
     fn find_sender(&self, parts: &Parts) -> Result<Identity, Status> {
-        match parts.extensions.get::<PeerCertificate>() {
-            Some(certificate) => certified(certificate),
-            None => self.bearer(&parts.headers),
+        if let Some(certificate) = parts.extensions.get::<PeerCertificate>() {
+            return certified(certificate);
         }
+        let is_component = parts.extensions.get::<Outside>().is_none();
+        if is_component && self.shared.rbac.as_ref().is_some_and(|rbac| rbac.trusts_components) {
+            return Ok(admin());
+        }
+        let anonymous = parts.extensions.get::<Unverified>().is_none();
+        self.bearer(&parts.headers, anonymous)
     }
 
     /// In whose name a request is made: of who it comes from, or of whoever they act as.
@@ -194,7 +222,7 @@ impl Server {
         let groups = if groups.is_empty() { groups_of(wanted) } else { groups };
         let groups: Vec<String> = groups.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
         let (uid, extra) = (word("impersonate-uid").unwrap_or_default(), extra(&parts.headers));
-        if self.shared.rbac.is_some() {
+        if self.shared.checks_roles() {
             let mut wishes = vec![("", "users", "", wanted)];
             wishes.extend(groups.iter().filter(|g| *g != AUTHENTICATED).map(|g| ("", "groups", "", g.as_str())));
             for (key, values) in &extra {
@@ -221,14 +249,16 @@ impl Server {
         Ok(Arc::new(Identity { username: wanted.to_owned(), uid: uid.to_owned(), groups, extra }))
     }
 
-    fn bearer(&self, headers: &HeaderMap) -> Result<Identity, Status> {
+    /// Identity of the holder of a bearer token; without one, that of `system:anonymous` where it `may_be_anonymous`.
+    fn bearer(&self, headers: &HeaderMap, may_be_anonymous: bool) -> Result<Identity, Status> {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
         let verified =
             || self.shared.lock().store.verify_token(self.ctx.now(), token, &[]).map(|(identity, _)| identity);
         match &self.shared.rbac {
             None => Ok(verified().unwrap_or_else(|_| admin())),
-            Some(_) if token.is_empty() => Ok(anonymous()),
+            Some(rbac) if token.is_empty() && rbac.anonymous && may_be_anonymous => Ok(anonymous()),
+            Some(_) if token.is_empty() => Err(unauthorized()),
             Some(rbac) if token == rbac.admin_token => Ok(admin()),
             Some(_) => verified().map_err(|_| unauthorized()),
         }
@@ -237,6 +267,9 @@ impl Server {
     /// Who asks for an access that nothing allows; nobody where it is allowed. The audit event says so.
     fn unauthorized(&self, parts: &Parts, access: &Access<'_>) -> Result<Option<Arc<Identity>>, Status> {
         let (user, allowed) = if self.shared.rbac.is_none() {
+            (None, Some(String::new()))
+        } else if !self.shared.checks_roles() {
+            self.caller(parts)?;
             (None, Some(String::new()))
         } else {
             let user = self.caller(parts)?;
@@ -311,7 +344,7 @@ mod tests {
     #[test]
     fn who_calls_is_found_out_once_for_a_request() {
         simulate(Options::default(), |world| async move {
-            let rbac = Some(Rbac { admin_token: "secret".to_owned() });
+            let rbac = Some(Rbac::new("secret"));
             let apiserver = Apiserver::new(&Seed::root(1), Config { rbac, ..Config::default() });
             let process = Process::start(&world, "server", |ctx| async move { ctx.downed().await });
             tokio::task::yield_now().await;

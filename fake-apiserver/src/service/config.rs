@@ -8,7 +8,7 @@ use super::audit::Audit;
 use super::logs::{LogDial, NodeDial};
 use super::webhook::Dial;
 use crate::keys::PublicKey;
-use crate::state::{Limits, ServiceAccounts};
+use crate::state::{Event, Limits, NamespaceUpkeep, ServiceAccounts, ServiceRange, Store, TokenIssuer};
 use crate::tls::Authority;
 
 /// What a server is made with.
@@ -35,6 +35,8 @@ pub struct Config {
     /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
     /// kube-controller-manager puts it there.
     pub publish_root_ca: bool,
+    /// That certificate, PEM, where it is not the one of the authority that signs for the server.
+    pub root_ca: Option<String>,
     /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
     /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
     /// a simulation, to write each event at its instant.
@@ -47,6 +49,25 @@ pub struct Config {
     pub token_keys: Vec<PublicKey>,
     /// The version that the server says it is, `v1.36.2` when it is not said.
     pub version: Option<String>,
+    /// The work of kube-controller-manager on namespaces that the server does.
+    pub namespaces: NamespaceUpkeep,
+    /// The range of the addresses of services.
+    pub service_range: ServiceRange,
+    /// The address of the endpoint of the API server's own service; it has no endpoint without one.
+    pub advertised: Option<std::net::SocketAddr>,
+    /// The issuer of the tokens of service accounts.
+    pub issuer: TokenIssuer,
+    /// True if containers may not be privileged (`--allow-privileged=false`).
+    pub forbids_privileged: bool,
+}
+
+/// Keeps what is committed, so that it outlives the process.
+pub trait Keep: Send {
+    /// Keeps commits in their order, before anybody is told of them.
+    fn append(&mut self, events: &[Arc<Event>]);
+
+    /// Keeps the objects of a store in the place of all that was kept.
+    fn replace(&mut self, store: &Store);
 }
 
 /// Why nothing comes of an object of a kind (its group, its name), where that is so.
@@ -67,11 +88,17 @@ impl std::fmt::Debug for Config {
             .field("track_managers", &self.track_managers)
             .field("service_accounts", &self.service_accounts)
             .field("publish_root_ca", &self.publish_root_ca)
+            .field("root_ca", &self.root_ca.is_some())
             .field("gather", &self.gather)
             .field("authority", &self.authority)
             .field("audit", &self.audit)
             .field("token_keys", &self.token_keys.len())
             .field("version", &self.version)
+            .field("namespaces", &self.namespaces)
+            .field("service_range", &self.service_range)
+            .field("advertised", &self.advertised)
+            .field("issuer", &self.issuer)
+            .field("forbids_privileged", &self.forbids_privileged)
             .finish()
     }
 }

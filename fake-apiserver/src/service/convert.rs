@@ -326,5 +326,8 @@ fn typed(parts: &Parts, media: &'static str) -> Parts {
     if let Some(certificate) = parts.extensions.get::<substrate::listen::PeerCertificate>() {
         head.extensions.insert(certificate.clone());
     }
+    if let Some(outside) = parts.extensions.get::<super::Outside>() {
+        head.extensions.insert(*outside);
+    }
     head
 }

@@ -43,10 +43,10 @@ use substrate::fault::Moment;
 use substrate::json::Text;
 use substrate::{Ctx, Now, Seed, latest};
 
-pub use self::access::Rbac;
+pub use self::access::{Outside, Rbac, Unverified};
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
-pub use self::config::{Config, MOST_GATHERED, Unserved};
+pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
@@ -59,7 +59,9 @@ use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
+use crate::state::{
+    Defects, Event, Limits, ListOptions, Match, Matched, SavedObject, Status, Store, Version, key, scale_of,
+};
 use crate::tls::Authority;
 use crate::wire::openapi::Kept;
 
@@ -119,11 +121,27 @@ pub(crate) struct State {
     lifetimes: Box<dyn rand_core::Rng + Send>,
     /// Draws the uids of admission reviews.
     reviews: Box<dyn rand_core::Rng + Send>,
+    /// Keeps what is committed, if anything does.
+    keeper: Option<Box<dyn Keep>>,
+}
+
+impl State {
+    /// Keeps the present objects in the place of all that was kept.
+    pub(crate) fn keep_anew(&mut self) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.replace(&self.store);
+        }
+    }
 }
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if roles say who may do what.
+    pub(crate) fn checks_roles(&self) -> bool {
+        self.rbac.as_ref().is_some_and(|rbac| rbac.roles)
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -140,16 +158,25 @@ impl Apiserver {
             store.track_managers();
         }
         store.admit_service_accounts(config.service_accounts);
-        if config.rbac.is_some() {
+        if config.rbac.as_ref().is_some_and(|rbac| rbac.roles) {
             store.check_access();
         }
         if config.publish_root_ca {
-            store.publish_root_ca();
+            store.publish_root_ca(config.root_ca.as_deref());
         }
         store.trust_tokens(config.token_keys);
+        store.issue_tokens(config.issuer);
+        store.keep_namespaces(config.namespaces);
+        if config.forbids_privileged {
+            store.forbid_privileged();
+        }
+        store.serve_range(config.service_range);
+        if let Some(address) = config.advertised {
+            store.advertise(address);
+        }
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
         let reviews = Box::new(seed.child("admission review").rng());
-        let state = State { store, hub: Hub::new(), epoch: 0, streams: 0, lifetimes, reviews };
+        let state = State { store, hub: Hub::new(), epoch: 0, streams: 0, lifetimes, reviews, keeper: None };
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             revision: latest::Sender::new(0),
@@ -177,6 +204,34 @@ impl Apiserver {
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
     }
 
+    /// Begins with what an earlier process kept, `revision` being the newest that it gave out, and has `keeper` keep
+    /// what is committed from now on. Call it before [`start`](Self::start).
+    ///
+    /// # Errors
+    /// The first kept object that has no place.
+    pub fn restore(
+        &self,
+        ctx: &Ctx,
+        revision: u64,
+        kept: Vec<SavedObject>,
+        keeper: impl Keep + 'static,
+    ) -> Result<(), String> {
+        let mut state = self.0.lock();
+        state.keeper = Some(Box::new(keeper));
+        if revision > 0 {
+            state.store.restore(ctx.now(), revision, kept)?;
+            self.0.revision.send_replace(revision);
+        }
+        Ok(())
+    }
+
+    /// Ends every watch, as a server does that is asked to end.
+    pub fn end_watches(&self) {
+        let mut state = self.0.lock();
+        state.hub = Hub::new();
+        state.epoch += 1;
+    }
+
     /// Counts what may have freed memory: requests, and events of the history that were packed or forgotten.
     pub fn activity(&self) -> u64 {
         let counts = [&self.0.requests, &self.0.packed].map(|count| count.load(Ordering::Relaxed));
@@ -199,7 +254,7 @@ impl Apiserver {
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
-        if self.0.rbac.is_some() {
+        if self.0.checks_roles() {
             server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
         }
         ctx.spawn(server.clone().drive());
@@ -241,6 +296,11 @@ impl Server {
         let mut state = self.shared.lock();
         let result = change(&mut state.store);
         let committed = state.store.take_committed();
+        if !committed.is_empty()
+            && let Some(keeper) = &mut state.keeper
+        {
+            keeper.append(&committed);
+        }
         for event in &committed {
             self.trace(event, verb, user);
             state.hub.dispatch(event);

@@ -2,20 +2,21 @@
 //! its own components, the range of service addresses and its own service, and what extension servers read
 //! (kube-apiserver's post-start hooks).
 
+use std::net::SocketAddr;
+
 use substrate::Now;
 use substrate::json::{Value, json};
 
 use super::Store;
 use super::command::{Command, WriteOptions};
+use super::service::ServiceRange;
 use super::value::name;
 use crate::kinds::{self, Kind};
 
 /// Namespaces that exist from the start.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-/// The range of service addresses, as kubeadm chooses it.
-const SERVICE_CIDR: &str = "10.96.0.0/12";
-/// The address of the API server's own service: the first of the range.
-const OWN_ADDRESS: &str = "10.96.0.1";
+/// The port of the API server behind its own service, unless another one is advertised.
+pub(super) const OWN_PORT: u16 = 6443;
 /// Where servers beside this one read how it authenticates.
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
 
@@ -26,7 +27,7 @@ impl Store {
         for name in NAMESPACES {
             self.furnish(now, kinds::NAMESPACES, None, json!({"metadata": {"name": name}}));
         }
-        for (group, plural, namespace, object) in furniture(now) {
+        for (group, plural, namespace, object) in furniture(now, self.service_range, self.own_port()) {
             if let Some(kind) = kinds::find(group, "v1", plural) {
                 self.furnish(now, kind, namespace, object);
             }
@@ -35,6 +36,53 @@ impl Store {
         self.announce_flows(now);
         self.announce_range(now);
         self.announce_authority(now);
+        self.announce_address(now);
+    }
+
+    /// Sets the address by which pods reach this server: the endpoint of its own service.
+    pub fn advertise(&mut self, address: SocketAddr) {
+        self.advertised = Some(address);
+    }
+
+    fn own_port(&self) -> u16 {
+        self.advertised.map_or(OWN_PORT, |address| address.port())
+    }
+
+    /// Writes the Endpoints and the EndpointSlice of the API server's own service (`lease_endpoint_reconciler`).
+    fn announce_address(&mut self, now: Now) {
+        let Some(address) = self.advertised else { return };
+        let (ip, port) = (address.ip().to_string(), address.port());
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+        let endpoints = json!({
+            "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+            "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
+        });
+        let slice = json!({
+            "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": family,
+            "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+            "ports": ports,
+        });
+        for (kind, object, part) in
+            [(kinds::ENDPOINTS, endpoints, "subsets"), (kinds::ENDPOINT_SLICES, slice, "endpoints")]
+        {
+            let place = "default/kubernetes";
+            let Some(found) = self.get(kind, place).cloned() else {
+                self.furnish(now, kind, Some("default"), object);
+                continue;
+            };
+            // Of an earlier start of this server, at another address.
+            let mut moved = found.value.clone();
+            for field in [part, "ports"] {
+                if let Some(value) = object.get(field) {
+                    moved[field] = value.clone();
+                }
+            }
+            if *found.value != moved {
+                self.put(now, kind, place.into(), moved);
+            }
+        }
     }
 
     /// Tells extension servers and kube-controller-manager's own port whose client certificates to trust, now and after
@@ -93,7 +141,11 @@ impl Store {
 }
 
 /// Group, resource, namespace and content of the objects beside the namespaces.
-fn furniture(now: Now) -> Vec<(&'static str, &'static str, Option<&'static str>, Value)> {
+fn furniture(
+    now: Now,
+    range: ServiceRange,
+    port: u16,
+) -> Vec<(&'static str, &'static str, Option<&'static str>, Value)> {
     let priority = |name: &str, value: i64, what: &str| {
         let object = json!({"metadata": {"name": name}, "value": value, "description": what});
         ("scheduling.k8s.io", "priorityclasses", None, object)
@@ -116,8 +168,8 @@ fn furniture(now: Now) -> Vec<(&'static str, &'static str, Option<&'static str>,
     let own = json!({
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
-            "clusterIP": OWN_ADDRESS,
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "clusterIP": range.own_address(),
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
         },
     });
     vec![
@@ -129,7 +181,7 @@ fn furniture(now: Now) -> Vec<(&'static str, &'static str, Option<&'static str>,
             "networking.k8s.io",
             "servicecidrs",
             None,
-            json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [SERVICE_CIDR]}}),
+            json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [range.cidr()]}}),
         ),
         ("", "services", Some("default"), own),
     ]

@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Serves what a definition says, and says so in its status.
-    fn establish(&mut self, now: Now, definition: Value) {
+    pub(super) fn establish(&mut self, now: Now, definition: Value) {
         let found = self.registry.kinds(&definition);
         let taken = self.taken_by(&definition);
         self.withdraw(&definition);

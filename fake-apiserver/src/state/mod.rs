@@ -33,11 +33,13 @@ mod namespace;
 mod object;
 mod pod_security;
 mod policies;
+mod privileged;
 mod quota;
 pub mod rbac;
 mod restore;
 mod roles;
 mod runtime_class;
+mod saved;
 mod scale;
 pub mod selector;
 mod service;
@@ -68,15 +70,18 @@ pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
 pub use flow::Matched;
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
+pub use namespace::NamespaceUpkeep;
 pub use object::{Key, Object, encode, key, line, name_of};
 pub use policies::EVERYTHING;
 use rand_core::Rng;
+pub use saved::SavedObject;
 pub use scale::scale_of;
+pub use service::ServiceRange;
 pub use service_account::ServiceAccounts;
 use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
-pub use token::Identity;
+pub use token::{Identity, TokenIssuer};
 pub use update::{check_applied_type, refused};
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
@@ -155,6 +160,7 @@ pub struct Store {
     service_accounts: ServiceAccounts,
     /// What signs the tokens of service accounts.
     token_key: [u8; 64],
+    issuer: TokenIssuer,
     /// What verifies those that someone else signs.
     token_verifiers: Vec<PublicKey>,
     /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
@@ -172,6 +178,8 @@ pub struct Store {
     /// with fields that are not set where Go writes them.
     tracks: bool,
     publishes: bool,
+    /// The certificate that is published, where it is not the authority's.
+    root_ca: Option<Arc<str>>,
     /// The flow schemas that requests are compared with; none until the next request after one changed.
     flows: Option<Vec<flow::Flow>>,
     /// What it does wrong on purpose.
@@ -184,6 +192,11 @@ pub struct Store {
     asking: Option<Asking>,
     /// Whether roles say who may do what; otherwise everybody may do everything.
     checks_access: bool,
+    upkeep: NamespaceUpkeep,
+    forbids_privileged: bool,
+    service_range: ServiceRange,
+    /// Address of the endpoint of the API server's own service.
+    advertised: Option<std::net::SocketAddr>,
 }
 
 impl std::fmt::Debug for Store {
@@ -208,6 +221,7 @@ impl Store {
             volumes: Box::new(seed.child("token volume").rng()),
             service_accounts: ServiceAccounts::default(),
             token_key,
+            issuer: TokenIssuer::default(),
             token_verifiers: Vec::new(),
             authority: None,
             expiries: VecDeque::new(),
@@ -218,12 +232,17 @@ impl Store {
             registry: Registry::default(),
             tracks: false,
             publishes: false,
+            root_ca: None,
             flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
             annotations: Vec::new(),
             asking: None,
             checks_access: false,
+            upkeep: NamespaceUpkeep::default(),
+            forbids_privileged: false,
+            service_range: ServiceRange::default(),
+            advertised: None,
         }
     }
 
@@ -239,9 +258,11 @@ impl Store {
     }
 
     /// From now on every namespace has the certificate of this server, where it has one, in the ConfigMap
-    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there.
-    pub fn publish_root_ca(&mut self) {
+    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there. It is that of the authority, or
+    /// `root_ca`.
+    pub fn publish_root_ca(&mut self, root_ca: Option<&str>) {
         self.publishes = true;
+        self.root_ca = root_ca.map(Into::into);
     }
 
     /// Does some things wrong from now on.
@@ -338,6 +359,11 @@ impl Store {
     /// All objects of a kind in the order of lists.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.shelf(kind).objects().values()
+    }
+
+    /// All objects of a kind with their keys, in the order of lists.
+    pub fn all_with_keys(&self, kind: &Kind) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
+        self.shelf(kind).objects().iter()
     }
 
     /// Takes the commits since the last call, oldest first; for the watches.

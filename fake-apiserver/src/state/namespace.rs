@@ -17,6 +17,19 @@ use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
 use crate::kinds::{self, Kind};
 
+/// Work on namespaces that kube-controller-manager does in a cluster, and that this server does itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamespaceUpkeep {
+    /// None: a deleted namespace keeps its content and stays Terminating until a client writes its `/finalize`, as with
+    /// a kube-apiserver alone.
+    Nothing,
+    /// The content of a deleted namespace is deleted, and then the namespace.
+    Deletion,
+    /// Deletion, and the service account `default` in every namespace.
+    #[default]
+    Whole,
+}
+
 /// The ConfigMap that says whom pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
@@ -24,6 +37,11 @@ const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the 
     distributions of Kubernetes clusters.";
 
 impl Store {
+    /// Sets the work that is done on namespaces.
+    pub fn keep_namespaces(&mut self, upkeep: NamespaceUpkeep) {
+        self.upkeep = upkeep;
+    }
+
     /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };
@@ -57,7 +75,7 @@ impl Store {
         self.follow_quotas(now, event);
         self.follow_flows(now, event);
         if event.kind == kinds::NAMESPACES {
-            if let Some(namespace) = &event.new {
+            if let Some(namespace) = event.new.as_ref().filter(|_| self.upkeep != NamespaceUpkeep::Nothing) {
                 if is_terminating(&namespace.value) {
                     let was = event.old.as_ref().is_some_and(|old| is_terminating(&old.value));
                     if !was {
@@ -88,6 +106,9 @@ impl Store {
 
     /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
     fn give_service_account(&mut self, now: Now, namespace: &str) {
+        if self.upkeep != NamespaceUpkeep::Whole {
+            return;
+        }
         let active = self.get(kinds::NAMESPACES, namespace).is_some_and(|found| !is_terminating(&found.value));
         if active {
             let object = json!({"metadata": {"name": "default"}});
@@ -98,7 +119,9 @@ impl Store {
 
     /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
     pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
-        let Some(ca) = self.authority.clone().filter(|_| self.publishes) else { return };
+        let Some(ca) = self.root_ca.as_ref().or(self.authority.as_ref()).filter(|_| self.publishes).cloned() else {
+            return;
+        };
         if self.get(kinds::NAMESPACES, namespace).is_none_or(|found| is_terminating(&found.value)) {
             return;
         }
@@ -126,6 +149,9 @@ impl Store {
 
     /// Takes the finalizer `kubernetes` from a terminating namespace that holds nothing any more.
     fn finalize_if_empty(&mut self, now: Now, namespace: &str) {
+        if self.upkeep == NamespaceUpkeep::Nothing {
+            return;
+        }
         let namespaces = kinds::NAMESPACES;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));

@@ -1,5 +1,7 @@
 //! Addresses and node ports of services (`registry/core/service/storage/alloc.go`).
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use substrate::json::{Value, json};
 
 use super::status::Status;
@@ -7,14 +9,78 @@ use super::value::{self, int, list, text};
 use super::{FieldError, Store};
 use crate::kinds;
 
-/// The first two bytes of service addresses, as kubeadm's default range begins.
-const NETWORK: &str = "10.96";
-/// The addresses below this are for services that ask for one by number.
-const FIRST: u32 = 256;
+/// The range of the addresses of services (`--service-cluster-ip-range`), IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceRange {
+    network: u32,
+    bits: u8,
+}
+
+impl Default for ServiceRange {
+    /// The range of kubeadm, 10.96.0.0/12.
+    fn default() -> Self {
+        Self { network: u32::from(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 }
+    }
+}
+
+impl ServiceRange {
+    /// Reads an IPv4 CIDR with room for eight addresses at least.
+    ///
+    /// # Errors
+    /// The reason why the text is no such range.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let invalid = || format!("invalid CIDR address: {text}");
+        let (address, bits) = text.split_once('/').ok_or_else(invalid)?;
+        let address: Ipv4Addr = match address.parse::<IpAddr>().map_err(|_| invalid())? {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(_) => return Err(format!("{text}: services have IPv4 addresses only here")),
+        };
+        let bits: u8 = bits.parse().ok().filter(|bits| *bits <= 32).ok_or_else(invalid)?;
+        if bits > 29 {
+            return Err("the service cluster IP range must be at least 8 IP addresses".to_owned());
+        }
+        let mask = u32::MAX.checked_shl(u32::from(32 - bits)).unwrap_or(0);
+        Ok(Self { network: u32::from(address) & mask, bits })
+    }
+
+    /// The range as a CIDR.
+    pub fn cidr(self) -> String {
+        format!("{}/{}", Ipv4Addr::from(self.network), self.bits)
+    }
+
+    /// The address of the API server's own service: the first of the range.
+    pub fn own_address(self) -> String {
+        Ipv4Addr::from(self.network.wrapping_add(1)).to_string()
+    }
+
+    /// Addresses in it, as many as upstream hands out.
+    fn size(self) -> u32 {
+        1_u32.checked_shl(u32::from(32 - self.bits)).unwrap_or(u32::MAX).min(1 << 16)
+    }
+
+    /// Offsets of the addresses that services get by themselves. The lower ones are for services that ask for one
+    /// (KEP-3070, `calculateRangeOffset`).
+    fn dynamic(self) -> std::ops::Range<u32> {
+        let lower = (self.size() / 16).clamp(16, 256);
+        let lower = if self.size() <= 16 { 0 } else { lower };
+        lower + 1..self.size() - 1
+    }
+
+    fn offset(self, address: &str) -> Option<u32> {
+        let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
+        address.checked_sub(self.network).filter(|offset| *offset < self.size())
+    }
+}
+
 /// Ports of nodes that services get (`--service-node-port-range`).
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 impl Store {
+    /// Sets the range of the addresses of services.
+    pub fn serve_range(&mut self, range: ServiceRange) {
+        self.service_range = range;
+    }
+
     /// Gives a service the addresses and node ports that it needs; those of `old` stay its own.
     pub(super) fn give_addresses(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let kind = kinds::SERVICES;
@@ -63,16 +129,13 @@ impl Store {
 
     /// The lowest address that no service has; empty when there is none.
     fn free_address(&self) -> String {
-        let number = |ip: &str| {
-            let (high, low) = ip.strip_prefix(NETWORK)?.strip_prefix('.')?.split_once('.')?;
-            Some(high.parse::<u32>().ok()? * 256 + low.parse::<u32>().ok()?)
-        };
+        let range = self.service_range;
         let taken: std::collections::BTreeSet<u32> = self
             .all(kinds::SERVICES)
-            .filter_map(|service| number(text(&service.value, &["spec", "clusterIP"])))
+            .filter_map(|service| range.offset(text(&service.value, &["spec", "clusterIP"])))
             .collect();
-        let free = (FIRST + 1..65_535).find(|n| !taken.contains(n));
-        free.map_or_else(String::new, |n| format!("{NETWORK}.{}.{}", n / 256, n % 256))
+        let free = range.dynamic().find(|offset| !taken.contains(offset));
+        free.map_or_else(String::new, |offset| Ipv4Addr::from(range.network.wrapping_add(offset)).to_string())
     }
 
     fn node_ports(&self) -> Vec<i64> {
@@ -118,4 +181,30 @@ impl Store {
 
 fn port_named(ports: &[Value], name: &str) -> Option<i64> {
     ports.iter().find(|port| text(port, &["name"]) == name).and_then(|port| int(port, &["port"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_an_ipv4_cidr_with_room() {
+        let range = ServiceRange::parse("10.0.0.7/24").unwrap();
+        assert_eq!(
+            (range.cidr(), range.own_address(), range.dynamic()),
+            ("10.0.0.0/24".into(), "10.0.0.1".into(), 17..255)
+        );
+        assert_eq!(ServiceRange::parse("10.96.0.0/12"), Ok(ServiceRange::default()));
+        assert_eq!(ServiceRange::default().dynamic(), 257..65_535);
+        assert_eq!(ServiceRange::parse("10.0.0.0/29").unwrap().dynamic(), 1..7);
+        for (text, why) in [
+            ("10.0.0.0", "invalid CIDR address: 10.0.0.0"),
+            ("x/8", "invalid CIDR address: x/8"),
+            ("10.0.0.0/33", "invalid CIDR address: 10.0.0.0/33"),
+            ("10.0.0.0/30", "the service cluster IP range must be at least 8 IP addresses"),
+            ("fd00::/108", "fd00::/108: services have IPv4 addresses only here"),
+        ] {
+            assert_eq!(ServiceRange::parse(text), Err(why.to_owned()));
+        }
+    }
 }

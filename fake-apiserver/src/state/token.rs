@@ -2,6 +2,7 @@
 //! server's seed and verified without a record of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -15,11 +16,29 @@ use super::object::{Object, key};
 use super::status::Status;
 use super::value::{self, text, uid};
 use super::{FieldError, Store};
-use crate::keys::PublicKey;
+use crate::keys::{PublicKey, SigningKey};
 use crate::kinds;
 
 /// Issuer and default audience, as kubeadm sets them.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The issuer of the tokens of service accounts.
+#[derive(Clone, Debug)]
+pub struct TokenIssuer {
+    /// Its names (`--service-account-issuer`): the first stands in new tokens, all are accepted.
+    pub names: Vec<String>,
+    /// The audiences that the server itself is (`--api-audiences`).
+    pub audiences: Vec<String>,
+    /// The key that signs (`--service-account-signing-key-file`); a key of the server's seed when absent.
+    pub key: Option<Arc<SigningKey>>,
+}
+
+impl Default for TokenIssuer {
+    /// Names and audience as kubeadm sets them.
+    fn default() -> Self {
+        Self { names: vec![ISSUER.to_owned()], audiences: vec![ISSUER.to_owned()], key: None }
+    }
+}
 /// The issuer of tokens in secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// How long a token lives when the request does not say, in seconds.
@@ -89,14 +108,17 @@ impl Store {
         let spec = &request["spec"];
         let seconds = seconds(name, spec)?;
         let audiences: Vec<&str> = value::list(spec, &["audiences"]).iter().filter_map(Value::as_str).collect();
-        let audiences = if audiences.is_empty() { vec![ISSUER] } else { audiences };
+        let audiences = match audiences.is_empty() {
+            true => self.issuer.audiences.iter().map(String::as_str).collect(),
+            false => audiences,
+        };
         let mut kubernetes = json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": account_uid}});
         if let Some((field, bound)) = self.bound_object(namespace, &spec["boundObjectRef"])? {
             kubernetes[field] = bound;
         }
         let issued = now.wall.as_second();
         let claims = json!({
-            "iss": ISSUER,
+            "iss": self.issuer.names.first().map_or(ISSUER, String::as_str),
             "sub": format!("system:serviceaccount:{namespace}:{name}"),
             "aud": audiences,
             "iat": issued,
@@ -121,7 +143,7 @@ impl Store {
                 "metadata": {"name": name, "namespace": namespace, "creationTimestamp": value::time(now.wall)},
                 "spec": sent,
                 "status": {
-                    "token": if dry_run { String::new() } else { self.sign(&claims) },
+                    "token": if dry_run { String::new() } else { self.sign(&claims)? },
                     "expirationTimestamp": value::time(expiry),
                 },
             }),
@@ -156,11 +178,21 @@ impl Store {
     }
 
     /// A JSON web token.
-    fn sign(&self, claims: &Value) -> String {
-        let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "typ": "JWT"}).to_string());
+    fn sign(&self, claims: &Value) -> Result<String, Status> {
+        let key = self.issuer.key.as_deref();
+        let header = match key {
+            Some(key) => json!({"alg": key.algorithm(), "kid": key.id()}),
+            None => json!({"alg": "HS256", "typ": "JWT"}),
+        };
+        let header = URL_SAFE_NO_PAD.encode(header.to_string());
         let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
-        let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed).finalize().into_bytes());
-        format!("{signed}.{signature}")
+        let signature = match key {
+            Some(key) => key.sign(signed.as_bytes()).ok_or_else(|| {
+                Status::new(500, "InternalError", "failed to create token: the signing key does not sign")
+            })?,
+            None => self.mac(&signed).finalize().into_bytes().to_vec(),
+        };
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
     fn mac(&self, signed: &str) -> Hmac<Sha256> {
@@ -180,12 +212,17 @@ impl Store {
         let read = |part: &str| -> Option<Value> { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok() };
         let header = read(header).ok_or("invalid bearer token")?;
         let genuine = match text(&header, &["alg"]) {
-            "HS256" => self.mac(signed).verify_slice(&signature).is_ok(),
+            // Whoever has another key signs with that.
+            "HS256" if self.issuer.key.is_none() => self.mac(signed).verify_slice(&signature).is_ok(),
             other => self.token_verifiers.iter().any(|key| key.verifies(other, signed.as_bytes(), &signature)),
         };
         let claims = read(claims).filter(|_| genuine).ok_or("invalid bearer token")?;
         if text(&claims, &["iss"]) == LEGACY_ISSUER {
             return self.verify_legacy(token, &claims, wanted);
+        }
+        // The keys that kube-controller-manager signs with are told by themselves, without its issuer.
+        if self.issuer.key.is_some() && !self.issuer.names.iter().any(|name| name == text(&claims, &["iss"])) {
+            return Err("invalid bearer token".to_owned());
         }
         if value::int(&claims, &["exp"]).is_none_or(|exp| exp <= now.wall.as_second()) {
             return Err("[invalid bearer token, service account token has expired]".to_owned());
@@ -204,7 +241,7 @@ impl Store {
         let audiences: Vec<String> = value::list(&claims, &["aud"])
             .iter()
             .filter_map(Value::as_str)
-            .filter(|aud| if wanted.is_empty() { *aud == ISSUER } else { wanted.iter().any(|w| w == aud) })
+            .filter(|aud| (if wanted.is_empty() { &self.issuer.audiences } else { wanted }).iter().any(|w| w == aud))
             .map(str::to_owned)
             .collect();
         if audiences.is_empty() {
@@ -242,10 +279,16 @@ impl Store {
             let why = format!("ServiceAccount UID ({}) does not match claim ({sent})", uid(&found.value));
             return invalid(&why);
         }
-        if !wanted.is_empty() && !wanted.iter().any(|audience| audience == ISSUER) {
+        let own = &self.issuer.audiences;
+        if !wanted.is_empty() && !wanted.iter().any(|audience| own.contains(audience)) {
             return invalid("token audiences do not match");
         }
-        Ok((account(namespace, &subject, sent), vec![ISSUER.to_owned()]))
+        Ok((account(namespace, &subject, sent), own.clone()))
+    }
+
+    /// Sets the issuer of the tokens of service accounts.
+    pub fn issue_tokens(&mut self, issuer: TokenIssuer) {
+        self.issuer = issuer;
     }
 
     /// Accepts tokens of service accounts that are signed for one of `keys`, beside those that this server signs.

@@ -167,6 +167,7 @@ impl Store {
         strategy::begin(kind, &mut write.object, write.options.requester.as_deref(), now);
         let key = self.choose_key(kind, write.namespace, &mut write.object)?;
         write.errors.extend(strategy::validate(kind, &write.object));
+        write.errors.extend(self.check_privileged(kind, &write.object));
         let named = name(&write.object).to_owned();
         write.judge(&named)?;
         self.warnings.extend(strategy::warn(kind, &write.object, &Value::Null));
@@ -220,6 +221,10 @@ impl Store {
         // A scale changes the object itself.
         let written = if part == Part::Scale { Part::Main } else { part };
         write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));
+        // The containers of a pod are checked when it is made.
+        if part == Part::Main && kind != kinds::PODS {
+            write.errors.extend(self.check_privileged(kind, &write.object));
+        }
         write.judge(write.named)?;
         if part == Part::Main {
             self.warnings.extend(strategy::warn(kind, &write.object, &old.value));

@@ -10,7 +10,7 @@ const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 fn guarded() -> Config {
-    Config { rbac: Some(Rbac { admin_token: "secret".into() }), ..Config::default() }
+    Config { rbac: Some(Rbac::new("secret")), ..Config::default() }
 }
 
 /// One request with a token, perhaps as someone else.

@@ -18,7 +18,7 @@ use super::*;
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 fn guarded() -> Config {
-    let rbac = Some(Rbac { admin_token: "secret".into() });
+    let rbac = Some(Rbac::new("secret"));
     Config { rbac, authority: Some(Arc::new(Authority::new().unwrap())), ..Config::default() }
 }
 
@@ -42,7 +42,7 @@ async fn send(client: &client::Client, method: Method, uri: &str, body: Value) -
 /// One GET with a client certificate instead of a token.
 async fn certified(client: &client::Client, uri: &str, certificate: &[u8]) -> (u16, Value) {
     let mut request = Request::get(uri).body(full("")).unwrap();
-    request.extensions_mut().insert(PeerCertificate(certificate.into()));
+    request.extensions_mut().insert(PeerCertificate::of(certificate));
     client.request(request).await
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub(crate) struct Life {
     changed: Notify,
     /// It makes room for another one.
     evicted: Notify,
+    /// The server is about to end.
+    dismissed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,13 @@ impl State {
 impl Life {
     pub(super) fn begin(patience: Patience) -> Arc<Self> {
         let state = State { requests: 0, since: Instant::now(), begun: None, preface: Some(0) };
-        Arc::new(Self { patience, state: Mutex::new(state), changed: Notify::new(), evicted: Notify::new() })
+        Arc::new(Self {
+            patience,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            evicted: Notify::new(),
+            dismissed: AtomicBool::new(false),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -107,6 +115,9 @@ impl Life {
 
     /// Until when a request is waited for.
     fn until(&self) -> Option<Instant> {
+        if self.dismissed.load(Ordering::Relaxed) {
+            return Some(Instant::now());
+        }
         let state = self.lock();
         match (state.requests, state.begun) {
             (0, Some(begun)) => Some(begun + self.patience.head),
@@ -133,6 +144,12 @@ impl Life {
                 () = due => if self.until().is_some_and(|until| until <= Instant::now()) { return },
             }
         }
+    }
+
+    /// Tells it to end.
+    fn dismiss(&self) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        self.changed.notify_one();
     }
 
     /// Completes when it has to make room.
@@ -211,6 +228,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
 pub(super) struct Crowd {
     all: Mutex<BTreeMap<u64, Arc<Life>>>,
     count: AtomicU64,
+    dismissed: AtomicBool,
+    /// The last one has gone.
+    emptied: Notify,
 }
 
 impl Crowd {
@@ -222,7 +242,30 @@ impl Crowd {
     pub(super) fn enter(self: &Arc<Self>, life: &Arc<Life>) -> Place {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, life.clone());
+        if self.is_dismissed() {
+            life.dismiss();
+        }
         Place(self.clone(), number)
+    }
+
+    /// Tells all to end, and lets none in any more.
+    pub(super) fn dismiss(&self) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        for life in self.lock().values() {
+            life.dismiss();
+        }
+    }
+
+    /// True if none is let in any more.
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::Relaxed)
+    }
+
+    /// Completes when there is none.
+    pub(super) async fn emptied(&self) {
+        while self.len() > 0 {
+            self.emptied.notified().await;
+        }
     }
 
     /// How many there are.
@@ -252,7 +295,11 @@ pub(super) struct Place(Arc<Crowd>, u64);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.lock().remove(&self.1);
+        let mut all = self.0.lock();
+        all.remove(&self.1);
+        if all.is_empty() {
+            self.0.emptied.notify_one();
+        }
     }
 }
 

@@ -1,0 +1,27 @@
+//! `--help` of both programs.
+
+use std::fmt::Write;
+
+use super::flags::Flag;
+
+/// The help of a program: its own flags with what they do here, then those that it takes and ignores.
+pub(super) fn text(head: &str, own: &[(&str, &str)], table: &[Flag], example: &str) -> String {
+    let mut text = format!("{head}\n\nFlags:\n");
+    let line = |text: &mut String, flag: &Flag, said: &str| {
+        let left = format!("--{} {}", flag.name, flag.kind.word());
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "      {left:44} {said}");
+    };
+    for flag in table.iter().filter(|flag| flag.is_used) {
+        let said = own.iter().find(|(name, _)| *name == flag.name).map_or("", |(_, said)| said);
+        line(&mut text, flag, said);
+    }
+    text.push_str("  -h, --help                                      Print this\n");
+    text.push_str("      --version                                   Print the version\n");
+    text.push_str("\nFlags that are taken and ignored; one line of the log names them:\n");
+    for flag in table.iter().filter(|flag| !flag.is_used) {
+        let _ = writeln!(text, "      --{} {}", flag.name, flag.kind.word());
+    }
+    let _ = write!(text, "\nExample:\n{example}\n");
+    text
+}

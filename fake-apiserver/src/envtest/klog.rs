@@ -1,0 +1,39 @@
+//! Lines of the log as klog and etcd's zap write them, on standard error.
+
+use std::io::Write;
+
+use jiff::Timestamp;
+use substrate::json::json;
+
+/// Writes an info (`I`), a warning (`W`) or an error (`E`).
+pub(super) fn say(severity: char, text: &str) {
+    let now = Timestamp::now().strftime("%m%d %H:%M:%S.%6f").to_string();
+    // Nobody may be reading.
+    let _ = writeln!(std::io::stderr(), "{severity}{now} {:7} mooring] {text}", std::process::id());
+}
+
+/// Writes the line by which a command says why it ends (component-base `cli/run.go`).
+pub(super) fn failed(error: &str) {
+    say('E', &format!("\"command failed\" err={error:?}"));
+}
+
+/// Writes a line of etcd's log.
+pub(super) fn zap(level: &str, message: &str, error: Option<&str>) {
+    let mut line = json!({"level": level, "ts": Timestamp::now().to_string(), "caller": "mooring", "msg": message});
+    if let Some(error) = error {
+        line["error"] = error.into();
+    }
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// An error of binding a listener in Go's words.
+pub(super) fn bind_error(address: std::net::SocketAddr, error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let why = match error.kind() {
+        ErrorKind::AddrInUse => "address already in use".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::AddrNotAvailable => "cannot assign requested address".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("listen tcp {address}: bind: {why}")
+}

@@ -1,0 +1,60 @@
+//! The pair of programs that controller-runtime's envtest starts: `kube-apiserver` and `etcd`, with upstream's flags.
+//!
+//! `flags` reads their command lines, `options` is what kube-apiserver makes of its own, `etcd` holds the journal of the
+//! API server in its data directory, and `backend` is the API server's end of it.
+
+mod backend;
+mod etcd;
+mod flags;
+mod help;
+mod klog;
+mod kube_apiserver;
+mod options;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use substrate::World;
+use substrate::body::HttpService;
+
+pub use kube_apiserver::{Front, Mode};
+
+/// What a program adds to the API server by `MOORING_ENVTEST`.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// Starts the control loops of `MOORING_ENVTEST=controllers` in the world of an API server, which trusts them.
+    pub controllers: fn(&World, HttpService),
+    /// Serves the cluster of `MOORING_ENVTEST=cluster` through a front until the process is asked to end.
+    pub cluster: fn(Front) -> Result<(), String>,
+}
+
+/// A program of the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The API server.
+    KubeApiserver,
+    /// Its storage.
+    Etcd,
+}
+
+impl Program {
+    /// The program that a process was started as, by the file name of its path.
+    pub fn named(path: &OsStr) -> Option<Self> {
+        match Path::new(path).file_name()?.to_str()? {
+            "kube-apiserver" => Some(Self::KubeApiserver),
+            "etcd" => Some(Self::Etcd),
+            _ => None,
+        }
+    }
+
+    /// Runs it with `args` (the program's name first) until it is asked to end. Without anything `beside` it,
+    /// `MOORING_ENVTEST=cluster` is refused, and `MOORING_ENVTEST=controllers` deletes namespaces only.
+    pub fn run(self, args: impl IntoIterator<Item = OsString>, beside: Option<Beside>) -> ExitCode {
+        let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+        match self {
+            Self::KubeApiserver => kube_apiserver::main(&args, beside),
+            Self::Etcd => etcd::main(&args),
+        }
+    }
+}
