@@ -5,6 +5,7 @@ mod block_on;
 pub mod cli;
 pub mod cluster;
 pub mod events;
+pub mod import;
 pub mod invariants;
 pub mod mutants;
 pub mod output;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use substrate::admin::Secret;
 
 pub use crate::state::latency::{LatencyProfile, LatencyRule};
+pub use crate::state::opening::{AttachmentSpec, VolumeSpec};
 pub use crate::state::spec::{InstanceInfo, InstanceSpec};
 use crate::state::switches::Switches;
 
@@ -25,6 +26,8 @@ pub struct Config {
     pub latency: LatencyProfile,
     /// The instances that run from the start.
     pub instances: Vec<InstanceSpec>,
+    /// Volumes that are there from the start, beside the root volumes of instances.
+    pub volumes: Vec<VolumeSpec>,
     /// Where each volume gets its sparse backing file; without it volumes have no bytes here (simulation keeps them
     /// in memory disks elsewhere).
     pub volume_dir: Option<PathBuf>,
@@ -98,6 +101,7 @@ impl Default for Config {
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
             latency: LatencyProfile::Instant,
             instances: Vec::new(),
+            volumes: Vec::new(),
             volume_dir: None,
             disk_limit: None,
             admin_token: None,

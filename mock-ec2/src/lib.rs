@@ -41,6 +41,22 @@ mod storage;
 pub use cli::main_with;
 pub use cloud::Ec2;
 pub use config::{
-    Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, StateFile, StateSync, VolumeBytes,
+    AttachmentSpec, Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, StateFile, StateSync,
+    VolumeBytes, VolumeSpec,
 };
 pub use regions::Regions;
+
+/// True if `text` can be the id of an instance: `i-` and 8 to 17 lower-case hex digits.
+pub fn is_instance_id(text: &str) -> bool {
+    text.parse::<state::ids::InstanceId>().is_ok()
+}
+
+/// True if `text` can be the id of a volume: `vol-` and 8 to 17 lower-case hex digits.
+pub fn is_volume_id(text: &str) -> bool {
+    text.parse::<state::ids::VolumeId>().is_ok()
+}
+
+/// True if the cloud has the instance type.
+pub fn is_instance_type(name: &str) -> bool {
+    state::instance_types::find(name).is_some()
+}

@@ -225,6 +225,20 @@ impl Apiserver {
         Ok(())
     }
 
+    /// Begins with these objects, by resource (`pods`, `volumeattachments.storage.k8s.io`), each a list: they keep their
+    /// uids, times and statuses. Does nothing if the server has objects already. Call it before
+    /// [`start`](Self::start).
+    ///
+    /// # Errors
+    /// The first object that is none of its kind.
+    pub fn open_with(&self, ctx: &Ctx, resources: &substrate::json::Value) -> Result<(), Status> {
+        if self.0.lock().store.revision() > 0 {
+            return Ok(());
+        }
+        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
+        server.commit("bootstrap", ctx.name(), |store| store.load(ctx.now(), resources)).map(drop)
+    }
+
     /// Ends every watch, as a server does that is asked to end.
     pub fn end_watches(&self) {
         let mut state = self.0.lock();

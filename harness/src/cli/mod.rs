@@ -9,6 +9,7 @@ mod envtest;
 mod explore;
 mod explore_mutants;
 mod health;
+mod import;
 mod manual;
 mod misused;
 mod pause;
@@ -106,6 +107,16 @@ enum Command {
     Up(Box<up::Args>),
     #[command(flatten)]
     Day(day::Command),
+    /// Make a scenario of a real cluster: of what kubectl and the AWS CLI print of it.
+    ///
+    /// The scenario begins in the state of the files: nodes, claims, volumes, attachments and pods with their uids,
+    /// finalizers and statuses, and the volumes of the cloud. Secrets are never taken, and neither are the commands,
+    /// arguments and variables of containers. What is left out or changed is said, a line for each object. `mooring up
+    /// --begin FILE` starts a live cluster from it. The exit code is 0, or 2 for a file that cannot be read.
+    #[command(
+        after_help = "Example:\n  kubectl get nodes,csinodes,pv,pvc,sc,volumeattachments,pods -A -o yaml > cluster.yaml\n  aws ec2 describe-volumes > volumes.json\n  aws ec2 describe-instances > instances.json\n  mooring import cluster.yaml volumes.json instances.json --out incident.yaml\n  mooring run incident.yaml"
+    )]
+    Import(import::Args),
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
@@ -161,6 +172,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
+        Command::Import(args) => import::main(&args, format),
         Command::Doctor(args) => doctor::main(&args, format),
         Command::Envtest(args) => envtest::main(&args, format),
         Command::Health(args) => health::main(&args),

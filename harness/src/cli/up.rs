@@ -7,7 +7,7 @@ mod tell;
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,12 @@ use substrate::{Level, World};
 
 use super::announce::{self, Access};
 use super::day::place::{self, Held, Place, Record};
-use super::refusal::{Refusal, lacking, usage};
+use super::refusal::{Refusal, lacking, show, usage};
 use crate::cluster::spec::node_name;
 use crate::cluster::{Checks, Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::defaults;
+use crate::scenario;
 
 /// Arguments of `mooring up`.
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,10 @@ pub(super) struct Args {
     /// How many nodes; they are called node-a, node-b, … and are all in the first zone, so that volumes can move.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=500))]
     nodes: u16,
+    /// Begin in the state of this scenario, as `mooring import` writes it: its nodes, zones, volumes and objects. Its
+    /// faults and steps are not run.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["nodes", "zones", "spread_zones", "region"])]
+    begin: Option<PathBuf>,
     /// The name of this Mooring; two of them side by side need two names, and nothing else.
     #[arg(long, value_name = "NAME", default_value = place::DEFAULT, value_parser = place::name)]
     name: String,
@@ -181,11 +186,24 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     }
     let token_keys = PublicKey::read_all(&args.service_account_key_file)
         .map_err(|why| environment(format!("--service-account-key-file {why}")))?;
+    if let Some(path) = &args.begin {
+        return Ok(ClusterSpec {
+            without,
+            latency: args.latency,
+            account_id: args.account_id.clone(),
+            admin_token: args.token.clone(),
+            token_keys,
+            service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
+            mirrors: true,
+            ..begun(path)?
+        });
+    }
     let nodes = (0..usize::from(args.nodes))
         .map(|i| NodeSpec {
             name: node_name(i),
             zone: zones[if args.spread_zones { i % zones.len() } else { 0 }].clone(),
             instance_type: "m5.large".to_owned(),
+            instance: None,
         })
         .collect();
     Ok(ClusterSpec {
@@ -201,6 +219,20 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         mirrors: true,
         ..ClusterSpec::default()
     })
+}
+
+/// The nodes, zones, volumes and objects of the scenario at `path`.
+fn begun(path: &Path) -> Result<ClusterSpec, Refusal> {
+    let scenario = scenario::load_all(path).map_err(|errors| {
+        show(&errors);
+        usage(format!("--begin {}: a mistake in the file", path.display()))
+    })?;
+    if scenario.begin.is_empty() {
+        let why = format!("--begin {}: the file has no `begin`; `mooring import` makes one", path.display());
+        return Err(usage(why));
+    }
+    let spec = ClusterSpec::of_scenario(&scenario);
+    Ok(ClusterSpec { nodes: spec.nodes, zones: spec.zones, region: spec.region, begin: spec.begin, ..ClusterSpec::default() })
 }
 
 /// What the API server with TLS asks for: nothing on loopback, else the token.

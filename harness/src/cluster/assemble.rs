@@ -208,12 +208,28 @@ impl Yard {
         };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
+            let opened = yard.open(&ctx, &apiserver);
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));
             if let Some(ca) = &ca_pem {
                 apiserver.trust(&ctx, ca);
             }
-            async move { yard.serve(ctx, "apiserver", service).await }
+            async move {
+                match opened {
+                    Ok(()) => yard.serve(ctx, "apiserver", service).await,
+                    Err(error) => ctx.emit(ProcessFailed { error }),
+                }
+            }
         })
+    }
+
+    /// Puts the objects in place with which the cluster begins.
+    fn open(&self, ctx: &Ctx, apiserver: &Apiserver) -> Result<(), String> {
+        let begin = &self.spec.begin;
+        if begin.objects.is_empty() {
+            return Ok(());
+        }
+        let resources = substrate::json::to_value(&begin.resources()).map_err(|e| e.to_string())?;
+        apiserver.open_with(ctx, &resources).map_err(|status| status.message.to_string())
     }
 
     /// How the API server reaches nodes: those of this cluster by their names, others by their addresses.
@@ -301,6 +317,7 @@ fn cloud_config(
 ) -> mock_ec2::Config {
     let instance = |node: &NodeSpec| InstanceSpec {
         instance_type: node.instance_type.clone(),
+        id: node.instance.clone(),
         ..InstanceSpec::new(&node.name, &node.zone)
     };
     mock_ec2::Config {
@@ -309,6 +326,7 @@ fn cloud_config(
         zones: spec.zones.clone(),
         latency: spec.latency,
         instances: spec.nodes.iter().map(instance).collect(),
+        volumes: spec.begin.volumes.clone(),
         // A device on this machine is busy while it is mounted on this machine.
         watch_mounts: volume_dir.is_some(),
         volume_dir,

@@ -6,7 +6,7 @@ use controllers::Timers;
 use controllers::flags::{self, FlagError};
 
 use super::Secret;
-use crate::scenario::model::{DriverSettings, LatencyProfile, Scenario};
+use crate::scenario::model::{Begin, DriverSettings, LatencyProfile, Scenario};
 
 /// One node and the instance that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct NodeSpec {
     pub zone: String,
     /// The instance type, which decides the attach limit.
     pub instance_type: String,
+    /// Id of the instance; the cloud gives one if absent.
+    pub instance: Option<String>,
 }
 
 /// Everything that distinguishes one cluster from another.
@@ -54,6 +56,8 @@ pub struct ClusterSpec {
     pub heard: Vec<&'static str>,
     /// What of the driver is not as it is by default.
     pub driver: DriverSettings,
+    /// State that it begins in.
+    pub begin: Begin,
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
     /// watch every kind and never act.
     pub has_owners: bool,
@@ -81,6 +85,7 @@ impl Default for ClusterSpec {
             flags: Vec::new(),
             heard: Vec::new(),
             driver: DriverSettings::default(),
+            begin: Begin::default(),
             has_owners: true,
             mirrors: false,
         }
@@ -115,7 +120,7 @@ impl ClusterSpec {
         let mut spec = Self::default();
         let zone = spec.first_zone();
         spec.nodes = (0..count)
-            .map(|i| NodeSpec { name: node_name(i), zone: zone.clone(), instance_type: "m5.large".to_owned() })
+            .map(|i| NodeSpec { name: node_name(i), zone: zone.clone(), instance_type: "m5.large".to_owned(), instance: None })
             .collect();
         spec
     }
@@ -130,18 +135,25 @@ impl ClusterSpec {
             heard: crate::runner::ears::kinds_heard(scenario),
             driver: scenario.driver.clone(),
             without: scenario.without.clone(),
+            begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
             ..Self::default()
         };
         if !scenario.zones.is_empty() {
             spec.zones.clone_from(&scenario.zones);
         }
+        spec.region = scenario.begin.region().unwrap_or(spec.region);
         for node in &scenario.nodes {
             let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
             if !spec.zones.contains(&zone) {
                 spec.zones.push(zone.clone());
             }
-            spec.nodes.push(NodeSpec { name: node.name.clone(), zone, instance_type: node.instance_type.clone() });
+            spec.nodes.push(NodeSpec {
+                name: node.name.clone(),
+                zone,
+                instance_type: node.instance_type.clone(),
+                instance: node.instance.clone(),
+            });
         }
         spec
     }

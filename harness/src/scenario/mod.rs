@@ -7,6 +7,7 @@
 //! `model`, `predicate` is what a model demands, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
 pub mod acts;
+mod begin;
 pub mod crowd;
 mod custom;
 mod describe;

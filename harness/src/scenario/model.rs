@@ -13,6 +13,7 @@ use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
 use controllers::kube::metadata::Propagation;
+use mock_ec2::VolumeSpec;
 
 use super::acts::{Call, NodeFile, Patch, Poke};
 use super::object::{Kind, ObjectRef, State};
@@ -42,6 +43,8 @@ pub struct Scenario {
     pub deadline: Duration,
     /// Objects that exist before the first step.
     pub objects: Vec<Manifest>,
+    /// State that the cluster begins in.
+    pub begin: Begin,
     /// Faults in force from the first step on; each must have fired by the end.
     pub faults: Vec<Fault>,
     /// What happens, in order.
@@ -116,6 +119,17 @@ pub struct NodeSpec {
     pub zone: Option<String>,
     /// Its EC2 instance type; decides how many volumes it takes.
     pub instance_type: String,
+    /// Id of its instance; the cloud gives one if absent.
+    pub instance: Option<String>,
+}
+
+/// State that a cluster begins in: what was imported.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Begin {
+    /// Volumes of the cloud, with their attachments.
+    pub volumes: Vec<VolumeSpec>,
+    /// Objects as the API server has them: with uids, times and statuses.
+    pub objects: Vec<Manifest>,
 }
 
 /// What divides waits and latencies, in each of the worlds. A plain number in the file holds for both.

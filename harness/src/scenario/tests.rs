@@ -618,7 +618,7 @@ fn every_action_is_read_as_it_is_written() {
             at_most: Some(1200 * second),
         })),
     );
-    is(9, Action::Delete(Delete { object: web, force: true, grace: Some(Duration::ZERO) }));
+    is(9, Action::Delete(Delete { object: web, force: true, grace: Some(Duration::ZERO), cascade: None }));
     is(12, Action::Cordon("node-a".into()));
     is(15, Action::ClearFault("f".into()));
     is(16, Action::Sleep(10 * second));

@@ -49,6 +49,8 @@ pub static DOCUMENT: Map = Map {
             "Objects that exist before the first step: manifests and short forms.",
         )
         .like(&["objects: [{class: {name: fast}}, {claim: {name: data, class: fast}}]"]),
+        may("begin", Of::Map(&BEGIN), "The state that the cluster begins in, as `mooring import` writes it.")
+            .like(&["begin: {volumes: [{id: vol-0123456789abcdef0, size: 4, zone: us-east-1a, type: gp3}]}"]),
         may("faults", Of::List(&Of::Fault), "Faults in force from the first step on. Each must have fired by the end.")
             .like(&["faults: [{name: slow, match: {plane: ec2, op: AttachVolume}, effect: {delay: 10s}}]"]),
         may("steps", Of::List(&Of::Map(&STEP)), "What happens, in order.")
@@ -121,6 +123,50 @@ static NODE: Map = Map {
         must("name", Of::Name, "The node's name."),
         may("zone", Of::Text, "Its zone, such as us-east-1a; the cloud's first when absent."),
         may("instance-type", Of::Text, "Its EC2 instance type, which limits volumes; m5.large when absent."),
+        may("instance", Of::Text, "The id of its instance, such as i-0123456789abcdef0; the cloud's choice when absent."),
+    ],
+};
+
+static BEGIN: Map = Map {
+    name: "begin",
+    about: "The state that a cluster begins in, before any of its loops runs.",
+    keys: &[
+        may("volumes", Of::List(&Of::Map(&VOLUME)), "Volumes of the cloud; all of their bytes are zero."),
+        may(
+            "objects",
+            Of::List(&Of::Manifest),
+            "Objects as the API server has them: their uids, times, finalizers and statuses stay.",
+        ),
+    ],
+};
+
+static VOLUME: Map = Map {
+    name: "volume",
+    about: "A volume of the cloud.",
+    keys: &[
+        must("id", Of::Text, "Its id, such as vol-0123456789abcdef0."),
+        must("size", Of::Whole(1, Some(65_536)), "Its size in GiB."),
+        must("zone", Of::Text, "Its zone."),
+        must("type", Of::Text, "Its type, such as gp3."),
+        may("iops", Of::Whole(1, None), "Provisioned IOPS; its type's own when absent."),
+        may("throughput", Of::Whole(1, None), "Throughput in MiB/s, of gp3; 125 when absent."),
+        may("encrypted", Of::Flag, "Whether it is encrypted."),
+        may("kmsKeyId", Of::Text, "The key that it is encrypted with."),
+        may("multiAttach", Of::Flag, "Whether several instances may hold it."),
+        may("created", Of::Text, "The time of its creation, as in 2026-11-26T10:00:00Z."),
+        may("tags", Of::Each(&Of::Text), "Its tags."),
+        may("attachments", Of::List(&Of::Map(&ATTACHMENT)), "Instances that hold it."),
+    ],
+};
+
+static ATTACHMENT: Map = Map {
+    name: "attachment",
+    about: "An instance that holds a volume.",
+    keys: &[
+        must("instance", Of::Text, "The id of the instance, which a node names."),
+        must("device", Of::Text, "The device name, such as /dev/xvdaa."),
+        may("attached", Of::Text, "The time of the attachment."),
+        may("deleteOnTermination", Of::Flag, "Whether the volume goes with the instance."),
     ],
 };
 

@@ -41,4 +41,4 @@ pub mod step;
 pub mod sweep;
 pub mod worker;
 pub mod workers;
-mod yaml;
+pub(crate) mod yaml;

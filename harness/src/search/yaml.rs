@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "apiVersion",
     "kind",
     "metadata",
+    "namespace",
     "nodes",
     "zones",
     "latency",
@@ -27,6 +28,7 @@ const ORDER: &[&str] = &[
     "worlds",
     "violations",
     "teardown",
+    "begin",
     "objects",
     "faults",
     "steps",
@@ -45,7 +47,7 @@ const ORDER: &[&str] = &[
 ];
 
 /// The document `value` as YAML.
-pub(super) fn write(value: &Value) -> String {
+pub(crate) fn write(value: &Value) -> String {
     let mut out = String::new();
     if let Value::Object(map) = value {
         for (key, value) in ordered(map) {

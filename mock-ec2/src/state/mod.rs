@@ -27,6 +27,7 @@ pub mod listing;
 pub mod modification;
 pub mod network;
 pub mod nouns;
+pub mod opening;
 pub mod options;
 pub mod own_network;
 pub mod page;

@@ -141,14 +141,15 @@ impl State {
         state.instances = saved.instances.into_iter().collect();
         state.volumes = saved.volumes.into_iter().collect();
         state.snapshots = saved.snapshots.into_iter().collect();
-        state.fill_slots()?;
+        state.fill_slots(|_| true)?;
         state.settle();
         state.resume_assemblies();
         Ok(state)
     }
 
-    fn fill_slots(&mut self) -> Result<(), String> {
-        for volume in self.volumes.values() {
+    /// Tells instances which devices of theirs the `wanted` volumes have.
+    pub(super) fn fill_slots(&mut self, wanted: impl Fn(&Volume) -> bool) -> Result<(), String> {
+        for volume in self.volumes.values().filter(|volume| wanted(volume)) {
             for (id, attachment) in &volume.attachments {
                 let slot = DeviceSlot::parse(&attachment.device)
                     .ok_or_else(|| format!("volumes.{}: `{}` is not a device name", volume.id, attachment.device))?;

@@ -372,6 +372,7 @@ mod tests {
                 name: "node-a".to_owned(),
                 zone: "us-east-1a".to_owned(),
                 instance_type: "m5.large".to_owned(),
+                instance: None,
             }],
             ..ClusterSpec::default()
         };

@@ -36,6 +36,7 @@ pub(super) struct Document {
     pub deadline: Option<Placed<Span>>,
     #[serde(default)]
     pub objects: Vec<Placed<Item>>,
+    pub begin: Option<Begin>,
     #[serde(default)]
     pub faults: Vec<Placed<Fault>>,
     #[serde(default)]
@@ -56,6 +57,16 @@ pub(super) struct Document {
     pub zones: Vec<Placed<String>>,
     #[serde(default)]
     pub violations: Vec<Placed<String>>,
+}
+
+/// The state that a cluster begins in.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Begin {
+    #[serde(default)]
+    pub volumes: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
+    #[serde(default)]
+    pub objects: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
 }
 
 /// Switches of the CSI driver.
@@ -110,6 +121,7 @@ pub(super) struct Node {
     pub name: Placed<String>,
     pub zone: Option<String>,
     pub instance_type: Option<String>,
+    pub instance: Option<Placed<String>>,
 }
 
 #[derive(Debug, serde::Deserialize)]

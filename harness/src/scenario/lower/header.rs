@@ -96,7 +96,13 @@ pub(super) fn probable_nodes(text: &str) -> Vec<NodeSpec> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let words: BTreeSet<&str> = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("node-")).collect();
     let kind = INSTANCE_TYPE.to_owned();
-    words.iter().map(|name| NodeSpec { name: (*name).to_owned(), zone: None, instance_type: kind.clone() }).collect()
+    let spec = |name: &&str| NodeSpec {
+        name: (*name).to_owned(),
+        zone: None,
+        instance_type: kind.clone(),
+        instance: None,
+    };
+    words.iter().map(spec).collect()
 }
 
 pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
@@ -112,7 +118,12 @@ pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
             }
             let kind = count.instance_type.unwrap_or_else(|| INSTANCE_TYPE.to_owned());
             let zone = |i: usize| count.zones.get(i % count.zones.len().max(1)).map(|z| z.value.clone());
-            let spec = |i: usize| NodeSpec { name: node_name(i), zone: zone(i), instance_type: kind.clone() };
+            let spec = |i: usize| NodeSpec {
+                name: node_name(i),
+                zone: zone(i),
+                instance_type: kind.clone(),
+                instance: None,
+            };
             Ok((0..*count.count as usize).map(spec).collect())
         }
         doc::Nodes::List(list) => {
@@ -128,10 +139,17 @@ pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
                     let message = format!("two nodes are called `{}`", *node.name);
                     return Err(Mistake::new(node.name.place, message, "the second one"));
                 }
+                if let Some(id) = &node.instance
+                    && !mock_ec2::is_instance_id(id)
+                {
+                    let message = format!("`{}` is no instance id: write i- and 8 or 17 hex digits", **id);
+                    return Err(Mistake::new(id.place, message, "this id"));
+                }
                 specs.push(NodeSpec {
                     name: node.name.value,
                     zone: node.zone,
                     instance_type: node.instance_type.unwrap_or_else(|| INSTANCE_TYPE.to_owned()),
+                    instance: node.instance.map(|id| id.value),
                 });
             }
             Ok(specs)

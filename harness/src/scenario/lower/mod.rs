@@ -1,5 +1,6 @@
 //! From the file as written to the checked model: defaults, and everything that serde cannot see.
 
+mod begin;
 mod cluster;
 mod ec2;
 mod expand;
@@ -87,12 +88,18 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
         .iter()
-        .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
+        .map(|n| ClusterNode {
+            name: n.name.clone(),
+            zone: String::new(),
+            instance_type: String::new(),
+            instance: None,
+        })
         .collect();
     let catalogue = names::catalogue(&spec);
     let origin = Origin { source: source.into(), text: text.into() };
     let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
     steps.unserved = Unserved { foreign_manager: controllers::manager_is_left_out(&without) };
+    let begin = steps.begin(document.begin.unwrap_or_default());
     let mut objects = Vec::new();
     steps.objects(document.objects, &mut objects);
     for fault in &document.faults {
@@ -131,6 +138,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         time_scale,
         deadline,
         objects,
+        begin,
         faults: document.faults.into_iter().map(|f| f.value).collect(),
         steps: done,
         teardown: document.teardown,

@@ -1,0 +1,188 @@
+//! Kubernetes objects: which kinds are taken, and which of their fields.
+
+use std::collections::BTreeMap;
+
+use fake_apiserver::state::manifest;
+use serde_json::{Map, Value};
+
+use super::{Document, ImportError, Note};
+use crate::scenario::object::Kind;
+
+/// Kinds that are taken, in the order in which they are written.
+const TAKEN: [&str; 12] = [
+    "Namespace",
+    "Node",
+    "CSINode",
+    "CSIDriver",
+    "StorageClass",
+    "VolumeAttributesClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "VolumeAttachment",
+    "Pod",
+    "ResourceQuota",
+    "PriorityClass",
+];
+/// Fields of a container that a run needs. All others are left out: commands and variables can hold secrets.
+const OF_CONTAINER: [&str; 7] =
+    ["name", "image", "volumeMounts", "volumeDevices", "resources", "restartPolicy", "imagePullPolicy"];
+/// Annotation that repeats a whole manifest.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The objects that were found, by kind, namespace and name.
+#[derive(Debug, Default)]
+pub(super) struct Objects(pub BTreeMap<(usize, String, String), Value>);
+
+impl Objects {
+    /// Takes an object, or notes why it is left out.
+    pub fn take(&mut self, document: Document, notes: &mut Vec<Note>) -> Result<(), ImportError> {
+        let Document { file, mut value } = document;
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        let version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
+        if kind.is_empty() || version.is_empty() {
+            let why = "it is neither a Kubernetes object, with apiVersion and kind, nor an answer of \
+                       `aws ec2 describe-volumes` or `describe-instances`";
+            return Err(ImportError::of_file(&file, why));
+        }
+        let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if name.is_empty() {
+            return Err(ImportError::of(&file, &kind, "metadata.name is missing"));
+        }
+        let namespace = value["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let called = if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") };
+        let mut note = |said: &str| notes.push(Note { object: called.clone(), said: said.to_owned() });
+        if kind == "Secret" {
+            note("left out: secrets are never taken");
+            return Ok(());
+        }
+        let table = Kind::of_manifest(&version, &kind).filter(|_| TAKEN.contains(&kind.as_str()));
+        let (Some(table), Some(order)) = (table, TAKEN.iter().position(|taken| *taken == kind)) else {
+            note(&format!("left out: of {version} {kind} nothing is taken; import takes {}", TAKEN.join(", ")));
+            return Ok(());
+        };
+        clean(&kind, &mut value);
+        if kind == "Pod" && clean_pod(&mut value) {
+            note("taken without commands, arguments, variables and probes of its containers");
+        }
+        let table = table.table();
+        let namespace = match table.namespaced {
+            true if namespace.is_empty() => "default".to_owned(),
+            true => namespace,
+            false => String::new(),
+        };
+        if table.namespaced {
+            value["metadata"]["namespace"] = namespace.as_str().into();
+        }
+        check(&file, &called, table, &namespace, &mut value, notes)?;
+        if self.0.insert((order, namespace, name), value).is_some() {
+            notes.push(Note { object: called, said: "it is there several times; the last one is taken".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// The objects of a kind.
+    pub fn of<'a>(&'a self, kind: &str) -> impl Iterator<Item = &'a Value> + 'a {
+        let order = TAKEN.iter().position(|taken| *taken == kind);
+        self.0.iter().filter(move |((of, ..), _)| Some(*of) == order).map(|(_, value)| value)
+    }
+}
+
+/// Leaves out what the server gives anew, and what repeats the object.
+fn clean(kind: &str, value: &mut Value) {
+    let Some(metadata) = value["metadata"].as_object_mut() else { return };
+    for field in ["managedFields", "resourceVersion", "selfLink"] {
+        metadata.remove(field);
+    }
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    if kind == "Node"
+        && let Some(status) = value["status"].as_object_mut()
+    {
+        // A node can have hundreds of images.
+        status.remove("images");
+    }
+    prune(value);
+}
+
+/// Leaves out fields without a value.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(prune);
+        }
+        Value::Array(list) => list.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+/// Keeps of containers what a run needs; true if something was left out.
+fn clean_pod(pod: &mut Value) -> bool {
+    let mut changed = false;
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            let before = container.len();
+            container.retain(|field, _| OF_CONTAINER.contains(&field.as_str()));
+            changed |= container.len() != before;
+        }
+    }
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        // The names of other teams' objects, which are not there.
+        for field in ["imagePullSecrets", "ephemeralContainers"] {
+            changed |= spec.remove(field).is_some();
+        }
+    }
+    changed
+}
+
+/// Checks an object by the server's own schemas. A field that the server does not know is left out and noted; a value
+/// that it cannot read is an error.
+fn check(
+    file: &str,
+    called: &str,
+    table: &fake_apiserver::kinds::Kind,
+    namespace: &str,
+    value: &mut Value,
+    notes: &mut Vec<Note>,
+) -> Result<(), ImportError> {
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    // A field may hide another one below it.
+    for _ in 0..100 {
+        let wrong = manifest::check(table, namespace, value.clone().into(), false);
+        let Some(first) = wrong.first() else { return Ok(()) };
+        if first.message.contains("has no field") && remove(value, &first.field) {
+            let said = format!("taken without {}, which this server does not know", first.field);
+            notes.push(Note { object: called.to_owned(), said });
+            continue;
+        }
+        let why = if first.message.contains(&first.field) {
+            first.message.clone()
+        } else {
+            format!("{}: {}", first.field, first.message)
+        };
+        return Err(ImportError::of(file, called, why));
+    }
+    Err(ImportError::of(file, called, "it has more than 100 fields that this server does not know"))
+}
+
+/// Removes the field at `path`, as in `spec.containers[0].image`.
+fn remove(value: &mut Value, path: &str) -> bool {
+    let pointer = path.replace('[', ".").replace(']', "");
+    let mut parts: Vec<&str> = pointer.split('.').filter(|part| !part.is_empty()).collect();
+    let Some(last) = parts.pop() else { return false };
+    let mut at = value;
+    for part in parts {
+        let next = match at {
+            Value::Object(map) => map.get_mut(part),
+            Value::Array(list) => part.parse::<usize>().ok().and_then(|index| list.get_mut(index)),
+            _ => None,
+        };
+        let Some(next) = next else { return false };
+        at = next;
+    }
+    at.as_object_mut().and_then(|map: &mut Map<String, Value>| map.remove(last)).is_some()
+}

@@ -1,0 +1,34 @@
+//! The state that a cluster begins in, as its servers take it.
+
+use std::collections::BTreeMap;
+
+use fake_apiserver::state::qualified;
+use serde_json::Value;
+
+use super::model::Begin;
+
+impl Begin {
+    /// True if the cluster begins as every other does.
+    pub fn is_empty(&self) -> bool {
+        self.volumes.is_empty() && self.objects.is_empty()
+    }
+
+    /// Region of the volumes; nothing if there are none.
+    pub fn region(&self) -> Option<String> {
+        let zone = &self.volumes.first()?.zone;
+        Some(zone.trim_end_matches(|c: char| c.is_ascii_lowercase()).to_owned()).filter(|region| !region.is_empty())
+    }
+
+    /// Objects by resource, `pods` or `volumeattachments.storage.k8s.io`, each with its namespace.
+    pub fn resources(&self) -> BTreeMap<String, Vec<Value>> {
+        let mut resources: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for manifest in &self.objects {
+            let mut value = manifest.value.clone();
+            if let Some(namespace) = &manifest.object.namespace {
+                value["metadata"]["namespace"] = namespace.as_str().into();
+            }
+            resources.entry(qualified(manifest.object.kind.table())).or_default().push(value);
+        }
+        resources
+    }
+}

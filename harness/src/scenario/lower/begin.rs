@@ -1,0 +1,48 @@
+//! The state that a cluster begins in.
+
+use std::collections::BTreeSet;
+
+use mock_ec2::VolumeSpec;
+use serde_json::{Map, Value};
+
+use super::Checked;
+use super::steps::Steps;
+use crate::scenario::diagnostic::Mistake;
+use crate::scenario::document as doc;
+use crate::scenario::model::{Begin, Manifest};
+use crate::scenario::place::Placed;
+
+impl Steps<'_> {
+    /// Checks the volumes and objects that are there from the start.
+    pub(super) fn begin(&mut self, begin: doc::Begin) -> Begin {
+        let mut checked = Begin::default();
+        for volume in begin.volumes {
+            let volume = volume_of(volume);
+            checked.volumes.extend(self.kept(volume));
+        }
+        let mut seen = BTreeSet::new();
+        for object in begin.objects {
+            let place = object.place;
+            let manifest = self.manifest(place, object.value).and_then(|manifest: Manifest| {
+                let name = manifest.object.to_string();
+                if seen.insert(name.clone()) {
+                    return Ok(manifest);
+                }
+                Err(Mistake::new(place, format!("{name} is there twice"), "the second one"))
+            });
+            checked.objects.extend(self.kept(manifest));
+        }
+        checked
+    }
+
+    /// The value, unless there is a mistake in it.
+    fn kept<T>(&self, checked: Checked<T>) -> Option<T> {
+        checked.map_err(|mistake| self.heed(Err(mistake))).ok()
+    }
+}
+
+fn volume_of(volume: Placed<Map<String, Value>>) -> Checked<VolumeSpec> {
+    let place = volume.place;
+    let read = serde_json::from_value(Value::Object(volume.value));
+    read.map_err(|e| Mistake::new(place, format!("the volume cannot be read: {e}"), "this volume"))
+}
