@@ -91,9 +91,7 @@ impl Ec2 {
             None => {
                 let mut state = State::new(settings.clone(), seed.clone(), &config.instances)
                     .map_err(|(field, reason)| Error::Config { field, reason })?;
-                state
-                    .open_with(&config.volumes)
-                    .map_err(|(field, reason)| Error::Config { field, reason })?;
+                state.open_with(&config.volumes).map_err(|(field, reason)| Error::Config { field, reason })?;
                 let switches = config.switches.check().map(|()| config.switches.clone());
                 state.set_switches(switches.map_err(|reason| Error::Config { field: "switches".to_owned(), reason })?);
                 state

@@ -232,7 +232,13 @@ fn begun(path: &Path) -> Result<ClusterSpec, Refusal> {
         return Err(usage(why));
     }
     let spec = ClusterSpec::of_scenario(&scenario);
-    Ok(ClusterSpec { nodes: spec.nodes, zones: spec.zones, region: spec.region, begin: spec.begin, ..ClusterSpec::default() })
+    Ok(ClusterSpec {
+        nodes: spec.nodes,
+        zones: spec.zones,
+        region: spec.region,
+        begin: spec.begin,
+        ..ClusterSpec::default()
+    })
 }
 
 /// What the API server with TLS asks for: nothing on loopback, else the token.
@@ -311,7 +317,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
             defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
             progress.note(&site.describe());
-            announce(args, (&held, &mut record), &endpoints, format)?;
+            announce(args, (&held, &mut record), (&endpoints, &cluster.spec().region), format)?;
             if detach::is_background() {
                 detach::leave();
             }
@@ -382,7 +388,7 @@ fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
 fn announce(
     args: &Args,
     (held, record): (&Held, &mut Record),
-    endpoints: &Endpoints,
+    (endpoints, region): (&Endpoints, &str),
     format: Format,
 ) -> Result<(), Refusal> {
     let place = held.place();
@@ -396,7 +402,7 @@ fn announce(
     let merged = merged.map_err(|why| lacking(format!("--merge: {why}")))?;
     let merged = merged.map(|path| absolute("--merge", &path)).transpose()?;
     let main = given.clone().unwrap_or_else(|| place.kubeconfig());
-    let access = Access { endpoints, kubeconfig: &main, region: &args.region };
+    let access = Access { endpoints, kubeconfig: &main, region };
     record.ready_file.clone_from(&ready_file);
     record.kubeconfigs = given.iter().chain(&merged).cloned().collect();
     record.files = given.iter().map(|_| access.env()).collect();
@@ -441,7 +447,7 @@ fn ready(args: &Args, access: &Access<'_>, place: &Place) -> Value {
     let mut ready = access.ready();
     ready["name"] = json!(args.name);
     ready["pid"] = json!(std::process::id());
-    ready["region"] = json!(args.region);
+    ready["region"] = json!(access.region);
     ready["env"] = json!(access.env());
     ready["context"] = json!(place.context());
     if let Some(admin) = &access.endpoints.admin {

@@ -79,6 +79,17 @@ impl Cluster {
         let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec));
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
+        let instances = ec2.instances();
+        let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
+        let introduce = |node: &NodeSpec, instance: &InstanceInfo| {
+            let [name, id, zone] = [&node.name, &instance.id, &node.zone].map(|text| text.as_str().into());
+            world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
+        };
+        // The first events of a cluster that begins with attachments name its instances.
+        let begins = !yard.spec.begin.is_empty();
+        for node in yard.spec.nodes.iter().filter(|_| begins) {
+            instances.get(node.name.as_str()).into_iter().for_each(|instance| introduce(node, instance));
+        }
         let mut members = BTreeMap::new();
         yard.add(&mut members, yard.cloud(ec2.clone()));
         yard.add(&mut members, yard.apiserver(parts.ca_pem, parts.front.as_deref()));
@@ -89,15 +100,14 @@ impl Cluster {
             yard.add(&mut members, yard.loops(&name, process));
         }
         let mut nodes = BTreeMap::new();
-        let instances = ec2.instances();
-        let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
         for node in &yard.spec.nodes {
             let missing = || ClusterError::NoInstance(node.name.clone());
             let instance = instances.get(node.name.as_str()).ok_or_else(missing)?;
             let disk = parts.disks.get(&node.name).cloned().ok_or_else(missing)?;
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
-            let [name, id, zone] = [&node.name, &instance.id, &node.zone].map(|text| text.as_str().into());
-            world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
+            if !begins {
+                introduce(node, instance);
+            }
             let socket = RegistrationSocket::default();
             let (node_, id) = (node.clone(), instance.id.clone());
             let private_ip = instance.private_ip.clone();

@@ -120,7 +120,12 @@ impl ClusterSpec {
         let mut spec = Self::default();
         let zone = spec.first_zone();
         spec.nodes = (0..count)
-            .map(|i| NodeSpec { name: node_name(i), zone: zone.clone(), instance_type: "m5.large".to_owned(), instance: None })
+            .map(|i| NodeSpec {
+                name: node_name(i),
+                zone: zone.clone(),
+                instance_type: "m5.large".to_owned(),
+                instance: None,
+            })
             .collect();
         spec
     }

@@ -217,8 +217,7 @@ fn warn_of_strangers(objects: &Objects, nodes: &[Value], notes: &mut Vec<Note>) 
 fn missing_namespaces(objects: &Objects) -> BTreeSet<String> {
     let named: BTreeSet<&String> = objects.0.keys().map(|(_, namespace, _)| namespace).collect();
     let there: BTreeSet<&str> = objects.of("Namespace").filter_map(|n| n["metadata"]["name"].as_str()).collect();
-    let is_missing = |name: &&String| {
-        !name.is_empty() && !NAMESPACES.contains(&name.as_str()) && !there.contains(name.as_str())
-    };
+    let is_missing =
+        |name: &&String| !name.is_empty() && !NAMESPACES.contains(&name.as_str()) && !there.contains(name.as_str());
     named.into_iter().filter(is_missing).cloned().collect()
 }

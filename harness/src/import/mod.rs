@@ -111,7 +111,8 @@ pub fn import(name: &str, inputs: &[Input], anonymised: bool) -> Result<Imported
         }
     }
     let files: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
-    let mut state = join::join(objects, cloud, &mut notes).map_err(|why| ImportError::of_file(&files.join(", "), why))?;
+    let mut state =
+        join::join(objects, cloud, &mut notes).map_err(|why| ImportError::of_file(&files.join(", "), why))?;
     if anonymised {
         anonymise::anonymise(&mut state, &mut notes);
     }

@@ -140,11 +140,26 @@ fn what_is_left_out_is_said_and_no_secret_is_taken() {
 fn an_anonymised_import_tells_no_names() {
     let imported = imported(true);
     for name in [
-        "payments", "ledger", "db-0", "123456789012", "ip-10-0-1-5", "10.0.1.77", "postgres", INSTANCE, VOLUME,
-        "22222222-2222", "33333333", "csi-aaaa", "/key/abc", "key/abc",
+        "payments",
+        "ledger",
+        "db-0",
+        "123456789012",
+        "ip-10-0-1-5",
+        "10.0.1.77",
+        "postgres",
+        INSTANCE,
+        VOLUME,
+        "22222222-2222",
+        "33333333",
+        "csi-aaaa",
+        "/key/abc",
+        "key/abc",
     ] {
         assert!(!imported.scenario.contains(name), "{name}:\n{}", imported.scenario);
-        assert!(!imported.notes.iter().any(|note| note.to_string().contains(name) && !name.starts_with("key")), "{name}");
+        assert!(
+            !imported.notes.iter().any(|note| note.to_string().contains(name) && !name.starts_with("key")),
+            "{name}"
+        );
     }
     let scenario = scenario::parse("incident.yaml", &imported.scenario).unwrap_or_else(|e| panic!("{e:?}"));
     let object = |kind: &str| {
@@ -209,7 +224,8 @@ fn broken_files_are_refused_with_file_and_object() {
     assert!(import("x", &[file("f", bomb)], false).is_err());
     let far = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "b", "labels": { "topology.kubernetes.io/zone": "us-east-1a" } } });
     let near = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "a", "labels": { "topology.kubernetes.io/zone": "eu-west-1a" } } });
-    let error = import("x", &[file("f", far.to_string()), file("g", near.to_string())], false).expect_err("two regions");
+    let error =
+        import("x", &[file("f", far.to_string()), file("g", near.to_string())], false).expect_err("two regions");
     assert!(error.to_string().contains("several regions"), "{error}");
     let none = import("x", &[file("f", volumes().to_string())], false).expect_err("no node").to_string();
     assert!(none.contains("there is no node in it"), "{none}");
@@ -226,7 +242,6 @@ fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
 #[test]
 fn what_was_imported_and_exported_again_is_the_same() {
     use crate::cluster::{Cluster, ClusterSpec};
-    use crate::scenario::object::Kind;
 
     let first = imported(false);
     let scenario = scenario::parse("incident.yaml", &first.scenario).unwrap_or_else(|e| panic!("{e:?}"));
@@ -236,13 +251,15 @@ fn what_was_imported_and_exported_again_is_the_same() {
         let cluster = Cluster::simulate(&world, spec).expect("a cluster");
         world.clock().sleep_until(std::time::Duration::from_secs(5)).await;
         let mut items = Vec::new();
-        for kind in ["Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"] {
-            let kind = Kind::of_manifest("v1", kind).expect("a kind");
-            items.extend(cluster.objects().list(kind).await.expect("a list"));
-        }
-        for kind in ["StorageClass", "VolumeAttachment"] {
-            let kind = Kind::of_manifest("storage.k8s.io/v1", kind).expect("a kind");
-            items.extend(cluster.objects().list(kind).await.expect("a list"));
+        for path in [
+            "/api/v1/nodes",
+            "/api/v1/persistentvolumes",
+            "/api/v1/persistentvolumeclaims",
+            "/api/v1/pods",
+            "/apis/storage.k8s.io/v1/storageclasses",
+            "/apis/storage.k8s.io/v1/volumeattachments",
+        ] {
+            items.extend(cluster.objects().list_tree(path).await.expect("a list").0);
         }
         items.into_iter().map(Value::from).collect::<Vec<_>>()
     });

@@ -123,7 +123,11 @@ static NODE: Map = Map {
         must("name", Of::Name, "The node's name."),
         may("zone", Of::Text, "Its zone, such as us-east-1a; the cloud's first when absent."),
         may("instance-type", Of::Text, "Its EC2 instance type, which limits volumes; m5.large when absent."),
-        may("instance", Of::Text, "The id of its instance, such as i-0123456789abcdef0; the cloud's choice when absent."),
+        may(
+            "instance",
+            Of::Text,
+            "The id of its instance, such as i-0123456789abcdef0; the cloud's choice when absent.",
+        ),
     ],
 };
 

@@ -199,7 +199,10 @@ mod tests {
             (|v| v.throughput = Some(1), "volumes[0].throughput"),
             (|v| v.multi_attach = true, "volumes[0].multiAttach"),
             (|v| v.attachments = vec![attached("nonsense")], "is not a device name"),
-            (|v| v.attachments = vec![AttachmentSpec { instance: "i-00000000".into(), ..attached("/dev/sdf") }], "missing"),
+            (
+                |v| v.attachments = vec![AttachmentSpec { instance: "i-00000000".into(), ..attached("/dev/sdf") }],
+                "missing",
+            ),
         ];
         for (change, expected) in cases {
             let error = with(change);

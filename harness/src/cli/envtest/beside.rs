@@ -51,7 +51,12 @@ fn run_cluster(front: Front) -> Result<(), String> {
             let world = World::live(Options { seed: front.seed, watchdog: None, ..Options::default() });
             let mut spec = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
             let zone = spec.zones.first().cloned().unwrap_or_default();
-            let node = |i| NodeSpec { name: node_name(i), zone: zone.clone(), instance_type: "m5.large".to_owned(), instance: None };
+            let node = |i| NodeSpec {
+                name: node_name(i),
+                zone: zone.clone(),
+                instance_type: "m5.large".to_owned(),
+                instance: None,
+            };
             spec.nodes = (0..NODES).map(node).collect();
             let addresses = live::Addresses { front: Some(Arc::new(front)), ..live::Addresses::default() };
             let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|error| error.to_string())?;

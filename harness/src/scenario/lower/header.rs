@@ -96,12 +96,8 @@ pub(super) fn probable_nodes(text: &str) -> Vec<NodeSpec> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let words: BTreeSet<&str> = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("node-")).collect();
     let kind = INSTANCE_TYPE.to_owned();
-    let spec = |name: &&str| NodeSpec {
-        name: (*name).to_owned(),
-        zone: None,
-        instance_type: kind.clone(),
-        instance: None,
-    };
+    let spec =
+        |name: &&str| NodeSpec { name: (*name).to_owned(), zone: None, instance_type: kind.clone(), instance: None };
     words.iter().map(spec).collect()
 }
 
@@ -118,12 +114,8 @@ pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
             }
             let kind = count.instance_type.unwrap_or_else(|| INSTANCE_TYPE.to_owned());
             let zone = |i: usize| count.zones.get(i % count.zones.len().max(1)).map(|z| z.value.clone());
-            let spec = |i: usize| NodeSpec {
-                name: node_name(i),
-                zone: zone(i),
-                instance_type: kind.clone(),
-                instance: None,
-            };
+            let spec =
+                |i: usize| NodeSpec { name: node_name(i), zone: zone(i), instance_type: kind.clone(), instance: None };
             Ok((0..*count.count as usize).map(spec).collect())
         }
         doc::Nodes::List(list) => {
