@@ -315,3 +315,53 @@ fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
     assert_eq!(end, shown["timeline"]["endMs"].as_u64().unwrap());
     assert!(last["ms"].as_u64().unwrap() > end + end / 2, "{last}");
 }
+
+/// `mooring import` of files with these texts.
+fn import(texts: &[&str], more: &[&str]) -> (i32, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut args = vec!["import".to_owned()];
+    for (n, text) in texts.iter().enumerate() {
+        let path = home.path().join(format!("{n}.yaml"));
+        std::fs::write(&path, text).unwrap();
+        args.push(path.display().to_string());
+    }
+    args.extend(more.iter().map(|arg| (*arg).to_owned()));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    said(&mooring(home.path(), &args).output().unwrap())
+}
+
+const NODE: &str = "{apiVersion: v1, kind: Node, metadata: {name: node-a, labels: {topology.kubernetes.io/zone: us-east-1a}}}";
+
+#[test]
+fn an_import_of_a_broken_file_ends_with_2_and_names_file_and_object() {
+    for (text, says) in [
+        ("a: [", "1.yaml: it is neither JSON nor YAML"),
+        ("{apiVersion: v1, kind: Pod}", "1.yaml: Pod: metadata.name is missing"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: 3}", "1.yaml: Pod a: "),
+        ("{Volumes: [{VolumeId: vol-1, Size: x}]}", "1.yaml: vol-1: Size"),
+    ] {
+        let (code, out, err) = import(&[NODE, text], &[]);
+        assert_eq!((code, out.as_str()), (2, ""), "{text}: {err}");
+        assert!(err.contains(says), "{text}: {err}");
+    }
+    let (code, _, err) = import(&[NODE, "{Volumes: [{VolumeId: vol-x, Size: 1, AvailabilityZone: us-east-1a}]}"], &[]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("vol-x"), "{err}");
+    let (code, _, err) = import(&[], &["/nowhere.yaml"]);
+    assert!(code == 2 && err.contains("/nowhere.yaml: "), "{err}");
+}
+
+#[test]
+fn an_import_is_a_scenario_that_runs() {
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: default}, data: {a: aHVudGVyMg==}}";
+    let (code, out, err) = import(&[NODE, secret], &[]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("Secret default/s: left out") && err.contains("imported 1 node"), "{err}");
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, err) = run(&[&file(&dir, &out)]);
+    assert_eq!(code, 0, "{err}\n{out}");
+    let (code, out, _) = import(&[NODE], &["--output", "json", "--anonymise"]);
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &answer["data"]["counts"]["nodes"]), (0, &Value::from(1)));
+    assert!(!answer["data"]["scenario"].as_str().unwrap().contains("node-a"), "{answer}");
+}

@@ -73,7 +73,9 @@ fn run(args: &Args, format: Format) -> Result<(), Refusal> {
     }
     let into = args.out.as_ref().map(|path| format!(" into {}", path.display())).unwrap_or_default();
     let (nodes, objects, volumes) = (counts.nodes, counts.objects, counts.volumes);
-    eprintln!("imported {nodes} nodes, {objects} objects and {volumes} volumes{into}");
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (nodes, objects, volumes) = (count(nodes, "node"), count(objects, "object"), count(volumes, "volume"));
+    eprintln!("imported {nodes}, {objects} and {volumes}{into}");
     if args.out.is_none() {
         print(text);
     }
