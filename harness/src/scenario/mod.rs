@@ -8,11 +8,12 @@
 
 pub mod acts;
 pub mod crowd;
-mod custom;
+pub(crate) mod custom;
 mod describe;
 mod diagnostic;
 mod document;
 mod lower;
+pub(crate) mod manifests;
 pub mod model;
 pub mod needed;
 pub mod object;
