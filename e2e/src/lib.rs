@@ -27,7 +27,7 @@ pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`, `ansible` with its collections,
+/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python package `kubernetes`, `ansible` with its collections,
 /// `c7n`, `libcloud`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
 /// error. When `MOORING_REQUIRE` lists it, its absence is a failure instead.
 ///

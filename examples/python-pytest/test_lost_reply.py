@@ -3,7 +3,7 @@ import json, os, pathlib, re, subprocess, time
 import boto3, pytest, yaml
 from kubernetes import client, config
 
-CLAIM, POD = yaml.safe_load_all((pathlib.Path(__file__).parents[2] / "docs/pod-with-claim.yaml").read_text())
+CLAIM, POD = yaml.safe_load_all(pathlib.Path(__file__).with_name("pod-with-claim.yaml").read_text())
 NAME = os.environ["MOORING_NAME"] = f"pytest-{os.getpid()}"
 
 def mooring(*args):

@@ -115,8 +115,7 @@
 //! [`fault`](testing::fault) has everything that can break, [`play`](testing::play) runs a scenario file. The modules
 //! that are not listed here belong to the `mooring` command and may change at any time.
 
-#[doc(hidden)]
-pub mod allocator;
+mod allocator;
 mod block_on;
 #[doc(hidden)]
 pub mod cli;
@@ -124,6 +123,7 @@ pub mod cli;
 pub mod cluster;
 #[doc(hidden)]
 pub mod events;
+#[doc(hidden)]
 pub mod invariants;
 #[doc(hidden)]
 pub mod mutants;

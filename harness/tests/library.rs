@@ -51,17 +51,18 @@ async fn blocking_and_async_methods_work_in_a_test_of_one_thread() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clusters_run_beside_each_other_in_a_test_of_several_threads() {
-    let runs = (1..=4).map(|seed| {
-        tokio::spawn(async move {
+    let mut runs = tokio::task::JoinSet::new();
+    for seed in 1..=4 {
+        runs.spawn(async move {
             let cluster = Cluster::simulated().seed(seed).start_async().await?;
             cluster.apply_async(CLAIM_AND_POD).await?;
             cluster.wait_for_async("pod/web", "Running").await?;
             cluster.advance(Duration::from_secs(1))?;
             cluster.check_async().await
-        })
-    });
-    for run in runs.collect::<Vec<_>>() {
-        run.await.unwrap().unwrap();
+        });
+    }
+    for outcome in runs.join_all().await {
+        outcome.unwrap();
     }
 }
 

@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fake_apiserver::ServiceAccounts;
 use substrate::WorldKind;
 use substrate::fabric::Latency;
 
@@ -54,9 +55,14 @@ pub(super) struct Plan {
 impl Builder {
     #[track_caller]
     pub(super) fn new(kind: WorldKind) -> Self {
+        // As in `mooring up`, pods of a live cluster mount the token of their service account.
+        let service_accounts = match kind {
+            WorldKind::Live => ServiceAccounts::Mounted,
+            WorldKind::Simulated => ServiceAccounts::default(),
+        };
         let plan = Plan {
             kind,
-            spec: ClusterSpec::default(),
+            spec: ClusterSpec { service_accounts, ..ClusterSpec::default() },
             seed: 1,
             scale: 1.0,
             link: Latency::default(),

@@ -23,5 +23,10 @@ pub use injected::Injected;
 pub use kubernetes::{Answer, Body, Change, Kubernetes, Watch};
 pub use played::{Played, play, play_text};
 pub use seeds::seeds;
-/// An event as text shows it.
+
+/// An invariant that did not hold.
+#[doc(inline)]
+pub use crate::invariants::Violation;
+/// An event as text shows it: time, process, kind and fields.
+#[doc(inline)]
 pub use substrate::Line as Event;
