@@ -75,8 +75,7 @@
 //! ```
 //!
 //! [`ctx.kubernetes()`](testing::Ctx::kubernetes) is a tower service, too: `kube::Client::new(ctx.kubernetes(),
-//! "default")` makes a client of kube-rs of it. What your code does with hash maps, threads and clocks of its own is not
-//! repeated by the seed.
+//! "default")` makes a client of kube-rs of it. The seed does not repeat your code's own hash maps, threads and clocks.
 //!
 //! # Async tests
 //!

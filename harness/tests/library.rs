@@ -196,7 +196,7 @@ fn virtual_time_without_end_fails_its_own_test() {
     assert_eq!(error.kind(), ErrorKind::GivenUp, "{error}");
 }
 
-/// What neither awaits nor returns cannot be ended; the test fails all the same, and its process goes on.
+/// A process that neither awaits nor returns cannot be ended. The test fails all the same, and the test program goes on.
 #[test]
 fn a_process_that_blocks_the_thread_fails_its_own_test() {
     let cluster = Cluster::simulated().wall_limit(Duration::from_secs(2)).start().unwrap();

@@ -37,7 +37,7 @@ pub struct Builder {
     place: Place,
 }
 
-/// What the thread of a cluster is given.
+/// The order to the thread of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) kind: WorldKind,

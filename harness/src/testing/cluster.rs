@@ -426,7 +426,7 @@ impl Cluster {
     }
 }
 
-/// What must hold.
+/// Demands.
 impl Cluster {
     /// Waits until the workload of a pod has read what it found at its start, and demands that all of it was intact.
     /// Returns the number of records that it found: none at a first start, later at least those that were synced.

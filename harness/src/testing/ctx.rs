@@ -1,4 +1,4 @@
-//! What the user's own program gets when it runs as a process of a cluster.
+//! The context of the user's own program when it runs as a process of a cluster.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use super::kubernetes::Kubernetes;
 /// The context of a process that [`Cluster::spawn`](super::Cluster::spawn) has started: its clients, and time and chance
 /// that come from the cluster. All clones are one context.
 ///
-/// What the process starts with [`spawn`](Ctx::spawn) ends when it crashes.
+/// Tasks that the process starts with [`spawn`](Ctx::spawn) end when it crashes.
 #[derive(Clone)]
 pub struct Ctx {
     inner: substrate::Ctx,

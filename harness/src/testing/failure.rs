@@ -19,7 +19,7 @@ use crate::timeline::Timeline;
 /// As many volumes are drawn in full.
 const VOLUMES: usize = 4;
 
-/// What the methods of a cluster return.
+/// The result of a cluster's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something did not go as the test wants.
@@ -31,7 +31,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// What happened until then.
+    /// The story until then.
     report: Option<String>,
     /// The HTTP code of the API server's answer.
     code: Option<u16>,

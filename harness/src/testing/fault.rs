@@ -191,7 +191,7 @@ impl On {
         self.effect(Effect::DropReply(true))
     }
 
-    /// The request is lost: nothing is done, and the caller sees a broken connection.
+    /// The request is lost: the server does nothing, and the caller sees a broken connection.
     pub fn drop_request(self) -> Fault {
         self.effect(Effect::DropRequest(true))
     }

@@ -51,7 +51,7 @@ impl Drop for Injected {
     fn drop(&mut self) {
         if let Some(stage) = &self.stage {
             let name = std::mem::take(&mut self.name);
-            // Done before the next command; nobody waits for it.
+            // The cluster does it before the next command. A drop does not wait.
             stage.tell(async move |scene| {
                 scene.cluster.remove_fault(&name).await;
             });

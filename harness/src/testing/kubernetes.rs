@@ -163,7 +163,7 @@ impl Kubernetes {
         deleted.map_err(|e| Error::refused(&format!("delete {object}"), &e))
     }
 
-    /// Watches the objects at a path of the API. What is there already comes first, as `ADDED`.
+    /// Watches the objects at a path of the API. Those that exist come first, as `ADDED`.
     ///
     /// # Errors
     /// What the API server says.

@@ -1,4 +1,4 @@
-//! What commands do on the thread of a cluster.
+//! The commands of a cluster, on its thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -34,13 +34,13 @@ const STARTING: Duration = Duration::from_secs(60);
 /// Something to be done with the cluster.
 type Work = Box<dyn FnOnce(Arc<Scene>) -> LocalBoxFuture<'static, ()> + Send>;
 
-/// What commands work on.
+/// The cluster that commands work on.
 pub(super) struct Scene {
     pub(super) cluster: Cluster,
     pub(super) checks: Checks,
     /// The custom kinds that were applied.
     pub(super) customs: Mutex<Customs>,
-    /// Where a live cluster keeps its files.
+    /// The directory of a live cluster.
     pub(super) site: Option<Arc<Site>>,
 }
 
@@ -199,7 +199,7 @@ impl Stage {
         }
     }
 
-    /// The same; nobody waits for it.
+    /// Does `work` as [`ask`](Self::ask) does, and does not wait for it.
     pub(super) fn tell<F>(&self, work: impl FnOnce(Arc<Scene>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + 'static,
@@ -299,7 +299,7 @@ fn watch(limit: Duration, beats: &mpsc::Receiver<Beat>, stop: &Notify, seen: &Mu
     None
 }
 
-/// What the thread of a cluster does.
+/// The work of a cluster's thread.
 struct Part {
     plan: Plan,
     inbox: Inbox,
