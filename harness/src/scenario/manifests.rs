@@ -97,8 +97,8 @@ mod tests {
             ("a: 1\n---\nkind: Pod\n", "line 1: the manifest has no `apiVersion`"),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n- 1\n", "line 5: "),
             (
-                "apiVersion: v1\nkind: Pdo\nmetadata: {name: a}\n",
-                "line 1: this cluster has no kind Pdo in v1; did you mean `Pod`?",
+                "apiVersion: v1\nkind: Podd\nmetadata: {name: a}\n",
+                "line 1: this cluster has no kind Podd in v1; did you mean `Pod`?",
             ),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\na: [\n", "line "),
         ] {
