@@ -1,10 +1,12 @@
 //! kube-rs, unmodified, against a running `fake-apiserver`: typed client, discovery, server-side apply, watcher and
-//! reflector in both ways of listing, finalizers, a derived custom resource and a controller that keeps it.
+//! reflector in both ways of listing, finalizers, a derived custom resource and a controller that keeps it. Before that,
+//! a controller of kube-rs as a process of a simulated cluster.
 //!
 //! Usage: `e2e-kube-rs KUBECONFIG`. `./run` starts a server and gives one, over TLS, and its address over plain HTTP.
 
 mod cases;
 mod custom;
+mod simulated;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,6 +17,12 @@ use kube::{Client, Config};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let begun = Instant::now();
+    if let Err(error) = simulated::a_controller_runs_crashes_and_is_broken_in_virtual_time() {
+        eprintln!("failed: {error:?}");
+        return ExitCode::FAILURE;
+    }
+    println!("ok  simulated  a_controller_runs_crashes_and_is_broken_in_virtual_time {:>6} ms", begun.elapsed().as_millis());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(all(&arguments)));
     match outcome {

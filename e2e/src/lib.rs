@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use harness::testing::Cluster;
 use serde_json::Value;
 
 /// A claim and a pod that writes to it, as a user would apply them.
@@ -26,7 +27,7 @@ pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`, `ansible` with its collections,
+/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python package `kubernetes`, `ansible` with its collections,
 /// `c7n`, `libcloud`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
 /// error. When `MOORING_REQUIRE` lists it, its absence is a failure instead.
 ///
@@ -48,7 +49,7 @@ fn find(what: &str) -> bool {
     match what {
         "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
         // Looked for and not imported, which takes as long as a test.
-        "boto3" | "kubernetes" | "libcloud" => {
+        "boto3" | "kubernetes" | "libcloud" | "pytest" => {
             let probe = format!("import importlib.util as u; u.find_spec('{what}') or 1/0");
             succeeds(Command::new("python3").args(["-c", &probe]))
         }
@@ -191,6 +192,18 @@ impl Up {
         self.child.wait()?;
         Ok(())
     }
+}
+
+/// Runs a program that finds `cluster` by its environment, with a HOME of its own, and returns what it printed.
+///
+/// # Errors
+/// When it cannot be started or fails; with all that it printed.
+pub fn outside(cluster: &Cluster, program: &str, args: &[&str]) -> Result<String> {
+    let home = tempfile::tempdir()?;
+    let mut command = Command::new(program);
+    without_aws_settings(&mut command);
+    command.args(args).env("HOME", home.path()).envs(cluster.env()?);
+    text(program, args, command.output().with_context(|| format!("start {program}"))?)
 }
 
 /// Free ports of loopback for those of `flags` that `args` does not set.

@@ -1,35 +1,24 @@
-//! kubectl, the AWS CLI and boto3, unmodified, against `mooring up`.
+//! kubectl, the AWS CLI and boto3, unmodified, against a live cluster of the test library.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use std::time::Duration;
+use e2e::{CLAIM_AND_POD, alone, have, outside, root};
+use harness::testing::Cluster;
 
-use anyhow::{Context, Result, ensure};
-use e2e::{CLAIM_AND_POD, Up, eventually, have};
-use serde_json::Value;
-
-/// A cluster ten times as fast as real, with disks that work here.
-fn up(more: &[&str]) -> Up {
-    Up::start(env!("CARGO_BIN_EXE_mooring-under-test"), &[&["--time-scale", "10"], more].concat()).unwrap()
+/// A cluster ten times as fast as real, with disks that work here, and a pod that runs.
+fn with_pod() -> Cluster {
+    let cluster = Cluster::live().time_scale(10.0).start().unwrap();
+    cluster.apply(CLAIM_AND_POD).unwrap();
+    cluster.wait_for("pod/web", "Ready").unwrap();
+    cluster
 }
 
-/// Applies a claim and a pod with kubectl and waits until the pod runs.
-fn apply_and_run(up: &Up, dir: &std::path::Path) -> Result<()> {
-    let file = dir.join("web.yaml");
-    std::fs::write(&file, CLAIM_AND_POD)?;
-    let applied = up.run("kubectl", &["apply", "-f", &file.display().to_string()])?;
-    ensure!(applied.contains("persistentvolumeclaim/data created") && applied.contains("pod/web created"), "{applied}");
-    up.run("kubectl", &["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).context(up.log())?;
-    Ok(())
-}
-
-fn volume_of(up: &Up) -> Result<(String, String)> {
-    let pv: Value = serde_json::from_str(&up.run("kubectl", &["get", "pv", "-o", "json"])?)?;
-    let handle = pv["items"][0]["spec"]["csi"]["volumeHandle"].as_str().context("no volume handle")?.to_owned();
-    let volumes = up.run("aws", &["ec2", "describe-volumes", "--volume-ids", &handle, "--output", "json"])?;
-    let volumes: Value = serde_json::from_str(&volumes)?;
-    let instance = volumes["Volumes"][0]["Attachments"][0]["InstanceId"].as_str().context("not attached")?.to_owned();
-    Ok((handle, instance))
+/// The pod's volume, and the instance that it is attached to.
+fn volume_of(cluster: &Cluster) -> (String, String) {
+    let volume = cluster.list("pv").unwrap()[0]["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned();
+    let node = cluster.get("pod/web").unwrap().unwrap()["spec"]["nodeName"].as_str().unwrap().to_owned();
+    let driver = cluster.get(&format!("csinode/{node}")).unwrap().unwrap()["spec"]["drivers"][0].clone();
+    (volume, driver["nodeID"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -37,85 +26,70 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     if !have("kubectl") {
         return;
     }
-    let up = up(&[]);
-    let dir = tempfile::tempdir().unwrap();
-    apply_and_run(&up, dir.path()).unwrap();
+    let _alone = alone().unwrap();
+    let cluster = Cluster::live().time_scale(10.0).start().unwrap();
+    let kubectl = |args: &[&str]| outside(&cluster, "kubectl", args);
+    let file = root().join("docs/pod-with-claim.yaml").display().to_string();
+    let applied = kubectl(&["apply", "-f", &file]).unwrap();
+    assert!(applied.contains("persistentvolumeclaim/data created") && applied.contains("pod/web created"), "{applied}");
+    kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
     // What Kubernetes' own end-to-end suite waits for in each of its namespaces.
-    let ca = up.run("kubectl", &["get", "configmap", "kube-root-ca.crt", "-o", "jsonpath={.data}"]).unwrap();
+    let ca = kubectl(&["get", "configmap", "kube-root-ca.crt", "-o", "jsonpath={.data}"]).unwrap();
     assert!(ca.contains("BEGIN CERTIFICATE"), "{ca}");
 
-    let attachments = up.run("kubectl", &["get", "volumeattachment", "-o", "wide"]).unwrap();
+    let attachments = kubectl(&["get", "volumeattachment", "-o", "wide"]).unwrap();
     let mut lines = attachments.lines();
     let header: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["NAME", "ATTACHER", "PV", "NODE", "ATTACHED", "AGE"]);
     let row: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
     assert_eq!((row[1], row[4]), ("ebs.csi.aws.com", "true"), "{attachments}");
 
-    let described = eventually(Duration::from_secs(10), || {
-        let text = up.run("kubectl", &["describe", "pod", "web"])?;
-        ensure!(text.contains("Started"), "{text}");
-        Ok(text)
-    })
-    .unwrap();
+    cluster.wait_for("events", "self.exists(e, e.reason == 'Started')").unwrap();
+    let described = kubectl(&["describe", "pod", "web"]).unwrap();
     for wanted in [
         "Scheduled",
         "Successfully assigned default/web to node-",
         "SuccessfulAttachVolume",
         "AttachVolume.Attach succeeded for volume \"pvc-",
+        "Started",
     ] {
         assert!(described.contains(wanted), "{wanted} is missing in\n{described}");
     }
-    let claim = up.run("kubectl", &["describe", "pvc", "data"]).unwrap();
+    let claim = kubectl(&["describe", "pvc", "data"]).unwrap();
     for wanted in ["WaitForFirstConsumer", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded", "Bound"] {
         assert!(claim.contains(wanted), "{wanted} is missing in\n{claim}");
     }
     // A second apply changes nothing of the claim. The pod's list of volumes has the one of its token, so kubectl sends a
     // patch of their order, as to a real server.
-    let file = dir.path().join("web.yaml").display().to_string();
-    let again = up.run("kubectl", &["apply", "-f", &file]).unwrap();
+    let again = kubectl(&["apply", "-f", &file]).unwrap();
     assert!(again.contains("persistentvolumeclaim/data unchanged") && again.contains("pod/web configured"), "{again}");
-    up.run("kubectl", &["patch", "pod", "web", "-p", r#"{"metadata":{"labels":{"app":"web"}}}"#]).unwrap();
-    assert!(up.run("kubectl", &["get", "pods", "-l", "app=web", "-o", "name"]).unwrap().contains("pod/web"));
+    kubectl(&["patch", "pod", "web", "-p", r#"{"metadata":{"labels":{"app":"web"}}}"#]).unwrap();
+    assert!(kubectl(&["get", "pods", "-l", "app=web", "-o", "name"]).unwrap().contains("pod/web"));
 
-    up.run("kubectl", &["delete", "-f", &file, "--timeout=60s"]).context(up.log()).unwrap();
-    eventually(Duration::from_secs(60), || {
-        let left = up.run("kubectl", &["get", "pv,volumeattachment", "-o", "name"])?;
-        ensure!(left.is_empty(), "left over: {left}");
-        Ok(())
-    })
-    .unwrap();
+    kubectl(&["delete", "-f", &file, "--timeout=60s"]).unwrap();
+    cluster.wait_for("pv", "self.size() == 0").unwrap();
+    cluster.wait_for("volumeattachments", "self.size() == 0").unwrap();
 }
 
 #[test]
 fn the_aws_cli_sees_the_volume_in_use_and_is_refused_a_second_attachment() {
-    if !have("kubectl") || !have("aws") {
+    if !have("aws") {
         return;
     }
-    let up = up(&[]);
-    let dir = tempfile::tempdir().unwrap();
-    apply_and_run(&up, dir.path()).unwrap();
-    let (volume, instance) = volume_of(&up).unwrap();
-    let state = up.run(
-        "aws",
-        &["ec2", "describe-volumes", "--volume-ids", &volume, "--query", "Volumes[0].State", "--output", "text"],
-    );
-    assert_eq!(state.unwrap().trim(), "in-use");
-    let others = up
-        .run(
-            "aws",
-            &["ec2", "describe-instances", "--query", "Reservations[].Instances[].InstanceId", "--output", "text"],
-        )
-        .unwrap();
-    let other = others.split_whitespace().find(|i| **i != instance).unwrap().to_owned();
-    let second = up
-        .command("aws")
-        .args(["ec2", "attach-volume", "--volume-id", &volume, "--instance-id", &other, "--device", "/dev/xvdba"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&second.stderr);
-    assert!(!second.status.success() && error.contains("VolumeInUse"), "{error}");
+    let _alone = alone().unwrap();
+    let cluster = with_pod();
+    let (volume, instance) = volume_of(&cluster);
+    let aws = |args: &[&str]| outside(&cluster, "aws", &[&["ec2"], args].concat());
+    let text = |what: &str, query: &str| aws(&[what, "--query", query, "--output", "text"]).unwrap();
+    let state = text("describe-volumes", &format!("Volumes[?VolumeId=='{volume}'].State"));
+    assert_eq!(state.trim(), "in-use");
+    let others = text("describe-instances", "Reservations[].Instances[].InstanceId");
+    let other = others.split_whitespace().find(|i| **i != instance).unwrap();
+    let second = ["attach-volume", "--volume-id", &volume, "--instance-id", other, "--device", "/dev/xvdba"];
+    let error = aws(&second).unwrap_err().to_string();
+    assert!(error.contains("VolumeInUse"), "{error}");
     assert!(error.contains(&format!("{volume} is already attached to an instance")), "{error}");
-    up.run("aws", &["ec2", "wait", "volume-in-use", "--volume-ids", &volume]).unwrap();
+    aws(&["wait", "volume-in-use", "--volume-ids", &volume]).unwrap();
 }
 
 const BOTO: &str = r#"
@@ -142,12 +116,11 @@ print("ok")
 
 #[test]
 fn boto3_sees_the_volume_in_use_and_is_refused_a_second_attachment() {
-    if !have("kubectl") || !have("aws") || !have("boto3") {
+    if !have("boto3") {
         return;
     }
-    let up = up(&[]);
-    let dir = tempfile::tempdir().unwrap();
-    apply_and_run(&up, dir.path()).unwrap();
-    let (volume, instance) = volume_of(&up).unwrap();
-    assert_eq!(up.run("python3", &["-c", BOTO, &volume, &instance]).unwrap().trim(), "ok");
+    let _alone = alone().unwrap();
+    let cluster = with_pod();
+    let (volume, instance) = volume_of(&cluster);
+    assert_eq!(outside(&cluster, "python3", &["-c", BOTO, &volume, &instance]).unwrap().trim(), "ok");
 }

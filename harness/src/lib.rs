@@ -1,21 +1,158 @@
-//! Puts a cloud and a cluster together in either world; scenarios, invariants, timeline, the `mooring` command.
+//! A fake AWS and Kubernetes cluster for storage, for tests.
+//!
+//! A test starts a cluster with its cloud, breaks something, and says what must still be true. The cluster runs in
+//! virtual time on a thread of its own: six minutes pass in milliseconds, and one seed gives one run.
+//!
+//! ```
+//! use harness::prelude::*;
+//!
+//! const CLAIM_AND_POD: &str = "
+//! apiVersion: v1
+//! kind: PersistentVolumeClaim
+//! metadata: {name: data}
+//! spec:
+//!   accessModes: [ReadWriteOnce]
+//!   resources: {requests: {storage: 1Gi}}
+//! ---
+//! apiVersion: v1
+//! kind: Pod
+//! metadata: {name: web}
+//! spec:
+//!   containers: [{name: writer, image: any, volumeMounts: [{name: data, mountPath: /data}]}]
+//!   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+//! ";
+//!
+//! # fn main() -> Result<(), Error> {
+//! let cluster = Cluster::simulated().nodes(2).start()?;
+//!
+//! // The cloud attaches the volume, and its reply is lost.
+//! let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply())?;
+//! cluster.apply(CLAIM_AND_POD)?;
+//! cluster.wait_for("pvc/data", "self.status.phase == 'Bound'")?;
+//! cluster.wait_for("pod/web", "Running")?;
+//! assert_eq!(lost.hits(), 1);
+//! drop(lost); // the fault ends
+//!
+//! // The pod writes records to its volume. Another pod finds them.
+//! cluster.wait_for_records("pod/web", 3)?;
+//! cluster.delete("pod/web")?;
+//! cluster.wait_for("pod/web", "gone")?;
+//! cluster.apply(CLAIM_AND_POD)?;
+//! assert!(cluster.bytes_intact("pod/web")? >= 3);
+//!
+//! // Nothing is left to do, and no invariant was broken.
+//! cluster.check()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Your own controller
+//!
+//! Leave out the component that yours replaces, and run yours in its place, in the cluster's time. It can be crashed and
+//! restarted by its name, and faults can name it.
+//!
+//! ```
+//! use harness::prelude::*;
+//!
+//! # fn main() -> Result<(), Error> {
+//! let cluster = Cluster::simulated().without(["csi-attacher"]).start()?;
+//! cluster.spawn("my-attacher", async |ctx| {
+//!     let mut watch = ctx.kubernetes().watch("/apis/storage.k8s.io/v1/volumeattachments").await?;
+//!     while let Some(change) = watch.next().await? {
+//!         if change.r#type == "ADDED" {
+//!             ctx.ec2().call("DescribeVolumes", &[]).await?;
+//!         }
+//!     }
+//!     Ok::<(), Error>(())
+//! })?;
+//! let slow = cluster.inject(fault::k8s("watch").matching("caller", "my-attacher").delay(Duration::from_secs(5)))?;
+//! cluster.crash("my-attacher")?;
+//! cluster.restart("my-attacher")?;
+//! cluster.advance(Duration::from_secs(60))?;
+//! assert_eq!(slow.hits(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`ctx.kubernetes()`](testing::Ctx::kubernetes) is a tower service, too: `kube::Client::new(ctx.kubernetes(),
+//! "default")` makes a client of kube-rs of it. The seed does not repeat your code's own hash maps, threads and clocks.
+//!
+//! # Async tests
+//!
+//! Methods block, also within a runtime. Each has a twin that ends in `_async`:
+//!
+//! ```
+//! # use harness::prelude::*;
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # runtime.block_on(async {
+//! let cluster = Cluster::simulated().start_async().await?;
+//! cluster.apply_async("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await?;
+//! assert!(cluster.get("cm/settings")?.is_some()); // this works here, too
+//! # Ok::<(), Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Seeds
+//!
+//! A cluster without a seed in the code takes that of `MOORING_SEED`, or 1. [`seeds`](testing::seeds) runs a test with
+//! many; `MOORING_SEEDS=1..1000` chooses others.
+//!
+//! # Failures
+//!
+//! `{:?}` of an [`Error`](testing::Error), and so `?` in a test and `unwrap`, shows the seed, the timeline of the volumes,
+//! the last lines of the trace, and the command that runs the test again. A panic of the test shows the same. A
+//! simulation that never ends is given up after a minute ([`wall_limit`](testing::Builder::wall_limit)): it fails its own
+//! test, and the others go on.
+//!
+//! # Live clusters
+//!
+//! [`Cluster::live`](testing::Cluster::live) has the same methods in real time, with sockets for kubectl, aws and other
+//! programs: [`env`](testing::Cluster::env) says how they find it. As root on Linux its volumes are loop devices.
+//!
+//! # More
+//!
+//! [`fault`](testing::fault) has everything that can break, [`play`](testing::play) runs a scenario file. The modules
+//! that are not listed here belong to the `mooring` command and may change at any time.
 
-pub mod allocator;
+mod allocator;
 mod block_on;
+#[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
 pub mod cluster;
+#[doc(hidden)]
 pub mod events;
+#[doc(hidden)]
 pub mod import;
+#[doc(hidden)]
 pub mod invariants;
+#[doc(hidden)]
 pub mod mutants;
+#[doc(hidden)]
 pub mod output;
+#[doc(hidden)]
 pub mod report;
+#[doc(hidden)]
 pub mod report_html;
+#[doc(hidden)]
 pub mod runner;
+#[doc(hidden)]
 pub mod scenario;
+#[doc(hidden)]
 pub mod schema;
+#[doc(hidden)]
 pub mod search;
+#[doc(hidden)]
 pub mod seeds;
+pub mod testing;
+#[doc(hidden)]
 pub mod timeline;
 
 pub(crate) use block_on::block_on;
+
+/// Everything that most tests need: `use harness::prelude::*;`.
+pub mod prelude {
+    pub use std::time::Duration;
+
+    pub use crate::testing::{Cluster, Ctx, Error, ErrorKind, fault, seeds};
+}

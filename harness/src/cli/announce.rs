@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::day::place;
-use crate::cluster::{Endpoints, Secret};
+use crate::cluster::Endpoints;
+pub(super) use crate::cluster::access::{variables, write_kubeconfig};
 
 /// A cluster that users can reach.
 #[derive(Clone, Copy, Debug)]
@@ -78,13 +79,6 @@ pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
     )
 }
 
-/// Writes a kubeconfig for the API server behind `endpoints`.
-pub(super) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result<()> {
-    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
-    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token, None);
-    fake_apiserver::kubeconfig::write(path, &text)
-}
-
 /// Writes a file for `source` with these variables.
 pub(super) fn write_env(path: &Path, variables: &[(&str, String)]) -> io::Result<()> {
     std::fs::write(path, variables.iter().map(|(name, value)| export(name, value)).collect::<String>())
@@ -102,21 +96,6 @@ pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, Stri
     let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
     all.extend([("MOORING_ADMIN", says("admin").to_owned()), (place::NAME, name.to_owned())]);
     all
-}
-
-/// The variables with which kubectl and aws find the cluster.
-pub(super) fn variables(kubeconfig: &str, ec2: &str, region: &str) -> Vec<(&'static str, String)> {
-    [
-        ("KUBECONFIG", kubeconfig),
-        ("AWS_ENDPOINT_URL", ec2),
-        ("AWS_ACCESS_KEY_ID", "mooring"),
-        ("AWS_SECRET_ACCESS_KEY", "mooring"),
-        ("AWS_REGION", region),
-        ("AWS_DEFAULT_REGION", region),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ]
-    .map(|(name, value)| (name, value.to_owned()))
-    .to_vec()
 }
 
 /// A word for a POSIX shell.

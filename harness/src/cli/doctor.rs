@@ -7,8 +7,8 @@ use csi_mock::disk;
 use serde::Serialize;
 use serde_json::json;
 
-use super::day::why;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
+use crate::runner::why;
 
 /// Less free space than this, in bytes, is soon filled by a live run.
 const ROOM: u64 = 1 << 30;

@@ -126,6 +126,7 @@ impl Cluster {
         let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
         cluster.cloud = Some(ec2);
+        cluster.wiring = Some(yard.wiring.clone());
         supervisor::start(world, &cluster);
         if let Some(mirrors) = &yard.mirrors {
             cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &yard.wiring)));

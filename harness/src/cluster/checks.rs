@@ -40,6 +40,11 @@ impl Checks {
         Self(invariants)
     }
 
+    /// The invariants themselves.
+    pub(crate) fn invariants(&self) -> &Invariants {
+        &self.0
+    }
+
     /// Counts from nothing again.
     pub(super) fn begin_anew(&self) {
         self.0.begin_anew();

@@ -231,7 +231,15 @@ pub fn remove_run(directory: &Path) -> bool {
 /// # Errors
 /// When the system has no resources for it.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    runtime_that(|| {})
+}
+
+/// The same; each of its threads begins with `begin`.
+///
+/// # Errors
+/// As [`runtime`].
+pub(crate) fn runtime_that(begin: impl Fn() + Send + Sync + 'static) -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).on_thread_start(begin).enable_all().build()
 }
 
 impl Cluster {

@@ -1,5 +1,6 @@
 //! A cluster and its cloud, put together in either world.
 
+pub(crate) mod access;
 pub mod addresses;
 mod admin;
 pub mod assemble;
@@ -9,6 +10,7 @@ mod driver_flags;
 mod faults;
 mod foreign;
 mod forgetful;
+mod guests;
 pub mod live;
 mod member;
 mod mirror;
@@ -71,6 +73,10 @@ pub struct Cluster {
     sockets: Option<Arc<sockets::Sockets>>,
     /// Where the faults of containers are put in force.
     desk: Option<Arc<compose::Desk>>,
+    /// The processes that the user of the library has added.
+    guests: guests::Guests,
+    /// The connections between components of this OS process.
+    wiring: Option<Arc<dyn wiring::Wiring>>,
 }
 
 /// Where users reach a live cluster.
@@ -173,6 +179,8 @@ impl Cluster {
             cloud: None,
             sockets: None,
             desk: None,
+            guests: guests::Guests::default(),
+            wiring: None,
         }
     }
 
@@ -214,7 +222,8 @@ impl Cluster {
     /// All processes that can be ended and started, by name.
     fn all_members(&self) -> BTreeMap<String, Member> {
         let on_nodes = self.nodes.values().flat_map(|node| &node.members);
-        self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
+        let own = self.members.values().chain(on_nodes).cloned().chain(self.guests.all());
+        own.map(|member| (member.name().to_owned(), member)).collect()
     }
 
     /// Lets happen in the cloud what a fault held up that has ended.
@@ -258,7 +267,7 @@ impl Cluster {
     /// The processes that `name` stands for: one, or a group such as `controllers`.
     fn named(&self, name: &str) -> Result<Vec<Member>, String> {
         let all = self.all_members();
-        let found = names::of(&self.spec).resolve(name);
+        let found = self.names().resolve(name);
         let members: Vec<Member> = found.iter().filter_map(|name| all.get(name).cloned()).collect();
         if members.is_empty() { Err(format!("there is no node or process {name}")) } else { Ok(members) }
     }
@@ -323,6 +332,9 @@ impl Cluster {
     pub async fn stop(&self) {
         if let Some((_, keeper)) = &self.mirrors {
             keeper.end().await;
+        }
+        for member in self.guests.all() {
+            member.crash().await;
         }
         for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
             member.crash().await;

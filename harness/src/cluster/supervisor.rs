@@ -16,6 +16,7 @@ use substrate::fault::{Effect, Names};
 use substrate::{Ctx, Event, Process, World};
 use tokio::sync::mpsc;
 
+use super::guests::Guests;
 use super::member::Member;
 use super::{Cluster, Node, names};
 
@@ -29,6 +30,8 @@ const BOOT: Duration = Duration::from_secs(30);
 struct Parts {
     /// Every process, by name.
     members: BTreeMap<String, Member>,
+    /// Those that the user of the library adds.
+    guests: Guests,
     names: Arc<Names>,
     nodes: BTreeMap<String, Node>,
     /// Machines and processes that a step has ended; they stay so until a step starts them.
@@ -71,6 +74,7 @@ fn order(event: &Event, instances: &BTreeMap<String, String>) -> Option<Order> {
 pub(super) fn start(world: &World, cluster: &Cluster) {
     let parts = Parts {
         members: cluster.all_members(),
+        guests: cluster.guests.clone(),
         names: Arc::new(names::of(&cluster.spec)),
         nodes: cluster.nodes.clone(),
         off: cluster.down.clone(),
@@ -123,10 +127,16 @@ impl Parts {
         }
     }
 
+    fn member(&self, name: &str) -> Option<Member> {
+        self.members.get(name).cloned().or_else(|| self.guests.get(name))
+    }
+
     /// The processes that `crash: who` ends.
     fn meant(&self, who: &str) -> Vec<String> {
         // The machine itself goes on.
-        self.names.resolve(who).into_iter().filter(|process| !self.nodes.contains_key(process)).collect()
+        let guest = self.guests.get(who).map(|guest| guest.name().to_owned());
+        let own = self.names.resolve(who).into_iter().filter(|process| !self.nodes.contains_key(process));
+        own.chain(guest).collect()
     }
 
     /// Ends processes now, within the operation in which the fault fired, so that it goes no further.
@@ -135,7 +145,7 @@ impl Parts {
         let processes: Vec<String> = processes.iter().filter(up).cloned().collect();
         let mut replaced = Vec::new();
         for process in &processes {
-            match self.members.get(process) {
+            match self.member(process) {
                 Some(Member::Task(task)) => task.crash(),
                 Some(Member::Os(_) | Member::Container(_)) => replaced.push(process.clone()),
                 None => {}
@@ -169,7 +179,7 @@ impl Parts {
             }
             Order::Replace(processes) => {
                 for process in &processes {
-                    if let Some(member) = self.members.get(process) {
+                    if let Some(member) = self.member(process) {
                         member.crash().await;
                     }
                 }
@@ -182,9 +192,9 @@ impl Parts {
     /// Starts processes again that have ended and that nothing keeps down.
     async fn restart(&self, ctx: &Ctx, processes: &[String]) {
         for process in processes {
-            let Some(member) = self.members.get(process).filter(|_| !self.is_off(process)) else { continue };
+            let Some(member) = self.member(process).filter(|_| !self.is_off(process)) else { continue };
             // Somebody else, a reboot, may have started it by now.
-            if matches!(member, Member::Task(task) if task.ctx().is_some()) {
+            if matches!(&member, Member::Task(task) if task.ctx().is_some()) {
                 continue;
             }
             if let Err(error) = member.restart().await {

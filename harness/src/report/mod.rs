@@ -65,7 +65,7 @@ pub struct Fired {
 
 impl Fired {
     /// All that fired in a run, in the order in which they did first.
-    fn all(events: &[Arc<Event>]) -> Vec<Self> {
+    pub(crate) fn all(events: &[Arc<Event>]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for event in events {
             let Some(FaultFired { fault, op, .. }) = event.get() else { continue };

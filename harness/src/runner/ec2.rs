@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, StatusCode};
 use mock_ec2::wire::VERSION;
 use serde_json::Value;
+use substrate::HttpService;
 use substrate::body::{call, collect, full};
 
 use super::objects::{PAUSE, TRIES, was_refused};
@@ -21,7 +23,7 @@ const SIGNED: &str =
 
 /// What the cloud answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// The XML of what was asked for.
     Done(String),
     /// The code and message of an error.
@@ -47,6 +49,29 @@ pub(super) async fn perform(
     action: &str,
     parameters: &[(String, String)],
 ) -> Result<Answer, String> {
+    let (request, form) = signed(action, parameters);
+    let (status, xml) = send(cluster, request, form).await?;
+    Ok(answer(status, xml))
+}
+
+/// Calls an action once over `service`, as the program `agent`.
+///
+/// # Errors
+/// When the cloud does not answer.
+pub(crate) async fn perform_once(
+    service: &HttpService,
+    agent: &str,
+    action: &str,
+    parameters: &[(String, String)],
+) -> Result<Answer, substrate::BoxError> {
+    let (request, form) = signed(action, parameters);
+    let request = request.header("host", "localhost").header("user-agent", agent).body(form)?;
+    let (status, bytes) = send_once(service, request).await?;
+    Ok(answer(status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The request of an action, and its form.
+fn signed(action: &str, parameters: &[(String, String)]) -> (http::request::Builder, String) {
     let mut form = format!("Action={action}&Version={VERSION}");
     for (name, value) in parameters {
         form.push('&');
@@ -57,13 +82,16 @@ pub(super) async fn perform(
     let request = Request::post("/")
         .header("authorization", SIGNED)
         .header("content-type", "application/x-www-form-urlencoded; charset=utf-8");
-    let (status, xml) = send(cluster, request, form).await?;
+    (request, form)
+}
+
+fn answer(status: StatusCode, xml: String) -> Answer {
     if status.is_success() {
-        return Ok(Answer::Done(xml));
+        return Answer::Done(xml);
     }
     let part = |tag: &str| element(&xml, tag).map(str::to_owned);
     let code = part("Code").unwrap_or_else(|| status.to_string());
-    Ok(Answer::Error(code, part("Message").unwrap_or_default()))
+    Answer::Error(code, part("Message").unwrap_or_default())
 }
 
 /// Asks the admin API to do something.
@@ -93,17 +121,25 @@ async fn send(
     let request = request.header("host", "localhost").header("user-agent", "mooring-scenario");
     let request = request.body(body).map_err(|e| format!("the request cannot be made: {e}"))?;
     for _ in 1..TRIES {
-        match send_once(cluster, request.clone()).await {
+        match send_once(cluster.ec2(), request.clone()).await.map(text) {
             Err(e) if was_refused(&e) => tokio::time::sleep(PAUSE).await,
             answered => return answered.map_err(|e| format!("the cloud does not answer: {e}")),
         }
     }
-    send_once(cluster, request).await.map_err(|e| format!("the cloud does not answer: {e}"))
+    send_once(cluster.ec2(), request).await.map(text).map_err(|e| format!("the cloud does not answer: {e}"))
 }
 
-async fn send_once(cluster: &Cluster, request: Request<String>) -> Result<(StatusCode, String), substrate::BoxError> {
+/// An answer as text.
+fn text((status, bytes): (StatusCode, Bytes)) -> (StatusCode, String) {
+    (status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn send_once(
+    service: &HttpService,
+    request: Request<String>,
+) -> Result<(StatusCode, Bytes), substrate::BoxError> {
     let answered = async {
-        let response = call(cluster.ec2().clone(), request.map(full)).await?;
+        let response = call(service.clone(), request.map(full)).await?;
         let status = response.status();
         Ok((status, collect(response.into_body(), ANSWER_LIMIT).await?))
     };
@@ -111,8 +147,7 @@ async fn send_once(cluster: &Cluster, request: Request<String>) -> Result<(Statu
         Ok(answered) => answered,
         Err(_) => return Err(format!("nothing came within {PATIENCE:?}").into()),
     };
-    let (status, bytes) = answered?;
-    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    answered
 }
 
 /// The text of the first element `tag`.

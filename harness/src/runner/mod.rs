@@ -1,12 +1,13 @@
 //! Runs a scenario against a cluster, in either world.
 
 mod attendant;
+pub(crate) mod awaited;
 pub(crate) mod cloud;
 pub mod condition;
 pub mod defaults;
 mod describe;
 pub(crate) mod ears;
-mod ec2;
+pub(crate) mod ec2;
 mod metrics;
 mod mirror;
 mod nevers;
@@ -15,6 +16,7 @@ pub(crate) mod settle;
 mod steps;
 pub(crate) mod teardown;
 mod watchman;
+pub(crate) mod why;
 
 use std::sync::Arc;
 use std::time::Duration;

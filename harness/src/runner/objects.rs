@@ -1,6 +1,7 @@
 //! What a user does with kubectl: objects as they are written, over the API server's wire.
 
 use std::io::{Error, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -71,12 +72,21 @@ impl ObjectError {
 #[derive(Clone)]
 pub struct Objects {
     service: HttpService,
+    /// The User-Agent header.
+    agent: Arc<str>,
+    /// How often a request is sent before its failure counts.
+    tries: u32,
 }
 
 impl Objects {
     /// A client of the API server behind `service`.
     pub fn new(service: HttpService) -> Self {
-        Self { service }
+        Self { service, agent: USER_AGENT.into(), tries: TRIES }
+    }
+
+    /// A client for a program: it calls itself `agent`, and each request is sent once.
+    pub(crate) fn of_program(service: HttpService, agent: &str) -> Self {
+        Self { service, agent: agent.into(), tries: 1 }
     }
 
     /// What a container of `namespace/pod` has printed so far, as `kubectl logs`.
@@ -149,7 +159,8 @@ impl Objects {
     /// What the API server says.
     pub async fn open(&self, path: &str) -> Result<Body, ObjectError> {
         let opening = async {
-            let mut request = asking(Method::GET, path).body(empty()).map_err(|e| ObjectError::Transport(e.into()))?;
+            let mut request =
+                self.asking(Method::GET, path).body(empty()).map_err(|e| ObjectError::Transport(e.into()))?;
             request.extensions_mut().insert(Streaming);
             let response = call(self.service.clone(), request).await.map_err(ObjectError::Transport)?;
             let status = response.status();
@@ -275,7 +286,7 @@ impl Objects {
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Bytes, ObjectError> {
-        for _ in 1..TRIES {
+        for _ in 1..self.tries {
             match self.send_patiently(method.clone(), path, body).await {
                 Err(error) if is_tried_again(&error) => tokio::time::sleep(PAUSE).await,
                 answer => return answer,
@@ -294,9 +305,18 @@ impl Objects {
         answer.unwrap_or_else(|_| Err(ObjectError::Transport(format!("no answer within {PATIENCE:?}").into())))
     }
 
+    fn asking(&self, method: Method, path: &str) -> request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("user-agent", &*self.agent)
+            .header("accept", "application/json")
+    }
+
     async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         let transport = |e: BoxError| ObjectError::Transport(e);
-        let mut request = asking(method, path);
+        let mut request = self.asking(method, path);
         if let Some((content_type, _)) = body {
             request = request.header("content-type", content_type);
         }
@@ -320,16 +340,6 @@ pub(super) fn was_refused(error: &BoxError) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// A request of the runner.
-fn asking(method: Method, path: &str) -> request::Builder {
-    Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "localhost")
-        .header("user-agent", USER_AGENT)
-        .header("accept", "application/json")
 }
 
 /// An answer's tree; null when it is none.

@@ -9,11 +9,12 @@
 pub mod acts;
 mod begin;
 pub mod crowd;
-mod custom;
+pub(crate) mod custom;
 mod describe;
 mod diagnostic;
 mod document;
 mod lower;
+pub(crate) mod manifests;
 pub mod model;
 pub mod needed;
 pub mod object;

@@ -13,12 +13,12 @@ use substrate::{Clock, Event, EventKind, Level, Line, Trace};
 use super::Done;
 use super::client::Client;
 use super::status;
-use super::why::Picture;
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, next, usage};
 use crate::cluster::Wording;
 use crate::cluster::compose::project::Project;
 use crate::events::ClusterNode;
+use crate::runner::why::{Picture, Waiting};
 use crate::scenario::object::Kind;
 
 fn failed(why: impl Into<String>) -> Refusal {
@@ -97,7 +97,7 @@ pub(super) fn status(of: &Containers) -> Result<Done, Refusal> {
         "containers": health,
         "objects": counts,
         "faults": faults,
-        "waiting": waiting.iter().map(super::why::Waiting::data).collect::<Vec<_>>(),
+        "waiting": waiting.iter().map(Waiting::data).collect::<Vec<_>>(),
     });
     Ok(Done::new(data, text))
 }

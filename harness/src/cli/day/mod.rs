@@ -1,6 +1,5 @@
 //! What a user does with a Mooring that is up, day by day; a file for each command.
 
-mod awaited;
 mod bundle;
 mod check;
 mod clean;
@@ -21,7 +20,6 @@ mod state;
 mod status;
 mod timeline;
 mod wait;
-pub(in crate::cli) mod why;
 
 use std::process::ExitCode;
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::client::Running;
 use super::ls::age;
 use super::place::Which;
-use super::why::{Picture, Waiting, full_disk};
 use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking};
 use crate::runner::Objects;
+use crate::runner::why::{Picture, Waiting, full_disk};
 use crate::scenario::object::Kind;
 
 /// Arguments of `mooring status`.

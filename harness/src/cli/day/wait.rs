@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use substrate::fault::Span;
 
 use super::Done;
-use super::awaited::{Awaited, Seen};
 use super::client::Running;
 use super::place::{Place, State, Which};
-use super::why::{Picture, full_disk};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 use crate::output::Progress;
+use crate::runner::awaited::{Awaited, Seen};
+use crate::runner::why::{Picture, full_disk};
 use crate::runner::{Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
 

@@ -120,7 +120,7 @@ impl Steps<'_> {
 }
 
 /// Checks a manifest, and takes in the kinds that it defines.
-pub(super) fn manifest(place: Place, map: Map<String, Value>, customs: &mut Customs) -> Checked<Manifest> {
+pub(in crate::scenario) fn manifest(place: Place, map: Map<String, Value>, customs: &mut Customs) -> Checked<Manifest> {
     let bad = |message: String| Mistake::new(place, message, "this manifest");
     let text = |path: &[&str]| -> Checked<Option<String>> {
         let mut at = map.get(path[0]);

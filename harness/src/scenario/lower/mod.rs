@@ -20,6 +20,7 @@ mod steps;
 use std::time::Duration;
 
 pub(super) use expand::Origin;
+pub(super) use manifest::manifest as manifest_of;
 
 use super::diagnostic::Mistake;
 use super::document as doc;

@@ -18,7 +18,7 @@ const RESERVE: u64 = 64 << 20;
 
 /// The objects that say why something waits.
 #[derive(Debug, Default)]
-pub(super) struct Picture {
+pub(crate) struct Picture {
     pods: Vec<Tree>,
     claims: Vec<Tree>,
     volumes: Vec<Tree>,
@@ -30,7 +30,7 @@ pub(super) struct Picture {
 
 /// An object that is not yet, or not any more, as its user wants it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     object: ObjectRef,
     phase: String,
     why: Vec<String>,
@@ -239,7 +239,7 @@ fn is_unready(object: &Tree) -> bool {
 }
 
 /// Says so if the filesystem of `directory` has no room for volumes.
-pub(in crate::cli) fn full_disk(directory: &Path) -> Option<String> {
+pub(crate) fn full_disk(directory: &Path) -> Option<String> {
     let (free, _) = room(directory)?;
     is_short(free, &directory.display().to_string())
 }
@@ -256,7 +256,7 @@ fn is_short(free: u64, directory: &str) -> Option<String> {
 }
 
 /// Free and whole size of the filesystem of `directory`, in bytes; nothing where it cannot be told.
-pub(in crate::cli) fn room(directory: &Path) -> Option<(u64, u64)> {
+pub(crate) fn room(directory: &Path) -> Option<(u64, u64)> {
     let space = rustix::fs::statvfs(directory).ok()?;
     Some((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))
 }

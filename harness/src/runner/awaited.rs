@@ -11,7 +11,7 @@ use crate::scenario::predicate::{Subject, That, Unfit};
 
 /// What must hold.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Awaited {
+pub(crate) enum Awaited {
     /// An object is in a state: `pvc/data=Bound`.
     Is(Condition),
     /// A condition holds: `pvc/data: self.status.phase == "Bound"`.
@@ -20,7 +20,7 @@ pub(super) enum Awaited {
 
 /// What a look at it has shown.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     /// It is so.
     Holds,
     /// What is there instead.

@@ -1,0 +1,110 @@
+//! The folders of `examples/`: each is run as its reader runs it, and prints that it ran, or why not.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::{alone, have, root};
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+/// The longest example, in lines.
+const LONGEST: usize = 40;
+
+fn example(name: &str) -> PathBuf {
+    root().join("examples").join(name).canonicalize().unwrap()
+}
+
+/// Whether all that an example needs is here.
+fn needs(folder: &str, all: &[&str]) -> bool {
+    let missing: Vec<&str> = all.iter().copied().filter(|what| !have(what)).collect();
+    match missing.as_slice() {
+        [] => println!("examples/{folder}: run"),
+        _ => println!("examples/{folder}: skipped, as this machine has no {}", missing.join(", ")),
+    }
+    missing.is_empty()
+}
+
+/// Runs a command that must succeed, with a home of its own.
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?} ended with {}:\n{out}\n{error}", output.status);
+    out.into_owned()
+}
+
+/// Makes sure that an example is short.
+fn is_short(file: &Path) {
+    let lines = std::fs::read_to_string(file).unwrap().lines().count();
+    assert!(lines < LONGEST, "{} has {lines} lines, and an example has less than {LONGEST}", file.display());
+}
+
+#[test]
+fn every_folder_has_a_test() {
+    let tests = std::fs::read_dir(root().join("e2e/tests")).unwrap().map(|entry| entry.unwrap().path());
+    let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("examples"));
+    let text: String = tests.filter(ours).map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let entries = std::fs::read_dir(example("")).unwrap().map(|entry| entry.unwrap());
+    for folder in entries.filter(|entry| entry.file_type().unwrap().is_dir()) {
+        let name = folder.file_name().into_string().unwrap();
+        assert!(text.contains(&format!("\"{name}")), "no test in e2e/tests/examples*.rs runs examples/{name}");
+    }
+}
+
+#[test]
+fn bash() {
+    let script = example("bash/lost-reply");
+    is_short(&script);
+    if !needs("bash", &["curl"]) {
+        return;
+    }
+    let _alone = alone().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new("bash");
+    let out =
+        succeeds(command.arg(script).env("MOORING", MOORING).env("HOME", home.path()).env_remove("XDG_STATE_HOME"));
+    assert!(out.contains("records, verified"), "{out}");
+}
+
+#[test]
+fn python_pytest() {
+    let file = example("python-pytest/test_lost_reply.py");
+    is_short(&file);
+    if !needs("python-pytest", &["pytest", "boto3", "kubernetes"]) {
+        return;
+    }
+    let _alone = alone().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(file);
+    let out = succeeds(command.env("MOORING", MOORING).env("HOME", home.path()).env_remove("XDG_STATE_HOME"));
+    assert!(out.contains("1 passed"), "{out}");
+}
+
+/// With the versions of this workspace's lock file and its profile, so that dependencies are not compiled twice.
+#[test]
+fn rust() {
+    is_short(&example("rust/tests/lost_reply.rs"));
+    if !needs("rust", &["cargo"]) {
+        return;
+    }
+    let folder = example("rust");
+    std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    // This program is in TARGET/debug/deps.
+    let program = std::env::current_exe().unwrap();
+    let target = program.ancestors().nth(3).unwrap();
+    let mut command = Command::new("cargo");
+    command.args(["test", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
+    command.args([
+        "--config",
+        "profile.dev.debug='line-tables-only'",
+        "--config",
+        "profile.dev.package.'*'.debug=false",
+    ]);
+    command.args(["--config", "profile.dev.build-override.opt-level=0"]);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG")) {
+        command.env_remove(name);
+    }
+    let out = succeeds(command.env("CARGO_TARGET_DIR", target).env_remove("MOORING_SEED").env_remove("MOORING_SEEDS"));
+    assert!(out.contains("1 passed"), "{out}");
+}

@@ -1,0 +1,106 @@
+//! The test library in the live world: the same story as in harness/tests/library.rs, clients from outside, and nothing
+//! that is left behind.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{CLAIM_AND_POD, alone, have};
+use harness::prelude::*;
+
+/// A live cluster ten times as fast as real.
+fn live() -> harness::testing::Builder {
+    Cluster::live().time_scale(10.0)
+}
+
+#[test]
+fn a_lost_reply_loses_no_bytes_live() {
+    let _alone = alone().unwrap();
+    let cluster = live().start().unwrap();
+    let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply()).unwrap();
+    cluster.apply(CLAIM_AND_POD).unwrap();
+    cluster.wait_for("pod/web", "Running").unwrap();
+    assert_eq!(lost.hits(), 1);
+    lost.end();
+    cluster.wait_for_records("pod/web", 3).unwrap();
+    cluster.delete("pod/web").unwrap();
+    cluster.wait_for("pod/web", "gone").unwrap();
+    cluster.apply(CLAIM_AND_POD).unwrap();
+    assert!(cluster.bytes_intact("pod/web").unwrap() >= 3);
+    cluster.check().unwrap();
+}
+
+/// The user's own controller, over sockets.
+#[tokio::test]
+async fn a_process_of_the_users_runs_in_a_live_cluster() {
+    let _alone = alone().unwrap();
+    let cluster = live().directories().start_async().await.unwrap();
+    cluster
+        .spawn("labeller", async |ctx| {
+            let path = "/api/v1/namespaces/default/configmaps";
+            let mut watch = ctx.kubernetes().watch(path).await?;
+            while let Some(change) = watch.next().await? {
+                if change.object["metadata"]["name"] == "settings" && change.r#type == "ADDED" {
+                    ctx.ec2().call("DescribeVolumes", &[]).await?;
+                    ctx.kubernetes().patch("cm/settings", &serde_json::json!({"data": {"seen": "yes"}})).await?;
+                }
+            }
+            Ok::<(), Error>(())
+        })
+        .unwrap();
+    cluster.apply_async("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}").await.unwrap();
+    cluster.wait_for_async("cm/settings", "has(self.data) && self.data.seen == 'yes'").await.unwrap();
+    cluster.crash("labeller").unwrap();
+    cluster.restart_async("labeller").await.unwrap();
+    assert_eq!(cluster.events_of("process.crashed").unwrap().len(), 1);
+}
+
+/// The loop devices whose files lie below `directory`.
+fn loops_below(directory: &Path) -> Vec<String> {
+    let listed =
+        Command::new("losetup").args(["--list", "--noheadings", "--output", "NAME,BACK-FILE"]).output().unwrap();
+    let below = directory.display().to_string();
+    String::from_utf8_lossy(&listed.stdout).lines().filter(|line| line.contains(&below)).map(str::to_owned).collect()
+}
+
+/// Whether anything is mounted below `directory`, as any thread of this process sees it.
+fn is_mounted_below(directory: &Path) -> bool {
+    let below = directory.display().to_string();
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path().join("mountinfo"));
+    // A thread may end meanwhile.
+    threads.filter_map(|file| std::fs::read_to_string(file).ok()).any(|text| text.contains(&below))
+}
+
+/// The threads of this process that belong to a cluster.
+fn threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path().join("comm"));
+    tasks.filter_map(|file| std::fs::read_to_string(file).ok()).filter(|name| name.starts_with("mooring")).count()
+}
+
+#[test]
+fn a_test_that_panics_leaves_nothing_live() {
+    let _alone = alone().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let outcome = std::thread::spawn(move || {
+        let cluster = live().start().unwrap();
+        let kubeconfig = cluster.kubeconfig().unwrap();
+        let directory = kubeconfig.parent().unwrap().to_owned();
+        cluster.apply(CLAIM_AND_POD).unwrap();
+        cluster.wait_for("pod/web", "Running").unwrap();
+        tell.send((directory.clone(), loops_below(&directory).len(), is_mounted_below(&directory), threads())).unwrap();
+        assert!(cluster.get("pod/other").unwrap().is_some(), "the assertion of a user");
+    })
+    .join();
+    assert!(outcome.is_err());
+    let (directory, loops, mounted, running) = told.recv().unwrap();
+    assert!(running >= 2, "there was a cluster");
+    if have("root") {
+        assert_eq!((loops, mounted), (1, true), "there was something to leave");
+    }
+    assert!(!directory.exists(), "{} is left", directory.display());
+    assert_eq!(loops_below(&directory), Vec::<String>::new());
+    assert!(!is_mounted_below(&directory));
+    // Other tests of this program wait for their turn before they start a cluster.
+    assert_eq!(threads(), 0);
+}

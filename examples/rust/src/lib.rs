@@ -1,0 +1,1 @@
+//! The driver whose tests use Mooring.

@@ -1,0 +1,84 @@
+//! Seeds of tests, and the environment variables that choose them.
+
+use std::env::{VarError, var};
+
+use crate::seeds::Seeds;
+
+/// The variable with the seed of every cluster that names none itself.
+const SEED: &str = "MOORING_SEED";
+/// The variable with the seeds of [`seeds`].
+const SEEDS: &str = "MOORING_SEEDS";
+
+/// The seeds that a test runs with: `usual` (`7`, `1..20` with its end, `1,5,9`), unless the environment names others.
+///
+/// `MOORING_SEED=7` chooses that one, and `MOORING_SEEDS=1..1000` these; the first goes before the second.
+///
+/// ```
+/// use harness::prelude::*;
+///
+/// for seed in seeds("1..3") {
+///     let cluster = Cluster::simulated().seed(seed).start()?;
+///     cluster.advance(Duration::from_secs(1))?;
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Panics
+/// When `usual`, or a variable, names no seeds.
+pub fn seeds(usual: &str) -> Vec<u64> {
+    let (from, text) = match (named(SEED), named(SEEDS)) {
+        (Some(text), _) => (SEED, text),
+        (None, Some(text)) => (SEEDS, text),
+        (None, None) => ("seeds()", usual.to_owned()),
+    };
+    match read(from, &text) {
+        Ok(seeds) => seeds,
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// The seed of a cluster that names none.
+///
+/// # Errors
+/// When the variable is no number.
+pub(super) fn seed() -> Result<u64, String> {
+    let Some(text) = named(SEED) else { return Ok(1) };
+    text.trim().parse().map_err(|_| {
+        format!(
+            "{SEED}={text}: a cluster has one seed, a whole number; {SEEDS} takes several, for tests with `seeds()`"
+        )
+    })
+}
+
+fn named(name: &str) -> Option<String> {
+    match var(name) {
+        Ok(text) if text.is_empty() => None,
+        Ok(text) => Some(text),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(text)) => Some(text.to_string_lossy().into_owned()),
+    }
+}
+
+fn read(from: &str, text: &str) -> Result<Vec<u64>, String> {
+    let seeds: Seeds = text.parse().map_err(|why| format!("{from}: {why}"))?;
+    match seeds.all() {
+        [_, _, ..] if from == SEED => Err(format!("{from}={text}: this is one seed; {SEEDS} takes several")),
+        all => Ok(all.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_seeds_in_the_variable_of_one_are_refused() {
+        assert_eq!(read(SEEDS, "1..3"), Ok(vec![1, 2, 3]));
+        assert_eq!(read(SEED, "9"), Ok(vec![9]));
+        assert_eq!(
+            read(SEED, "1..3"),
+            Err("MOORING_SEED=1..3: this is one seed; MOORING_SEEDS takes several".to_owned())
+        );
+        assert!(read(SEEDS, "many").unwrap_err().starts_with("MOORING_SEEDS: `many` is no seed"));
+    }
+}
