@@ -120,7 +120,7 @@ pub(super) fn variables(kubeconfig: &str, ec2: &str, region: &str) -> Vec<(&'sta
 }
 
 /// A word for a POSIX shell.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -125,6 +125,9 @@ fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashe
     text.push_str(&format!("  {:<11} {}\n", "claims", many("claims")));
     text.push_str(&format!("  {:<11} {}\n", "pods", many("pods")));
     text.push_str(&format!("  {:<11} {up} of {} run\n", "processes", processes.len()));
+    for program in status["programs"].as_array().into_iter().flatten() {
+        text.push_str(&format!("  {:<11} {}\n", "program", program["line"].as_str().unwrap_or_default()));
+    }
     if !down.is_empty() {
         text.push_str(&format!("  {:<11} {}\n", "down", down.join(", ")));
     }

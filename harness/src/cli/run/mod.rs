@@ -17,6 +17,7 @@ mod one;
 mod page;
 mod play;
 mod pool;
+mod programs;
 mod report;
 mod watchdog;
 

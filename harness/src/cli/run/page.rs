@@ -6,6 +6,7 @@ use super::args::Args;
 use super::one::told;
 use crate::cli::report;
 use crate::output::Exit;
+use crate::program::MASK;
 use crate::report::Report;
 use crate::report_html::{Command, File, Page, Run, Tone, Verdict};
 use crate::runner::Outcome;
@@ -34,7 +35,10 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
         let flags = crate::cli::search::flags(seed, &args.mutant);
         run.commands.push(does("Go through it step by step", format!("mooring replay {file} {flags} --step")));
     }
-    let text = args.paths.first().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let mut text = args.paths.first().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    for secret in scenario.programs.iter().flat_map(|program| program.secrets()) {
+        text = text.replace(secret, MASK);
+    }
     run.file = File::new(&scenario.source, &text);
     let command = args.again(&scenario.source, seed);
     Page { title: scenario.name.clone(), command, runs: vec![run], ..Page::default() }

@@ -32,6 +32,8 @@ use self::text::Wording;
 use self::unserved::{Row, Unserved};
 use super::wiring::Wiring;
 use super::{ClusterSpec, names};
+use crate::events::ProgramStarted;
+use crate::program::Sink;
 
 /// The process that keeps the pods.
 const PROCESS: &str = "mirror";
@@ -140,6 +142,15 @@ impl Mirrors {
     /// The logs of all components.
     pub fn logs(&self) -> HttpService {
         serve::components(&self.0)
+    }
+
+    /// Takes each line that the program `name` of the user's prints.
+    pub fn sink(&self, name: &str) -> Sink {
+        let (inner, process): (_, Arc<str>) = (self.0.clone(), name.into());
+        Arc::new(move |line| {
+            lock(&inner.log).write(inner.clock.wall(), &process, ProgramStarted::KIND, line);
+            inner.grown.send_replace(());
+        })
     }
 
     /// Starts to keep the pods.
