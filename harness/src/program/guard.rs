@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, wait};
@@ -219,7 +219,7 @@ fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
             signal(pid, Signal::KILL);
         }
         // The thread that asks for children keeps no sender once there is none.
-        while let Some(heard) = hear(inbox) {
+        while let Ok(heard) = inbox.recv_timeout(LOOK) {
             if let Heard::Ended(pid, status) = heard
                 && pid == program
             {
@@ -231,13 +231,6 @@ fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
         }
     }
     ending
-}
-
-fn hear(inbox: &Receiver<Heard>) -> Option<Heard> {
-    match inbox.recv_timeout(LOOK) {
-        Ok(heard) => Some(heard),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    }
 }
 
 fn signal(pid: i32, signal: Signal) {

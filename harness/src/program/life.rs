@@ -207,7 +207,7 @@ impl Program {
 
     /// Asks it to end, and kills what has not ended after [`GRACE`]. Says so when it had to.
     pub async fn stop(&self) -> Option<String> {
-        let Some(process) = self.process.get() else { return None };
+        let process = self.process.get()?;
         let mut changed = self.inner.changed.subscribe();
         let runs = {
             let mut state = self.inner.state();

@@ -44,7 +44,7 @@ pub(super) fn added(mut spec: ClusterSpec, program: Option<ProgramSpec>) -> Resu
         let message = format!("--run: `{}` is the name of a process of the cluster", program.name);
         let can = controllers::can_be_left_out().contains(&program.name.as_str());
         let what = if can { format!("add --replaces {}, or ", program.name) } else { String::new() };
-        return Err(next(usage(message), &format!("{what}name it with --run-as NAME")));
+        return Err(next(usage(message), format!("{what}name it with --run-as NAME")));
     }
     spec.programs = vec![program];
     Ok(spec)

@@ -65,7 +65,7 @@ pub(super) fn check_names(programs: &[Named], spec: &ClusterSpec) -> Checked<()>
         let name = program.name.as_str();
         if names::is_taken(&known, name) {
             let message = format!("`{name}` is the name of a process of the cluster");
-            let help = match controllers::can_be_left_out().iter().any(|component| *component == name) {
+            let help = match controllers::can_be_left_out().contains(&name) {
                 true => format!("write `replaces: {name}` beside it, or choose another name"),
                 false => format!("choose another name, as in my-{name}"),
             };
