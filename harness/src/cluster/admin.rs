@@ -147,6 +147,7 @@ impl App {
         json!({
             "processes": processes,
             "programs": programs,
+            "bareNodes": cluster.bare_nodes(),
             "nodes": spec.nodes.iter().map(|n| json!({ "name": n.name, "zone": n.zone })).collect::<Vec<_>>(),
             "down": cluster.down_nodes(),
             "backend": cluster.backend(),

@@ -89,7 +89,7 @@ impl Cluster {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
-        let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec));
+        let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec, &parts.roots));
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();

@@ -252,6 +252,11 @@ impl Cluster {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
+    /// The nodes without any driver, where that is watched.
+    pub(crate) fn bare_nodes(&self) -> Vec<serde_json::Value> {
+        self.mirrors.as_ref().map(|(mirrors, _)| mirrors.bare_nodes()).unwrap_or_default()
+    }
+
     /// Whether its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
         self.members.values().any(Member::is_elsewhere)

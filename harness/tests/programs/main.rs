@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 mod bounds;
+mod halves;
 mod refused;
 mod stories;
 mod tools;

@@ -96,6 +96,22 @@ impl Folder {
         self.mooring(&Self::LIVE).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
+    /// Asks the API server of a ready file.
+    pub fn get(&self, ready: &Value, path: &str) -> Value {
+        let url = format!("{}{path}", ready["kubernetesHttp"].as_str().unwrap());
+        let output = Command::new("curl").args(["-sf", &url]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// Makes an object.
+    pub fn post(&self, ready: &Value, path: &str, object: &Value) {
+        let url = format!("{}{path}", ready["kubernetesHttp"].as_str().unwrap());
+        let object = object.to_string();
+        let mut made = Command::new("curl");
+        made.args(["-sf", "-o", "/dev/null", "-H", "content-type: application/json"]);
+        assert!(made.args(["-d", &object, &url]).status().unwrap().success(), "{object}");
+    }
+
     /// The processes that have the path of this folder in their arguments.
     pub fn left(&self) -> Vec<String> {
         let own = std::process::id().to_string();
@@ -111,6 +127,13 @@ impl Folder {
     /// Waits until no such process is left.
     pub fn nothing_is_left(&self) {
         eventually("no process of the program is left", || self.left().is_empty());
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A test that failed leaves a cluster up.
+        let _ = self.mooring(&["down", "--all", "--force", "--timeout", "10s"]).output();
     }
 }
 

@@ -146,6 +146,8 @@ impl Story {
                 let driver = told.message.split('\'').nth(1).filter(|driver| !self.drivers.contains(*driver))?;
                 format!("{name} waits for the driver {driver}, which no node has registered")
             }
+            // It ends with what to do.
+            "DriverNotRegistered" => format!("{name}: {}", told.message),
             reason if &*told.r#type == "Warning" => cut(&format!("{name}: {reason}: {}", told.message), SHOWN),
             _ => return None,
         };
