@@ -21,7 +21,7 @@ func mooring(t *testing.T, args ...string) []byte {
 }
 func TestPodRunsAfterALostReply(t *testing.T) {
 	var up struct {
-		Data struct{ KubernetesHttp string }
+		Data struct{ KubernetesHTTP string }
 	}
 	_ = json.Unmarshal(mooring(t, "up", "--detach", "--check"), &up)
 	defer mooring(t, "down")

@@ -94,8 +94,10 @@ const HOP_BY_HOP: [HeaderName; 3] = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
 fn is_stream(query: &str, path: &str) -> bool {
     let is_on = |value: &str| !matches!(value, "" | "0" | "false");
     let asks = |(key, value): (&str, &str)| matches!(key, "watch" | "follow") && is_on(value);
-    let old = path.split('/').nth(3) == Some("watch") || path.split('/').nth(4) == Some("watch");
-    old || query.split('&').filter_map(|pair| pair.split_once('=')).any(asks)
+    let mut parts = path.split('/').skip(1);
+    // The deprecated form of a watch stands behind the version.
+    let version = if parts.next() == Some("api") { 0 } else { 1 };
+    parts.nth(version + 1) == Some("watch") || query.split('&').filter_map(|pair| pair.split_once('=')).any(asks)
 }
 
 #[cfg(test)]

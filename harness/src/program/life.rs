@@ -324,6 +324,8 @@ impl Inner {
         let driver = (!spec.is_driver()).then_some(Door::Driver);
         for door in [Door::Kubernetes, Door::Plain, Door::Cloud].into_iter().chain(driver) {
             if let Err(error) = door.open(&ctx, &*wiring, *number, token) {
+                self.state().last = Some(not_started(error.clone()));
+                self.changed.send_replace(());
                 return ctx.emit(ProcessFailed { error });
             }
         }

@@ -86,7 +86,10 @@ pub static DOCUMENT: Map = Map {
             "Programs of yours that run beside the cluster, at most 16. They run with `mooring run --live --allow-exec` \
              alone.",
         )
-        .like(&["run: [{name: my-attacher, command: [./my-attacher, '--csi-address=$(CSI_ADDRESS)'], replaces: csi-attacher}]"]),
+        .like(&[
+            "run: [{name: my-attacher, command: [./my-attacher, '--csi-address=$(CSI_ADDRESS)'], replaces: csi-attacher}]",
+            "run: [{name: sidecars, command: [./all], env: {LEVEL: 5}, replaces: [csi-attacher, csi-resizer]}]",
+        ]),
         may("worlds", Of::Some(&Of::Words(WORLDS)), "The worlds that the scenario is for; both when absent.")
             .like(&["worlds: [simulated, live]"]),
         may("zones", Of::List(&Of::Text), "The zones of the cloud, such as us-east-1a; three when absent.")

@@ -74,15 +74,23 @@ fn steps_and_faults_crash_a_program_and_it_starts_again_live() {
     let folder = Folder::new();
     let script = "echo $$ >> pids\ntouch up\nwhile :; do curl -s -o /dev/null \"$MOORING_KUBERNETES_HTTP/api/v1/nodes\"; sleep 0.1; done\n";
     folder.script("mine.sh", script);
-    let steps = "  - wait: {object: node/node-a, is: Ready}
-  - {name: first, sleep: 5m}
-  - crash: mine
-  - sleep: 2m
-  - restart: mine
-  - {name: second, sleep: 5m}
-  - fault: {name: hit, match: {plane: k8s, op: list, where: {caller: mine}}, when: {first: 1}, effect: {crash: mine}}
-  - sleep: 5m
-  - expect: {call: {plane: k8s, op: list, where: {caller: mine}, times: {at-least: 3}}}";
+    let called = |least: u32, more: &str| {
+        format!(
+            "  - expect: {{call: {{plane: k8s, op: list, where: {{caller: mine}}, times: {{at-least: {least}}}}}, {more}within: 100h}}\n"
+        )
+    };
+    let fault =
+        "{name: hit, match: {plane: k8s, op: list, where: {caller: mine}}, when: {first: 1}, effect: {crash: mine}}";
+    let steps = [
+        called(1, ""),
+        "  - crash: mine\n  - {name: again, restart: mine}\n".to_owned(),
+        called(1, "since: again, "),
+        format!("  - {{name: hit, fault: {fault}}}\n"),
+        // The first one ends it.
+        called(3, "since: hit, "),
+    ];
+    let steps = steps.concat();
+    let steps = steps.trim_end();
     folder.scenario("run: [{name: mine, command: [./mine.sh]}]", steps);
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
@@ -130,6 +138,17 @@ faults:
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!(ran.program(0)["starts"], 2, "{}", ran.out);
+}
+
+#[test]
+fn the_example_of_the_repository_passes_live() {
+    let folder = Folder::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/programs/labeller.yaml");
+    let ran = folder.ran(&["run", file, "--live", "--allow-exec", "--backend", "directory", "--output", "json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.program(0)["starts"], 2, "{}", ran.out);
+    let log = ran.program(0)["log"].to_string();
+    assert!(log.contains("label data") && log.contains("label more"), "{log}");
 }
 
 #[test]

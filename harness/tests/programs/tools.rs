@@ -57,9 +57,10 @@ impl Folder {
         std::fs::read_to_string(self.path().join(name)).unwrap_or_default()
     }
 
-    /// Writes the scenario `s.yaml`: this header, these steps, one node, an hour in a minute.
+    /// Writes the scenario `s.yaml`: this header, these steps, one node, an hour in a minute. However slow the machine is,
+    /// it has time enough.
     pub fn scenario(&self, header: &str, steps: &str) {
-        let text = format!("name: s\nnodes: {{count: 1}}\ntime-scale: 60\n{header}\nsteps:\n{steps}\n");
+        let text = format!("name: s\nnodes: {{count: 1}}\ntime-scale: 60\ndeadline: 200h\n{header}\nsteps:\n{steps}\n");
         self.write("s.yaml", &text);
     }
 
@@ -149,7 +150,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A step that waits until the program has made the ConfigMap `done`.
-pub const DONE: &str = "  - wait: {object: configmap/done, that: \"self.metadata.name == 'done'\", within: 20m}";
+pub const DONE: &str = "  - wait: {object: configmap/done, that: \"self.metadata.name == 'done'\", within: 100h}";
 
 /// A step that lets the program go on, once the faults of the header are in force.
 pub const GO: &str = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: go}}\n";
