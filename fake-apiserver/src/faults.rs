@@ -97,7 +97,10 @@ const OBJECT: Attribute = Attribute::new(
     "object",
     "`namespace/name` or `name`; `namespace/` or nothing for a collection; of what is made with `generateName` that",
 );
-const CALLER: Attribute = Attribute::new("caller", "who calls, by its User-Agent header");
+const CALLER: Attribute = Attribute::new(
+    "caller",
+    "who calls: the name of a program of yours that the runner started, else the User-Agent header",
+);
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
 const TYPE: Attribute = Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
 

@@ -21,6 +21,28 @@ substrate::events! {
         /// What it does, in words.
         pub does: String,
     }
+
+    /// A program of the user's runs.
+    pub struct ProgramStarted = "program.started" {
+        /// Its process.
+        pub pid: u32,
+        /// How often it was started.
+        pub starts: u32,
+    }
+
+    /// A program of the user's ended.
+    pub struct ProgramEnded = "program.ended" {
+        /// How often it has ended by itself, or when it was asked to.
+        pub ends: u32,
+        /// Exit code or signal, in words, and what it had left behind.
+        pub how: String,
+    }
+
+    /// A program of the user's cannot be started.
+    pub struct ProgramNotStarted = "program.not_started" {
+        /// The system's reason.
+        pub error: String,
+    }
 }
 
 /// Every kind of event that a component can record.

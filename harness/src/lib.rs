@@ -130,6 +130,7 @@ pub mod invariants;
 pub mod mutants;
 #[doc(hidden)]
 pub mod output;
+mod program;
 #[doc(hidden)]
 pub mod report;
 #[doc(hidden)]
@@ -142,6 +143,7 @@ pub mod scenario;
 pub mod schema;
 #[doc(hidden)]
 pub mod search;
+mod secrets;
 #[doc(hidden)]
 pub mod seeds;
 pub mod testing;
@@ -149,6 +151,8 @@ pub mod testing;
 pub mod timeline;
 
 pub(crate) use block_on::block_on;
+#[doc(hidden)]
+pub use program::{ProgramReport, ProgramSpec};
 
 /// Everything that most tests need: `use harness::prelude::*;`.
 pub mod prelude {

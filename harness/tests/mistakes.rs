@@ -330,7 +330,8 @@ fn import(texts: &[&str], more: &[&str]) -> (i32, String, String) {
     said(&mooring(home.path(), &args).output().unwrap())
 }
 
-const NODE: &str = "{apiVersion: v1, kind: Node, metadata: {name: node-a, labels: {topology.kubernetes.io/zone: us-east-1a}}}";
+const NODE: &str =
+    "{apiVersion: v1, kind: Node, metadata: {name: node-a, labels: {topology.kubernetes.io/zone: us-east-1a}}}";
 
 #[test]
 fn an_import_of_a_broken_file_ends_with_2_and_names_file_and_object() {

@@ -130,7 +130,10 @@ const VOLUME: Attribute = Attribute::new("volume", "a volume that the request or
 const INSTANCE: Attribute = Attribute::new("instance", "an instance that the request or its answer names");
 const SNAPSHOT: Attribute = Attribute::new("snapshot", "a snapshot that the request or its answer names");
 const ZONE: Attribute = Attribute::new("zone", "the zone of what the request names, or in which it makes something");
-const CALLER: Attribute = Attribute::new("caller", "the access key id");
+const CALLER: Attribute = Attribute::new(
+    "caller",
+    "who calls: the name of a program of yours that the runner started, else the access key id",
+);
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
 const PATH: Attribute = Attribute::new("path", "the path of the request");
 

@@ -11,6 +11,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
 use substrate::json::Text;
+use substrate::link::PROGRAM;
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
@@ -197,7 +198,8 @@ impl Endpoint {
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
         let command = read(parts, &bytes, caller.means)?;
-        Ok(self.perform(&caller.key, user_agent(&parts.headers), command).await)
+        let program = parts.headers.get(PROGRAM).and_then(|name| name.to_str().ok());
+        Ok(self.perform(program.unwrap_or(&caller.key), user_agent(&parts.headers), command).await)
     }
 
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {

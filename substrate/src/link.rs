@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
 
-use self::lines::LineStream;
+use self::lines::{Cut, LineStream};
 use self::reply::{Answer, reply};
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
@@ -28,6 +28,14 @@ use crate::world::{Transport, World, WorldKind};
 /// Marks a request whose answer is a stream of lines (a watch); other answers arrive whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Streaming;
+
+/// Marks a [`Streaming`] request whose answer passes frame by frame, because it need not consist of lines: a watch in
+/// protobuf.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames;
+
+/// The header by which the runner tells a server which program of the user's calls. Faults know the caller by it.
+pub const PROGRAM: &str = "x-mooring-program";
 
 /// Marks an answer to a [`Streaming`] request each of whose frames is one line, but that the last may lack its end: what
 /// reads it need not look for line ends.
@@ -202,6 +210,7 @@ impl Link {
 
     async fn exchange(self, mut messages: Messages, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let streaming = request.extensions().get::<Streaming>().is_some();
+        let cut = if request.extensions().get::<Frames>().is_some() { Cut::Frames } else { Cut::Lines };
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let target = || uri.path_and_query().map_or("", |path| path.as_str());
         self.0.world.trace().trace(&self.0.from, || LinkRequest {
@@ -233,11 +242,13 @@ impl Link {
         let body = if streaming && parts.status.is_success() {
             // The peer goes on writing while the head of the answer is under way.
             let head = self.simulated().then(|| messages.travel(messages.back));
-            let lines = LineStream::new(messages, body, server, uri.clone());
+            let lines = LineStream::new(messages, (body, cut), server, uri.clone());
             if let Some(head) = head {
                 head.await;
             }
-            parts.extensions.insert(WholeLines);
+            if cut == Cut::Lines {
+                parts.extensions.insert(WholeLines);
+            }
             boxed(StreamBody::new(lines))
         } else {
             let whole = settle(body).await?;

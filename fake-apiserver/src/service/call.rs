@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::{Method, request::Parts};
+use substrate::link::PROGRAM;
 
 use super::query::{Query, decode};
 use super::verb::{Sub, Verb};
@@ -24,8 +25,10 @@ pub(crate) struct Call {
     pub subresource: Sub,
     /// The parameters.
     pub query: Query,
-    /// Who asks: the User-Agent.
+    /// The User-Agent.
     pub agent: String,
+    /// The caller: a program that the runner started, by its name, or else the User-Agent.
+    pub caller: String,
     /// The name of what is to be made, as the body gives it; empty where no fault asks for it.
     pub made: String,
 }
@@ -83,9 +86,11 @@ impl Call {
         if !sub.map_or(kind.verbs, |sub| sub.verbs).contains(&verb.name()) {
             return Err(Status::method_not_allowed());
         }
-        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-        let mut call =
-            Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned(), made: String::new() };
+        let said = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
+        let agent = said("user-agent").unwrap_or("unknown").to_owned();
+        let caller = said(PROGRAM).map_or_else(|| agent.clone(), str::to_owned);
+        let made = String::new();
+        let mut call = Self { verb, kind, namespace, name, subresource, query, agent, caller, made };
         // Watching one object is watching its collection by name.
         if call.verb == Verb::Watch
             && let Some(name) = call.name.take()

@@ -45,7 +45,7 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         ("verb", call.verb.name()),
         ("namespace", call.namespace.as_deref().unwrap_or_default()),
         ("object", object.as_str()),
-        ("caller", call.agent.as_str()),
+        ("caller", call.caller.as_str()),
         ("userAgent", call.agent.as_str()),
     ];
     let point = Point { plane: Plane::K8s, op: call.verb.name(), attributes: &attributes, moment };
@@ -92,7 +92,7 @@ pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> O
         ("namespace", call.namespace.as_deref().unwrap_or_default()),
         ("object", object),
         ("type", event_type),
-        ("caller", call.agent.as_str()),
+        ("caller", call.caller.as_str()),
         ("userAgent", call.agent.as_str()),
     ];
     let point = Point { plane: Plane::K8s, op: "watch-event", attributes: &attributes, moment: Moment::Before };

@@ -438,7 +438,7 @@ impl Server {
 
     fn tell(&self, call: &Call, status: Option<u16>) {
         self.ctx.trace().mention(self.ctx.name(), || RequestEnded {
-            caller: call.agent.as_str().into(),
+            caller: call.caller.as_str().into(),
             namespace: call.namespace.as_deref().map(Text::from),
             object: call.object().into(),
             resource: Text::new_static(call.kind.plural),

@@ -99,7 +99,7 @@ pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, Stri
 }
 
 /// A word for a POSIX shell.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -23,6 +23,8 @@ mod shrink;
 mod sweep;
 mod up;
 
+pub(crate) use announce::quoted;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -99,6 +101,9 @@ enum Command {
         after_help = "Example:\n  mooring explore --runs 1000 --out found\n  mooring explore --time 30m --shard 2/8 --output json"
     )]
     Explore(Box<explore::Args>),
+    /// Start a program and end all that it has started; what `run:` and `up --run` start.
+    #[command(hide = true)]
+    ProgramGuard(crate::program::guard::Args),
     /// Carry out the runs of a search; what `sweep` and `explore` start.
     #[command(hide = true)]
     SearchWorker(search::WorkerArgs),
@@ -151,6 +156,7 @@ enum Command {
 
 /// Runs the command line `args`, the program's name first.
 pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
+    crate::program::guard::offer();
     let args: Vec<_> = args.into_iter().collect();
     if let Some(program) = args.first().and_then(|name| Program::named(name)) {
         return program.run(args, Some(envtest::BESIDE));
@@ -169,6 +175,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Replay(args) => replay::main(&args, format),
         Command::Shrink(args) => shrink::main(&args, format),
         Command::Explore(args) => explore::main(&args, format),
+        Command::ProgramGuard(args) => crate::program::guard::main(&args),
         Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),

@@ -3,6 +3,7 @@
 mod detach;
 pub(super) mod kubeconfig;
 mod ports;
+mod program;
 mod tell;
 
 use std::io::Write;
@@ -95,6 +96,19 @@ pub(super) struct Args {
     /// kube-controller-manager of yours signs; may be repeated.
     #[arg(long, value_name = "PATH")]
     service_account_key_file: Vec<PathBuf>,
+    /// Also start the program behind `--`, with KUBECONFIG, AWS_* and CSI_ENDPOINT of its own, as a container would be: it
+    /// is started again when it ends. `mooring logs` has what it prints.
+    #[arg(long, requires = "command")]
+    run: bool,
+    /// What `mooring logs`, faults and `mooring status` call this program; the name of its file when absent.
+    #[arg(long, value_name = "NAME", requires = "run")]
+    run_as: Option<String>,
+    /// Components that this program replaces, by their upstream names, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "run")]
+    replaces: Vec<String>,
+    /// The program of --run and its arguments; $(NAME) stands for a variable.
+    #[arg(last = true, value_name = "CMD", requires = "run")]
+    command: Vec<String>,
     /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
     /// and get no volume with a token, for suites that count volumes
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
@@ -161,7 +175,9 @@ fn environment(message: impl Into<String>) -> Refusal {
 
 fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     let without = controllers::left_out(args.without.iter().map(String::as_str));
-    let without = without.map_err(|why| usage(format!("--without {why}")))?;
+    let mut without = without.map_err(|why| usage(format!("--without {why}")))?;
+    let program = program::of(args)?;
+    without.extend(program.iter().flat_map(|program| program.replaces.clone()));
     if args.csi.is_some() && !without.contains("csi-mock") {
         return Err(usage("--csi: our own driver answers; leave it out with --without csi-mock"));
     }
@@ -206,7 +222,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
             instance: None,
         })
         .collect();
-    Ok(ClusterSpec {
+    let spec = ClusterSpec {
         nodes,
         region: args.region.clone(),
         account_id: args.account_id.clone(),
@@ -218,7 +234,8 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         service_accounts: AdmissionPlugin::service_accounts(&args.disable_admission_plugins),
         mirrors: true,
         ..ClusterSpec::default()
-    })
+    };
+    program::added(spec, program)
 }
 
 /// The nodes, zones, volumes and objects of the scenario at `path`.
@@ -271,11 +288,12 @@ fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
 }
 
 fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
-    let spec = spec(args)?;
+    let mut spec = spec(args)?;
     if args.detach && !detach::is_background() {
         return background(args, format);
     }
     let held = Place::of(&args.name)?.hold()?;
+    spec.program_logs = Some(held.place().directory().to_owned());
     if let Some(token) = &args.token {
         held.keep_token(token)?;
     }
@@ -313,6 +331,9 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
             let heard = if args.quiet { Progress::silent() } else { progress.clone() };
             let teller = tell::Teller::start(&world, &heard);
+            for program in cluster.programs() {
+                program.first_start().await.map_err(lacking)?;
+            }
             let told = teller.clone();
             cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
             defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;

@@ -37,6 +37,7 @@ use tokio::sync::Mutex as Turn;
 
 use super::checks::{Asked, Checks};
 use super::{Cluster, names};
+use crate::program::ProgramReport;
 use crate::runner::defaults;
 use crate::scenario::object::Condition;
 
@@ -140,8 +141,13 @@ impl App {
             .into_iter()
             .map(|(name, member)| json!({ "name": name, "up": member.is_up() }))
             .collect();
+        // The lines of a program are in its log.
+        let programs = cluster.programs().map(|program| ProgramReport { log: Vec::new(), ..program.report() });
+        let programs: Vec<Value> = programs.map(|report| json!({ "line": report.line(), "program": report })).collect();
         json!({
             "processes": processes,
+            "programs": programs,
+            "bareNodes": cluster.bare_nodes(),
             "nodes": spec.nodes.iter().map(|n| json!({ "name": n.name, "zone": n.zone })).collect::<Vec<_>>(),
             "down": cluster.down_nodes(),
             "backend": cluster.backend(),

@@ -23,6 +23,7 @@ use super::nodes::Machine;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
+use crate::program::Program;
 use crate::scenario::model::DriverSettings;
 
 /// Why a cluster cannot be put together.
@@ -73,10 +74,25 @@ impl Cluster {
     /// # Errors
     /// When a server cannot listen or the cloud's configuration is refused.
     pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
+        Self::start_with(world, spec, parts, &[])
+    }
+
+    /// The same with programs of the user's, which whoever made them launches once the cluster is there.
+    pub(super) fn start_with(
+        world: &World,
+        spec: ClusterSpec,
+        parts: Parts,
+        programs: &[Arc<Program>],
+    ) -> Result<Self, ClusterError> {
+        if spec.programs.len() != programs.len() {
+            return Err(ClusterError::Wiring(
+                "a program runs in the live world, within a cluster of one process: add --live --allow-exec".to_owned(),
+            ));
+        }
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
-        let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec));
+        let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec, &parts.roots));
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let instances = ec2.instances();
@@ -123,6 +139,9 @@ impl Cluster {
         let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
         let manager = yard.connect(&user, names::MANAGER)?;
+        for program in programs {
+            members.insert(program.name().to_owned(), Member::Program(program.clone()));
+        }
         let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
         cluster.cloud = Some(ec2);

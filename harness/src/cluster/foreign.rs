@@ -81,7 +81,7 @@ fn no_driver(machines: &[Machine]) -> String {
     let place = machines.first().map(|machine| machine.plugins_registry.display().to_string()).unwrap_or_default();
     format!(
         "no CSI driver is registered on {}{more}: pods with volumes wait for one. A kubelet looks for its registration \
-         socket in a directory such as {place}",
+         socket in a directory such as {place} (docs/test-your-driver.md)",
         names.join(", ")
     )
 }

@@ -13,7 +13,7 @@ use substrate::World;
 use super::assemble::{ClusterError, Parts};
 use super::namespace::{self, NamespaceError, Shared};
 pub use super::sockets::{Addresses, SocketError, Sockets};
-use super::{Cluster, ClusterSpec, Machine, Metadata, Node};
+use super::{Cluster, ClusterSpec, Machine, Metadata, Node, programs};
 
 /// Which disks to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -103,6 +103,11 @@ impl Site {
     /// Where the cloud keeps the volumes' bytes.
     pub fn volume_dir(&self) -> PathBuf {
         self.path().join("volumes")
+    }
+
+    /// The directory of a program of the user's: its kubeconfig and the file with all addresses.
+    pub(super) fn program_dir(&self, number: usize) -> PathBuf {
+        self.path().join("programs").join(number.to_string())
     }
 
     /// Where the kubelet root and the devices of a node are.
@@ -256,7 +261,7 @@ impl Cluster {
         names.extend(addresses.kubernetes.map(|a| a.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()));
         let tls = fake_apiserver::tls::generate(&names).map_err(|e| ClusterError::Wiring(e.to_string()))?;
         let nodes: Vec<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
-        let sockets = Sockets::open(addresses, &nodes, &site.socket_dir(), tls.server)
+        let sockets = Sockets::open(addresses, (&nodes, &spec.programs), &site.socket_dir(), tls.server)
             .map_err(|e| ClusterError::Wiring(e.to_string()))?;
         let sockets = Arc::new(sockets);
         if spec.without.contains("csi-mock") {
@@ -273,6 +278,7 @@ impl Cluster {
             disks.insert(node.name.clone(), site.disk(&node.name)?);
             roots.insert(node.name.clone(), site.node_root(&node.name));
         }
+        let programs = programs::prepare(&spec, site, &sockets, &tls.ca_pem)?;
         let parts = Parts {
             front: addresses.front.clone(),
             wiring: sockets.clone(),
@@ -285,7 +291,7 @@ impl Cluster {
                 None => Some(tls.ca_pem.clone()),
             },
         };
-        let mut cluster = Self::start(world, spec, parts)?;
+        let mut cluster = Self::start_with(world, spec, parts, &programs)?;
         cluster.endpoints = Some(super::Endpoints {
             ec2: sockets.endpoint("ec2").to_owned(),
             kubernetes: sockets.endpoint("apiserver-tls").to_owned(),
@@ -298,7 +304,8 @@ impl Cluster {
             token: addresses.kubernetes_token.clone(),
             admin: sockets.admin().map(str::to_owned),
         });
-        cluster.sockets = Some(sockets);
+        cluster.sockets = Some(sockets.clone());
+        cluster.launch(&programs, site, &sockets)?;
         Ok(cluster)
     }
 

@@ -7,6 +7,7 @@ use substrate::host::Order;
 
 use super::compose::Container;
 use super::processes::OsProcess;
+use crate::program::Program;
 
 /// One component.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(super) enum Member {
     Os(Arc<OsProcess>),
     /// A container that others have started.
     Container(Arc<Container>),
+    /// A program of the user's.
+    Program(Arc<Program>),
 }
 
 impl Member {
@@ -26,6 +29,7 @@ impl Member {
             Self::Task(process) => process.name(),
             Self::Os(process) => process.name(),
             Self::Container(container) => container.name(),
+            Self::Program(program) => program.name(),
         }
     }
 
@@ -34,6 +38,19 @@ impl Member {
         match self {
             Self::Task(process) => process.ctx().is_some(),
             Self::Os(_) | Self::Container(_) => true,
+            Self::Program(program) => program.is_up(),
+        }
+    }
+
+    /// Returns true if it is not in this OS process: an OS process of ours, or a container.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Os(_) | Self::Container(_))
+    }
+
+    /// Lets its next start come at once, however often it was started again.
+    pub(super) fn forget_restarts(&self) {
+        if let Self::Program(program) = self {
+            program.forget_restarts();
         }
     }
 
@@ -50,6 +67,10 @@ impl Member {
             Self::Task(process) => process.crash(),
             Self::Os(process) => process.kill().await,
             Self::Container(container) => container.kill().await,
+            Self::Program(program) => {
+                program.crash_now();
+                program.is_buried().await;
+            }
         }
     }
 
@@ -68,6 +89,7 @@ impl Member {
                 container.kill().await;
                 container.start().await?;
             }
+            Self::Program(program) => program.restart(),
         }
         Ok(())
     }

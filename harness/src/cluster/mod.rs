@@ -19,6 +19,7 @@ pub mod namespace;
 mod node_files;
 mod nodes;
 mod processes;
+mod programs;
 mod reset;
 mod simulated;
 mod sockets;
@@ -38,6 +39,7 @@ use csi_mock::events::DiskCrashed;
 pub use substrate::admin::Secret;
 use substrate::{Ctx, HttpService, World, WorldKind};
 
+use crate::program::Program;
 use crate::runner::Objects;
 pub use assemble::ClusterError;
 pub use checks::Checks;
@@ -153,7 +155,7 @@ impl Cluster {
         user: Ctx,
     ) -> Self {
         let told = Arc::<faults::Told>::default();
-        if members.values().any(|member| !matches!(member, Member::Task(_))) {
+        if members.values().any(Member::is_elsewhere) {
             told.follow(world);
         }
         let story = Arc::new(Story::default());
@@ -230,7 +232,7 @@ impl Cluster {
     fn refresh_cloud(&self) {
         let ctx = self.members.get("mock-ec2").and_then(|member| match member {
             Member::Task(process) => process.ctx(),
-            Member::Os(_) | Member::Container(_) => None,
+            Member::Os(_) | Member::Container(_) | Member::Program(_) => None,
         });
         if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
             cloud.refresh(&ctx);
@@ -259,9 +261,14 @@ impl Cluster {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
+    /// The nodes without any driver, where that is watched.
+    pub(crate) fn bare_nodes(&self) -> Vec<serde_json::Value> {
+        self.mirrors.as_ref().map(|(mirrors, _)| mirrors.bare_nodes()).unwrap_or_default()
+    }
+
     /// Whether its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
-        self.members.values().any(|member| !matches!(member, Member::Task(_)))
+        self.members.values().any(Member::is_elsewhere)
     }
 
     /// The processes that `name` stands for: one, or a group such as `controllers`.
@@ -309,6 +316,7 @@ impl Cluster {
         let Some(found) = self.nodes.get(node) else {
             for member in self.named(node)? {
                 self.down().remove(member.name());
+                member.forget_restarts();
                 member.restart().await?;
             }
             return Ok(());
@@ -328,8 +336,21 @@ impl Cluster {
         down.contains(process) || process.split_once('/').is_some_and(|(node, _)| down.contains(node))
     }
 
-    /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
+    /// The programs of the user's, by name.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
+        self.members.values().filter_map(|member| match member {
+            Member::Program(program) => Some(program),
+            _ => None,
+        })
+    }
+
+    /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine. Programs of the
+    /// user's are asked to end, and have some seconds for it.
     pub async fn stop(&self) {
+        let said = futures_util::future::join_all(self.programs().map(|program| program.stop())).await;
+        for said in said.into_iter().flatten() {
+            eprintln!("note: {said}");
+        }
         if let Some((_, keeper)) = &self.mirrors {
             keeper.end().await;
         }

@@ -7,6 +7,7 @@
 //! | `node-a` | the machine: its containers and the device plug |
 //! | `node-a/csi-node` | the driver's node service there |
 //! | `node-a/kubelet` | the node agent there |
+//! | `my-attacher` | a program of the user's, by the name that `run:` gives it |
 //!
 //! `controllers` stands for all processes of control loops, a node's name for all that run on it.
 
@@ -62,7 +63,11 @@ pub fn of(spec: &ClusterSpec) -> Names {
         driver.into_iter().chain([machine, cloud, (format!("kubelet-{node}"), kubelet(node))])
     };
     Names {
-        processes: servers.chain(loops.iter().cloned()).chain(on_nodes).collect(),
+        processes: servers
+            .chain(loops.iter().cloned())
+            .chain(on_nodes)
+            .chain(spec.programs.iter().map(|program| program.name.clone()))
+            .collect(),
         groups: BTreeMap::from([(CONTROLLERS.to_owned(), loops)]),
         nodes: nodes.collect(),
         // The user calls, and so can be cut off, and is nobody's to crash.
@@ -77,6 +82,17 @@ pub fn of(spec: &ClusterSpec) -> Names {
         .chain(spec.nodes.iter().flat_map(|node| of_node(&node.name)))
         .collect(),
     }
+}
+
+/// Names that the harness itself uses in the trace and in faults.
+const OWN: [&str; 6] = ["cluster", "mirror", "scenario", "self", "supervisor", "user"];
+
+/// Returns true if a program of the user's cannot have this name in a cluster with these.
+pub fn is_taken(known: &Names, name: &str) -> bool {
+    known.processes.contains(name)
+        || known.groups.contains_key(name)
+        || known.servers.contains_key(name)
+        || OWN.contains(&name)
 }
 
 /// What can be broken in a cluster of `spec`: what every server exports.

@@ -46,6 +46,7 @@ impl Cluster {
         empty("the cloud", &self.ec2, token).await?;
         empty("the API server", self.objects.service(), None).await?;
         for member in self.loops().chain(self.nodes.values().flat_map(|node| &node.members)) {
+            member.forget_restarts();
             member.restart().await?;
         }
         Ok(())

@@ -14,6 +14,7 @@ use substrate::{Ctx, HttpService, dial, listen};
 
 use super::Secret;
 use super::wiring::Wiring;
+use crate::program::{Door as Own, ProgramSpec};
 
 /// The name of the driver's controller service.
 const CONTROLLER: &str = "csi-controller";
@@ -82,14 +83,14 @@ pub enum SocketError {
 }
 
 impl Sockets {
-    /// Binds all TCP listeners, the metadata services of `nodes` among them when they have an address; `directory` is
-    /// where unix sockets go (a path of at most about 70 bytes, because the kernel takes 107 for the whole name).
+    /// Binds all TCP listeners, those of `programs` and the metadata services of `nodes` among them when they have an
+    /// address; `directory` is where unix sockets go (a path of at most about 70 bytes, because the kernel takes 107 for the whole name).
     ///
     /// # Errors
     /// When an address cannot be bound.
     pub fn open(
         addresses: &Addresses,
-        nodes: &[&str],
+        (nodes, programs): (&[&str], &[ProgramSpec]),
         directory: &Path,
         tls: Arc<rustls::ServerConfig>,
     ) -> Result<Self, SocketError> {
@@ -112,9 +113,18 @@ impl Sockets {
         let users = reachable(&outer, &addresses.allowed_hosts);
         endpoints.insert("apiserver-tls".to_owned(), format!("https://{users}"));
         let (token, front) = (addresses.kubernetes_token.clone(), addresses.front.clone());
-        let tls = front.as_ref().map_or(tls, |front| front.tls.clone());
-        let outer = Door { listener: outer, tls: Some(tls), token, front };
+        let shown = front.as_ref().map_or_else(|| tls.clone(), |front| front.tls.clone());
+        let outer = Door { listener: outer, tls: Some(shown), token, front };
         doors.insert("apiserver".to_owned(), vec![Door::open(inner), outer]);
+        for number in 0..programs.len() {
+            let doors_of_it =
+                [(Own::Kubernetes, "https", Some(tls.clone())), (Own::Plain, "http", None), (Own::Cloud, "http", None)];
+            for (door, scheme, tls) in doors_of_it {
+                let listener = bind("the door of a program", any)?;
+                endpoints.insert(door.name(number), format!("{scheme}://{}", reachable(&listener, &[])));
+                doors.insert(door.name(number), vec![Door { tls, ..Door::open(listener) }]);
+            }
+        }
         if let Some(address) = addresses.admin {
             let listener = bind("the admin API", address)?;
             endpoints.insert(ADMIN.to_owned(), format!("http://{}", reachable(&listener, &[])));
@@ -128,8 +138,14 @@ impl Sockets {
             endpoints.insert(format!("imds-{node}"), format!("http://{}", reachable(&listener, &[])));
             doors.insert(format!("imds-{node}"), vec![Door::open(listener)]);
         }
-        let (allowed_hosts, csi) = (addresses.allowed_hosts.clone(), addresses.csi.clone());
-        Ok(Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts, csi })
+        let allowed_hosts = addresses.allowed_hosts.clone();
+        let mut sockets =
+            Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts, csi: addresses.csi.clone() };
+        // A program that is the driver listens where any other program would find the driver.
+        let driver = programs.iter().position(ProgramSpec::is_driver);
+        let of_driver = driver.map(|number| format!("unix://{}", sockets.program_socket(number).display()));
+        sockets.csi = sockets.csi.or(of_driver);
+        Ok(sockets)
     }
 
     /// Where the driver's controller service is, ours or somebody else's.
@@ -145,6 +161,11 @@ impl Sockets {
     /// The endpoint of `ec2`, `apiserver` (plain), `apiserver-tls` or `imds-<node>`.
     pub fn endpoint(&self, name: &str) -> &str {
         self.endpoints.get(name).map_or("", String::as_str)
+    }
+
+    /// The CSI socket of the `number`th program.
+    pub(super) fn program_socket(&self, number: usize) -> PathBuf {
+        self.unix_path(&Own::Driver.name(number))
     }
 
     /// The unix socket behind a CSI name.

@@ -1,11 +1,13 @@
 //! What a cluster is made of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use controllers::Timers;
 use controllers::flags::{self, FlagError};
 
 use super::Secret;
+use crate::program::ProgramSpec;
 use crate::scenario::model::{Begin, DriverSettings, LatencyProfile, Scenario};
 
 /// One node and the instance that it runs on.
@@ -64,6 +66,10 @@ pub struct ClusterSpec {
     /// Whether control loops and drivers are pods of kube-system with their own logs, and who creates what no loop works
     /// on is told; so it is in `mooring up`.
     pub mirrors: bool,
+    /// Programs of the user's that are started with the cluster, in the live world.
+    pub programs: Vec<ProgramSpec>,
+    /// The directory in which each of them has a file NAME.log with what it prints.
+    pub program_logs: Option<PathBuf>,
 }
 
 impl Default for ClusterSpec {
@@ -88,6 +94,8 @@ impl Default for ClusterSpec {
             begin: Begin::default(),
             has_owners: true,
             mirrors: false,
+            programs: Vec::new(),
+            program_logs: None,
         }
     }
 }
@@ -142,6 +150,7 @@ impl ClusterSpec {
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),
             has_owners: scenario.has_owners(),
+            programs: scenario.programs.clone(),
             ..Self::default()
         };
         if !scenario.zones.is_empty() {

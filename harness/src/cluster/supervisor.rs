@@ -147,6 +147,7 @@ impl Parts {
         for process in &processes {
             match self.member(process) {
                 Some(Member::Task(task)) => task.crash(),
+                Some(Member::Program(program)) => program.crash_now(),
                 Some(Member::Os(_) | Member::Container(_)) => replaced.push(process.clone()),
                 None => {}
             }
@@ -194,7 +195,12 @@ impl Parts {
         for process in processes {
             let Some(member) = self.member(process).filter(|_| !self.is_off(process)) else { continue };
             // Somebody else, a reboot, may have started it by now.
-            if matches!(&member, Member::Task(task) if task.ctx().is_some()) {
+            let is_there = match &member {
+                Member::Task(task) => task.ctx().is_some(),
+                Member::Program(program) => program.is_wanted(),
+                Member::Os(_) | Member::Container(_) => false,
+            };
+            if is_there {
                 continue;
             }
             if let Err(error) = member.restart().await {

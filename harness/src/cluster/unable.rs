@@ -19,6 +19,12 @@ pub(super) fn first<E: Display>(
     step: impl Fn(&Action) -> Option<String>,
     instead: &str,
 ) -> Result<(), String> {
+    if let Some(program) = scenario.programs.first() {
+        let (line, column) = (program.line, program.column);
+        return Err(format!(
+            "line {line}, column {column}: run: programs run beside a cluster of one process; {instead}"
+        ));
+    }
     let of_fault = |asked: &Fault| fault(asked).map_err(|mistake| format!("fault `{}`: {mistake}", asked.name));
     for asked in &scenario.faults {
         of_fault(asked)?;

@@ -15,6 +15,7 @@ use about::About;
 
 use crate::invariants::Violation;
 use crate::output::{Exit, Failure, Style, Tone, cut};
+use crate::program::ProgramReport;
 use crate::runner::{Failure as StepFailure, Outcome, SilentFault};
 use crate::scenario::model::{Scenario, Step};
 
@@ -47,6 +48,9 @@ pub struct Report {
     /// The limit of wall time at which the run was given up, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Span>,
+    /// Programs of the user's, with their last lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramReport>,
 }
 
 /// A fault that fired.
@@ -136,6 +140,7 @@ impl Report {
             trace: lines.map_or(all.trace, |lines| lines.tell(&outcome.events, TAIL)),
             fired: Fired::all(&outcome.events),
             given_up: outcome.given_up.map(Span),
+            programs: outcome.programs.clone(),
             ..Self::new(&scenario.name, source, &[])
         }
     }
@@ -212,6 +217,9 @@ impl Report {
         }
         if !self.violations.is_empty() || !self.silent_faults.is_empty() {
             out.push('\n');
+        }
+        for program in &self.programs {
+            out += &format!("{}\n", program.paragraph(TAIL));
         }
         let heading = match (self.trace.len(), &self.about) {
             (0, None) => "the trace is empty".to_owned(),

@@ -12,6 +12,7 @@ mod metrics;
 mod mirror;
 mod nevers;
 pub mod objects;
+mod programs;
 pub(crate) mod settle;
 mod steps;
 pub(crate) mod teardown;
@@ -28,6 +29,7 @@ use substrate::fault::{Report, Span};
 use crate::cluster::{Cluster, names};
 use crate::events::ScenarioStep;
 use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
+use crate::program::ProgramReport;
 use crate::scenario::model::{Scenario, Step};
 use ears::Ears;
 use watchman::Watchman;
@@ -61,6 +63,8 @@ pub struct Outcome {
     pub backend: String,
     /// The limit of wall time at which the run was given up, if it was.
     pub given_up: Option<Duration>,
+    /// Programs of the user's, as they were when the story was over.
+    pub programs: Vec<ProgramReport>,
 }
 
 impl Outcome {
@@ -92,6 +96,7 @@ impl Outcome {
             story_over: elapsed,
             backend: "memory".to_owned(),
             given_up: Some(limit),
+            programs: Vec::new(),
         }
     }
 }
@@ -174,11 +179,13 @@ pub async fn run_watched(
             world.trace().info(&Arc::from("scenario"), told);
             run.step(step).await?;
         }
-        run.story_ends().await
+        run.story_ends().await?;
+        programs::are_there(cluster)
     };
     let story = async {
         tokio::select! { biased;
             failure = nevers.watch(jobs) => Err(failure),
+            failure = programs::cannot_start(cluster) => Err(failure),
             result = story => result,
         }
     };
@@ -197,6 +204,7 @@ pub async fn run_watched(
         End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within --timeout {} of wall time", Span(limit)))),
     };
     let story_over = world.clock().mono();
+    let programs = programs::reports(cluster);
     let elapsed = story_over - started;
     let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
@@ -242,6 +250,7 @@ pub async fn run_watched(
         story_over,
         backend: cluster.backend(),
         given_up,
+        programs,
     }
 }
 

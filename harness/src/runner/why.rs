@@ -157,6 +157,7 @@ impl Picture {
             for attachment in self.attachments.iter().filter(of) {
                 self.attachment(attachment, why);
             }
+            why.extend(self.unregistered(claim));
             if let Some(found) = find(&self.volumes, None, volume) {
                 self.driver(text(found, &["spec", "csi", "driver"]), &format!("the volume of {claim}"), why);
             }
@@ -167,6 +168,7 @@ impl Picture {
             Some(text(found, &["status", "phase"])).filter(|p| !p.is_empty()).unwrap_or("new")
         ));
         why.extend(self.told(claim));
+        why.extend(self.unregistered(claim));
         match find(&self.classes, None, class) {
             Some(found) => self.driver(text(found, &["provisioner"]), &format!("StorageClass {class}"), why),
             None if class.is_empty() && volume.is_empty() => {
@@ -180,6 +182,17 @@ impl Picture {
             }
             None => {}
         }
+    }
+
+    /// The Event that says on which node the driver of a claim has not registered; a later Warning hides it.
+    fn unregistered(&self, claim: &ObjectRef) -> Option<String> {
+        let about = |event: &&Tree| {
+            text(event, &["reason"]) == "DriverNotRegistered"
+                && text(event, &["involvedObject", "name"]) == claim.name
+                && text(event, &["involvedObject", "namespace"]) == claim.namespace.as_deref().unwrap_or_default()
+        };
+        let event = self.events.iter().find(about)?;
+        Some(format!("{claim}: {}", text(event, &["message"])))
     }
 
     fn attachment(&self, attachment: &Tree, why: &mut Vec<String>) {

@@ -19,6 +19,7 @@ use super::acts::{Call, NodeFile, Patch, Poke};
 use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
+use crate::program::ProgramSpec;
 
 /// A scenario in which every name exists and every step does exactly one thing.
 ///
@@ -59,6 +60,8 @@ pub struct Scenario {
     pub driver: DriverSettings,
     /// Components that are left out, by their upstream names.
     pub without: BTreeSet<String>,
+    /// Programs of the user's that run beside the cluster.
+    pub programs: Vec<ProgramSpec>,
     /// The zones of the cloud; three of its region when empty.
     pub zones: Vec<String>,
     /// The worlds that it is for.

@@ -82,6 +82,16 @@ pub static DOCUMENT: Map = Map {
             .like(&["driver: {lock: volume, capabilities: -LIST_SNAPSHOTS, attach-limit: 2, capacity-gib: 10}"]),
         may("without", Of::List(&Of::Known(left_out)), "Components that are left out, by their upstream names.")
             .like(&["without: [csi-resizer]"]),
+        may(
+            "run",
+            Of::List(&Of::Map(&PROGRAM)),
+            "Programs of yours that run beside the cluster, at most 16. They run with `mooring run --live --allow-exec` \
+             alone.",
+        )
+        .like(&[
+            "run: [{name: my-attacher, command: [./my-attacher, '--csi-address=$(CSI_ADDRESS)'], replaces: csi-attacher}]",
+            "run: [{name: sidecars, command: [./all], env: {LEVEL: 5}, replaces: [csi-attacher, csi-resizer]}]",
+        ]),
         may("worlds", Of::Some(&Of::Words(WORLDS)), "The worlds that the scenario is for; both when absent.")
             .like(&["worlds: [simulated, live]"]),
         may("zones", Of::List(&Of::Text), "The zones of the cloud, such as us-east-1a; three when absent.")
@@ -189,6 +199,28 @@ static SCALES: Map = Map {
     keys: &[
         may("simulated", Of::Scale, "In simulation; 1 when absent."),
         may("live", Of::Scale, "In the live world; 1 when absent."),
+    ],
+};
+
+static PROGRAM: Map = Map {
+    name: "program",
+    about: "A program of yours that runs beside the cluster, as a container would.",
+    keys: &[
+        must("name", Of::Name, "Its name, for `crash`, `restart`, faults (`caller`), logs and reports."),
+        must(
+            "command",
+            Of::Some(&Of::Scalar),
+            "The program and its arguments; `$(NAME)` stands for a variable. It is started in the folder of the file.",
+        ),
+        may("env", Of::Each(&Of::Scalar), "Its variables beside those of the cluster; they win."),
+        may(
+            "replaces",
+            Of::Either(&[
+                (Of::Known(left_out), "One component."),
+                (Of::List(&Of::Known(left_out)), "Several components."),
+            ]),
+            "Components that it stands for, by their upstream names: they are left out.",
+        ),
     ],
 };
 

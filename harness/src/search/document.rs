@@ -37,6 +37,8 @@ pub enum DocumentError {
     Scenario(Mistakes),
     /// {0}: `include` cannot be searched yet: write the included items into the file
     Includes(String),
+    /// {0}: this file runs the program {1}, which a simulation cannot: run it with `mooring run FILE --live --allow-exec`
+    Programs(String, String),
     /// {0}: {1}
     Shape(String, String),
     /// {0}: what was recorded cannot be read: {1}
@@ -62,7 +64,11 @@ impl Document {
         if document.includes() {
             return Err(DocumentError::Includes(source.to_owned()));
         }
-        scenario::parse_all(source, text).map_err(|all| DocumentError::Scenario(Mistakes(all)))?;
+        let scenario = scenario::parse_all(source, text).map_err(|all| DocumentError::Scenario(Mistakes(all)))?;
+        if let Some(program) = scenario.programs.first() {
+            let at = format!("{source}:{}:{}", program.line, program.column);
+            return Err(DocumentError::Programs(at, program.name.clone()));
+        }
         Ok(document)
     }
 

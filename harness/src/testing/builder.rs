@@ -207,6 +207,7 @@ impl Builder {
                 name: node_name(i),
                 zone: spec.zones[i % spread].clone(),
                 instance_type: "m5.large".to_owned(),
+                instance: None,
             })
             .collect();
         Cluster::open(self.plan, self.place).await

@@ -8,6 +8,7 @@ use harness::schema::shape::Need;
 use harness::schema::{EXAMPLES, SCHEMAS};
 use rstest::rstest;
 use serde_json::Value;
+use substrate::WorldKind;
 use substrate::world::{Options, simulate};
 
 use super::validator::Validator;
@@ -172,6 +173,10 @@ fn every_example_passes_in_simulation(#[case] map: &str) {
             continue;
         }
         let scenario = read(&example.text);
+        // A program runs live: the tests of `programs` run them.
+        if !scenario.runs_in(WorldKind::Simulated) {
+            continue;
+        }
         let outcome = simulate(Options::default(), async |world| {
             let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
             runner::run(&scenario, &cluster, |_| {}).await

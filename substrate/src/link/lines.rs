@@ -28,8 +28,18 @@ enum Item {
     End(Result<(), BoxError>),
 }
 
-/// Cuts a response body into lines and sends each on its way, never out of order.
+/// The pieces that a streamed answer is cut into; faults meet each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Lines, as in a watch in JSON.
+    Lines,
+    /// Frames as they come.
+    Frames,
+}
+
+/// Cuts a response body into pieces and sends each on its way, never out of order.
 struct LineSender {
+    cut: Cut,
     messages: Messages,
     rng: ChaCha8Rng,
     partial: BytesMut,
@@ -38,10 +48,10 @@ struct LineSender {
 
 impl LineSender {
     /// For the lines that follow the head of an answer.
-    fn new(messages: Messages) -> Self {
+    fn new(messages: Messages, cut: Cut) -> Self {
         let last_arrival = messages.link.0.world.clock().mono() + messages.back;
         let rng = ChaCha8Rng::seed_from_u64(messages.lines);
-        Self { messages, rng, partial: BytesMut::new(), last_arrival }
+        Self { cut, messages, rng, partial: BytesMut::new(), last_arrival }
     }
 
     fn lines(&mut self, mut data: Bytes, out: &mut VecDeque<Item>) {
@@ -72,7 +82,11 @@ impl LineSender {
     fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>, out: &mut VecDeque<Item>) {
         match frame {
             // Trailers say nothing on a stream of lines.
-            Some(Ok(frame)) => frame.into_data().map_or((), |data| self.lines(data, out)),
+            Some(Ok(frame)) => match (frame.into_data(), self.cut) {
+                (Ok(data), Cut::Lines) => self.lines(data, out),
+                (Ok(data), Cut::Frames) => out.push_back(self.send(data)),
+                (Err(_), _) => {}
+            },
             Some(Err(e)) => out.push_back(Item::End(Err(e))),
             None => {
                 let rest = self.partial.split().freeze();
@@ -212,9 +226,9 @@ enum Source {
 }
 
 impl LineStream {
-    pub(super) fn new(messages: Messages, body: Body, server: Option<Ctx>, uri: Uri) -> Self {
+    pub(super) fn new(messages: Messages, (body, cut): (Body, Cut), server: Option<Ctx>, uri: Uri) -> Self {
         let link = messages.link.clone();
-        let sender = LineSender::new(messages);
+        let sender = LineSender::new(messages, cut);
         let source = match server {
             Some(ctx) => {
                 let (out, lines) = pipe();

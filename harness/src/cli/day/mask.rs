@@ -2,23 +2,10 @@
 
 use serde_json::Value;
 
+use crate::secrets::sounds_secret;
+
 /// What stands for a secret.
 pub(super) const MASK: &str = "(masked)";
-/// Parts of names of variables and fields whose values are secrets.
-const SECRETS: [&str; 8] =
-    ["password", "passwd", "secret", "token", "credential", "private-key", "privatekey", "apikey"];
-/// Fields with such a part that only name something.
-const NAMES: [&str; 9] = [
-    "secretname",
-    "secretref",
-    "secretkeyref",
-    "secretnamespace",
-    "imagepullsecrets",
-    "automountserviceaccounttoken",
-    "clienttoken",
-    "tokenexpirationseconds",
-    "audiences",
-];
 /// The annotation in which kubectl keeps what it applied.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -45,14 +32,6 @@ pub(super) fn mask(value: &mut Value) {
         Value::Array(list) => list.iter_mut().for_each(mask),
         _ => {}
     }
-}
-
-fn sounds_secret(name: &str) -> bool {
-    let plain = name.to_ascii_lowercase().replace('_', "-");
-    let joined = plain.replace('-', "");
-    let names =
-        NAMES.contains(&joined.as_str()) || joined.ends_with("secretname") || joined.ends_with("secretnamespace");
-    !names && SECRETS.iter().any(|part| plain.contains(part) || joined.contains(&part.replace('-', "")))
 }
 
 /// Hides every text below `value`, and keeps its shape.

@@ -105,6 +105,36 @@ async fn phases(objects: &Objects, kind: Kind) -> Result<BTreeMap<String, usize>
     Ok(phases)
 }
 
+/// As many nodes without a driver are named; more are counted.
+const NAMED: usize = 3;
+
+/// Says which nodes have no driver, since when, and what to do.
+fn bare(nodes: &Value) -> String {
+    let nodes = nodes.as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(first) = nodes.first() else { return String::new() };
+    let names: Vec<&str> = nodes.iter().take(NAMED).filter_map(|node| node["node"].as_str()).collect();
+    let more = match nodes.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (since, seconds) = (first["since"].as_str().unwrap_or_default(), &first["seconds"]);
+    let next = match first["registry"].as_str() {
+        Some(place) => format!(
+            "start the driver's node service, with its registration socket in {place} (docs/test-your-driver.md)"
+        ),
+        None => {
+            let node = first["node"].as_str().unwrap_or_default();
+            format!("look whether {node}/csi-node runs: `mooring logs {node}`")
+        }
+    };
+    format!(
+        "  {:<11} no driver has registered on {}{more} since {since} ({seconds}s): pods with volumes wait there\n  {:<11} {next}\n",
+        "drivers",
+        names.join(", "),
+        ""
+    )
+}
+
 fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashes: &Value, faults: &Value) -> String {
     let says = |key: &str| running.says(key);
     let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -125,6 +155,10 @@ fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashe
     text.push_str(&format!("  {:<11} {}\n", "claims", many("claims")));
     text.push_str(&format!("  {:<11} {}\n", "pods", many("pods")));
     text.push_str(&format!("  {:<11} {up} of {} run\n", "processes", processes.len()));
+    text.push_str(&bare(&status["bareNodes"]));
+    for program in status["programs"].as_array().into_iter().flatten() {
+        text.push_str(&format!("  {:<11} {}\n", "program", program["line"].as_str().unwrap_or_default()));
+    }
     if !down.is_empty() {
         text.push_str(&format!("  {:<11} {}\n", "down", down.join(", ")));
     }

@@ -115,6 +115,9 @@ pub(in crate::cli) struct Args {
     /// In the live world: every component is an OS process of its own.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub processes: bool,
+    /// Lets a file start the programs that its `run:` names, on this machine and as you. Only for files that you trust.
+    #[arg(long, requires = "live", help_heading = WORLD)]
+    pub allow_exec: bool,
     /// The backend of the disks in the live world; what works here when absent.
     #[arg(long, value_name = "BACKEND", requires = "live", help_heading = WORLD)]
     pub backend: Option<live::BackendChoice>,
@@ -154,6 +157,10 @@ pub(in crate::cli) struct Args {
     /// Write a report of the run to this file: one page that shows what happened, for a browser.
     #[arg(long, value_name = "FILE", help_heading = RESULTS, conflicts_with_all = ["check", "needed", "seeds"])]
     pub report: Option<PathBuf>,
+    /// Write what each program of `run:` prints to NAME.log in this folder, without the secrets that it was given; at most
+    /// 4 MiB, and as much before that in NAME.log.1.
+    #[arg(long, value_name = "DIR", help_heading = RESULTS, requires = "allow_exec", conflicts_with = "seeds")]
+    pub logs: Option<PathBuf>,
     /// Hears the run for the report.
     #[arg(skip)]
     pub listener: Listener,
@@ -215,7 +222,8 @@ impl Args {
         flag("target", self.target.and_then(|t| name(t.to_possible_value())));
         flag("project", self.project.clone());
         flag("mutant", Some(self.mutant.join(",")).filter(|m| !m.is_empty()));
-        for (there, name) in [(self.live, "--live"), (self.processes, "--processes")] {
+        for (there, name) in [(self.live, "--live"), (self.processes, "--processes"), (self.allow_exec, "--allow-exec")]
+        {
             all.extend(there.then(|| name.to_owned()));
         }
         all

@@ -17,7 +17,7 @@ use super::files;
 use super::play::{self, Ended};
 use super::pool::{self, Plan, Watched};
 use super::report::{JunitFile, Report};
-use super::{children, refuse_all};
+use super::{children, programs, refuse_all};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 use crate::report;
 use crate::runner::Outcome;
@@ -61,6 +61,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         let why: Vec<String> = skipped.iter().map(|s| format!("{}: {}", s.file, s.why)).collect();
         let message = format!("there is nothing to run\n  {}", why.join("\n  "));
         let failure = Failure::new("usage", message).action("name a file with `steps:`, or a folder of them");
+        return finish(format, &Envelope::failed("run", Exit::Usage, failure), "");
+    }
+    if let Some(failure) = scenarios.iter().find_map(|scenario| programs::refusal(args, scenario)) {
         return finish(format, &Envelope::failed("run", Exit::Usage, failure), "");
     }
     let names = scenarios.iter().map(|s| (s.name.clone(), s.source.clone()));

@@ -177,6 +177,9 @@ pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
 /// Why a scenario does not run among several in `world`, if it does not.
 fn why_not(scenario: &Scenario, world: Option<WorldKind>) -> Option<String> {
     let world = world.filter(|world| !scenario.runs_in(*world))?;
+    if let Some(program) = scenario.programs.first() {
+        return Some(format!("it runs the program {}: add --live --allow-exec", program.name));
+    }
     let name = |kind: &WorldKind| match kind {
         WorldKind::Simulated => "simulated",
         WorldKind::Live => "live",

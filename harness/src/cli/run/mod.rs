@@ -17,6 +17,7 @@ mod one;
 mod page;
 mod play;
 mod pool;
+mod programs;
 mod report;
 mod watchdog;
 
@@ -54,6 +55,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if args.report.is_some() && one.is_none() {
         return usage("--report: a report is about one run, so name one file".to_owned());
+    }
+    if args.logs.is_some() && one.is_none() {
+        return usage("--logs: a folder has the output of one run, so name one file".to_owned());
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);

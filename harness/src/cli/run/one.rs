@@ -12,7 +12,7 @@ use super::args::Args;
 use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, compose, is_stdout, keep, lacking, page, refuse, watchdog};
+use super::{annotate, compose, is_stdout, keep, lacking, page, programs, refuse, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -53,6 +53,9 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     };
     if let Some(profile) = args.latency {
         scenario.latency = profile;
+    }
+    if let Some(failure) = programs::refusal(args, &scenario) {
+        return output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into();
     }
     if !scenario.runs_in(args.world()) {
         let (this, instead) = match args.world() {
@@ -173,7 +176,7 @@ fn run_live(
             let world = World::live(options(args, scenario, seed));
             args.hear(&world);
             open_trace(trace, &world)?;
-            let spec = ClusterSpec::of_scenario(scenario);
+            let spec = ClusterSpec { program_logs: programs::logs(args)?, ..ClusterSpec::of_scenario(scenario) };
             let cluster = if args.processes {
                 Cluster::processes(&world, spec, &site).await
             } else {
@@ -259,8 +262,12 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
     let report = report::Report::of(scenario, outcome);
     let exit = report.exit();
     let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
-    let text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
-    let data = json!({
+    let mut text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
+    if exit == Exit::Passed {
+        // A failure says more of them.
+        text.extend(outcome.programs.iter().map(|program| format!("\n  program {}", program.line())));
+    }
+    let mut data = json!({
         "summary": summary,
         "timeline": timeline,
         "violations": outcome.violations,
@@ -269,6 +276,9 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         "silentFaults": outcome.silent_faults,
         "position": Position::of(&report),
     });
+    if !outcome.programs.is_empty() {
+        data["programs"] = json!(outcome.programs);
+    }
     let envelope = match exit {
         Exit::Passed => Envelope::passed("run", data),
         _ => {

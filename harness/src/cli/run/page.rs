@@ -6,7 +6,8 @@ use super::args::Args;
 use super::one::told;
 use crate::cli::report;
 use crate::output::Exit;
-use crate::report::Report;
+use crate::program::MASK;
+use crate::report::{Report, TAIL};
 use crate::report_html::{Command, File, Page, Run, Tone, Verdict};
 use crate::runner::Outcome;
 use crate::scenario::model::Scenario;
@@ -25,6 +26,7 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
     let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
     let mut run = Run::new(&scenario.name, seed, &args.listener, timeline, &outcome.violations);
     (run.facts, run.end_ms, run.counted) = (summary.parts(), summary.end_ms(), summary.events);
+    run.facts.extend(outcome.programs.iter().map(|program| format!("program {}", program.line())));
     run.verdict = Verdict { tone, word: exit.word().to_owned(), message };
     let does = |does: &str, text: String| Command { does: does.to_owned(), text };
     run.commands.push(does("Run it again", args.again(&scenario.source, seed)));
@@ -34,7 +36,10 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
         let flags = crate::cli::search::flags(seed, &args.mutant);
         run.commands.push(does("Go through it step by step", format!("mooring replay {file} {flags} --step")));
     }
-    let text = args.paths.first().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let mut text = args.paths.first().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    for secret in scenario.programs.iter().flat_map(|program| program.secrets()) {
+        text = text.replace(secret, MASK);
+    }
     run.file = File::new(&scenario.source, &text);
     let command = args.again(&scenario.source, seed);
     Page { title: scenario.name.clone(), command, runs: vec![run], ..Page::default() }
@@ -62,6 +67,7 @@ fn said(report: &Report) -> String {
     }
     lines.extend(report.violations.iter().map(|violation| format!("{}  {}", violation.id, violation.message)));
     lines.extend(report.silent_faults.iter().map(|fault| format!("fault {} never fired", fault.name)));
+    lines.extend(report.programs.iter().map(|program| program.paragraph(TAIL)));
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
 }

@@ -12,6 +12,7 @@ use fake_apiserver::state::EventType;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessPanicked, ProcessStarted};
 use substrate::{Event, World};
 
+use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
 use crate::output::{Progress, cut};
 use crate::scenario::object::Kind;
 
@@ -109,6 +110,16 @@ impl Story {
         if let Some(ProcessStarted { incarnation }) = event.get() {
             return (*incarnation > 1).then(|| format!("{} runs again", event.process));
         }
+        if let Some(ProgramStarted { pid, starts }) = event.get() {
+            let times = if *starts == 1 { String::new() } else { format!(", started {starts} times") };
+            return Some(format!("{} is process {pid}{times}", event.process));
+        }
+        if let Some(ProgramEnded { how, .. }) = event.get() {
+            return Some(format!("{} {how}; `mooring logs {}` has its last lines", event.process, event.process));
+        }
+        if let Some(ProgramNotStarted { error }) = event.get() {
+            return Some(format!("{} cannot be started: {error}", event.process));
+        }
         if let Some(NodeUnknown { node }) = event.get() {
             return self.unready(node, "node/{} is not heard of any more");
         }
@@ -135,6 +146,8 @@ impl Story {
                 let driver = told.message.split('\'').nth(1).filter(|driver| !self.drivers.contains(*driver))?;
                 format!("{name} waits for the driver {driver}, which no node has registered")
             }
+            // It ends with what to do.
+            "DriverNotRegistered" => format!("{name}: {}", told.message),
             reason if &*told.r#type == "Warning" => cut(&format!("{name}: {reason}: {}", told.message), SHOWN),
             _ => return None,
         };

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use substrate::Ctx;
 
 use super::pods::{CONTROL_PLANE, MirrorPod, NAMESPACE};
+use super::suspects::Suspects;
 use super::{Created, Inner, lock, unserved};
 use crate::cluster::names;
 
@@ -25,17 +26,24 @@ pub(super) async fn run(ctx: &Ctx, client: Client, inner: &Arc<Inner>) {
     let mut changed = inner.changed.subscribe();
     let pods = StandIns::new(&client, NAMESPACE);
     let mut keeper = Keeper { client, pods, inner: inner.clone(), written: BTreeMap::new() };
+    let mut suspects = Suspects::default();
     loop {
-        let created: Vec<Created> = lock(&inner.news).created.drain(..).collect();
+        let (created, found): (Vec<Created>, _) = {
+            let mut news = lock(&inner.news);
+            (news.created.drain(..).collect(), std::mem::take(&mut news.suspects))
+        };
+        suspects.take(ctx.clock().mono(), found, |grace| ctx.scaled(grace));
+        suspects.look(ctx.clock().mono(), &keeper.client, &recorder, inner).await;
         for one in &created {
             keeper.tell(&recorder, one).await;
         }
         let failed = keeper.pass().await.is_err();
+        let next = suspects.next();
         let again = async {
-            if failed {
-                ctx.sleep(RETRY).await;
-            } else {
-                pending::<()>().await;
+            match (failed, next) {
+                (true, _) => ctx.sleep(RETRY).await,
+                (false, Some(at)) => ctx.sleep_until(at).await,
+                (false, None) => pending::<()>().await,
             }
         };
         tokio::select! { biased;

@@ -3,36 +3,47 @@
 //!
 //! Nobody counts these pods: a process of its own, `mirror`, makes them and keeps them as the processes are.
 
+mod drivers;
 mod keeper;
 mod log;
 mod pods;
 mod serve;
+mod suspects;
 #[cfg(test)]
 mod tests;
 pub(super) mod text;
 pub(super) mod unserved;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use controllers::events as loops;
 use controllers::kube::Client;
+use controllers::node_agent::PLUGINS_REGISTRY;
 use csi_mock::events::{Ec2Answered, Ec2Retry, PlugDisconnected};
 use fake_apiserver::events::{Commit, Load, Reset};
 use fake_apiserver::state::EventType as Change;
 use fake_apiserver::{LogDial, Unserved as Warnings};
 use mock_ec2::events::RequestEnded as CloudRequest;
+use serde_json::Value;
 use substrate::events::{ProcessCrashed, ProcessFailed, ProcessPanicked, ProcessStarted};
 use substrate::fault::Names;
 use substrate::{Clock, Event, EventType, HttpService, Process, World, latest};
 
+use self::drivers::Drivers;
 use self::log::ComponentLog;
 use self::pods::{MirrorPod, NAMESPACE};
+use self::suspects::Suspect;
 use self::text::Wording;
 use self::unserved::{Row, Unserved};
 use super::wiring::Wiring;
 use super::{ClusterSpec, names};
+use crate::events::ProgramStarted;
+use crate::program::Sink;
 
+/// As many objects wait to be looked at.
+const MOST: usize = 1_000;
 /// The process that keeps the pods.
 const PROCESS: &str = "mirror";
 /// What the keeper calls itself.
@@ -69,6 +80,8 @@ struct Inner {
     components: BTreeSet<String>,
     pods: Vec<MirrorPod>,
     unserved: Unserved,
+    /// The directories in which kubelets look for drivers that are somebody else's.
+    registries: BTreeMap<String, PathBuf>,
     wording: Wording,
     log: Mutex<ComponentLog>,
     /// The log has grown, or a process has ended.
@@ -86,6 +99,10 @@ struct News {
     ready: BTreeMap<Arc<str>, bool>,
     /// Nodes that have become ready, whose pods are ready again too.
     recovered: BTreeSet<Arc<str>>,
+    /// The drivers of nodes.
+    drivers: Drivers,
+    /// Objects that may wait for one.
+    suspects: BTreeSet<Suspect>,
 }
 
 /// The stand-ins of a cluster's components, and their logs. Clones are the same.
@@ -98,7 +115,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Mirrors {
     /// Those of a cluster of `spec`, from the first event of `world` on.
-    pub fn new(world: &World, spec: &ClusterSpec) -> Self {
+    pub fn new(world: &World, spec: &ClusterSpec, roots: &BTreeMap<String, PathBuf>) -> Self {
         let names = names::of(spec);
         let foreign_manager = controllers::manager_is_left_out(&spec.without);
         let inner = Arc::new(Inner {
@@ -107,6 +124,11 @@ impl Mirrors {
             names,
             pods: pods::of(spec),
             unserved: Unserved { foreign_manager },
+            registries: roots
+                .iter()
+                .filter(|_| spec.without.contains("csi-mock"))
+                .map(|(node, root)| (node.clone(), root.join(PLUGINS_REGISTRY)))
+                .collect(),
             wording: Wording::new(&crate::events::all()),
             log: Mutex::default(),
             grown: latest::Sender::new(()),
@@ -142,6 +164,20 @@ impl Mirrors {
         serve::components(&self.0)
     }
 
+    /// The nodes without any driver, for `mooring status`: each with its name, since when, and where its kubelet looks.
+    pub fn bare_nodes(&self) -> Vec<Value> {
+        lock(&self.0.news).drivers.bare(self.0.clock.wall(), |node| self.0.registry(node))
+    }
+
+    /// Takes each line that the program `name` of the user's prints.
+    pub fn sink(&self, name: &str) -> Sink {
+        let (inner, process): (_, Arc<str>) = (self.0.clone(), name.into());
+        Arc::new(move |line| {
+            lock(&inner.log).write(inner.clock.wall(), &process, ProgramStarted::KIND, line);
+            inner.grown.send_replace(());
+        })
+    }
+
     /// Starts to keep the pods.
     pub fn start(&self, world: &World, wiring: &Arc<dyn Wiring>) -> Process {
         let (inner, wiring) = (self.0.clone(), wiring.clone());
@@ -158,6 +194,11 @@ impl Mirrors {
 }
 
 impl Inner {
+    /// Where the kubelet of `node` looks for a driver that is somebody else's.
+    fn registry(&self, node: &str) -> Option<PathBuf> {
+        self.registries.get(node).cloned()
+    }
+
     fn observe(&self, event: &Event) {
         let is_component = self.components.contains(&*event.process);
         let at = self.clock.wall();
@@ -196,7 +237,15 @@ impl Inner {
     /// Whether a commit is something for the keeper to look at.
     fn notice(&self, commit: &Commit) -> bool {
         let mut news = lock(&self.news);
+        news.drivers.learn(self.clock.wall(), commit);
         match (&*commit.resource, commit.r#type) {
+            ("persistentvolumeclaims", change) if change != Change::Deleted => {
+                let is_bound = commit.pvc.as_ref().is_some_and(|claim| claim.phase.as_deref() == Some("Bound"));
+                !is_bound && news.suspects.len() < MOST && news.suspects.insert(Suspect::Claim(commit.object.clone()))
+            }
+            ("volumeattachments", Change::Added) => {
+                news.suspects.len() < MOST && news.suspects.insert(Suspect::Attachment(commit.object.clone()))
+            }
             ("nodes", Change::Deleted) => {
                 news.ready.remove(&commit.object);
                 true

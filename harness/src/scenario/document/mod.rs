@@ -2,6 +2,7 @@
 
 mod acts;
 mod predicate;
+mod program;
 mod shapes;
 mod short;
 mod step;
@@ -13,6 +14,7 @@ use substrate::fault::{Fault, Span};
 
 pub(super) use acts::*;
 pub(super) use predicate::*;
+pub(super) use program::{Argument, Program, Replaced};
 pub(super) use shapes::{OneOrMany, there};
 pub(super) use short::*;
 pub(super) use step::*;
@@ -52,6 +54,8 @@ pub(super) struct Document {
     pub driver: Driver,
     #[serde(default)]
     pub without: Vec<Placed<String>>,
+    #[serde(default)]
+    pub run: Vec<Placed<Program>>,
     pub worlds: Option<Placed<Vec<Placed<World>>>>,
     #[serde(default)]
     pub zones: Vec<Placed<String>>,

@@ -14,6 +14,7 @@ mod partition;
 mod patch;
 mod poke;
 mod predicate;
+mod program;
 mod short;
 mod steps;
 
@@ -28,6 +29,7 @@ use super::model::*;
 use super::object::check_name;
 use crate::cluster::spec::NodeSpec as ClusterNode;
 use crate::cluster::{ClusterSpec, Unserved, names};
+use crate::program::ProgramSpec;
 
 /// How long a scenario may take when the file does not say.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
@@ -79,13 +81,17 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     let replicas = found.of(header::replicas(document.replicas));
     let link = found.of(header::link(document.link));
     let time_scale = found.of(header::time_scale(document.time_scale));
-    let worlds = found.of(cluster::worlds(document.worlds));
+    let programs = found.of(program::programs(from, document.run)).unwrap_or_default();
+    let worlds_place = document.worlds.as_ref().map(|worlds| worlds.place);
+    let worlds = cluster::worlds(document.worlds);
+    let worlds = found.of(worlds.and_then(|worlds| program::worlds(&programs, worlds_place, worlds)));
     let flags = found.of(header::flags(text, document.flags));
     let deadline = found.of(match document.deadline {
         Some(d) if d.0.is_zero() => Err(Mistake::new(d.place, "a deadline of zero can never be met", "here")),
         d => Ok(d.map_or(DEADLINE, |d| d.0)),
     });
-    let (without, replicas) = (without.unwrap_or_default(), replicas.unwrap_or_default());
+    let (mut without, replicas) = (without.unwrap_or_default(), replicas.unwrap_or_default());
+    without.extend(programs.iter().flat_map(|(program, _)| program.replaces.clone()));
     let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
         .iter()
@@ -96,6 +102,9 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
             instance: None,
         })
         .collect();
+    found.of(program::check_names(&programs, &spec));
+    let programs: Vec<ProgramSpec> = programs.into_iter().map(|(program, _)| program).collect();
+    spec.programs.clone_from(&programs);
     let catalogue = names::catalogue(&spec);
     let origin = Origin { source: source.into(), text: text.into() };
     let mut steps = steps::Steps::new(origin, from, &nodes, &catalogue);
@@ -150,6 +159,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         without,
         zones,
         worlds,
+        programs,
         flags,
         violations,
         nodes,

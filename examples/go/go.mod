@@ -1,0 +1,3 @@
+module example.com/mooring
+
+go 1.18

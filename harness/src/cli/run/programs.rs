@@ -1,0 +1,42 @@
+//! Files that run programs of the user's: who may run them, and where their output goes.
+
+use std::path::PathBuf;
+
+use super::args::Args;
+use super::play::Trouble;
+use crate::output::Failure;
+use crate::scenario::Scenario;
+
+/// Why the programs of `scenario` are not run with these arguments, if they are not.
+pub(super) fn refusal(args: &Args, scenario: &Scenario) -> Option<Failure> {
+    let first = scenario.programs.first()?;
+    let at = format!("{}:{}:{}", scenario.source, first.line, first.column);
+    let all: Vec<String> = scenario.programs.iter().map(|program| format!("{} (`{program}`)", program.name)).collect();
+    let what = match all.len() {
+        1 => "this file runs a program",
+        _ => "this file runs programs",
+    };
+    let what = format!("{at}: {what} on this machine: {}", all.join(", "));
+    let failure = |why: &str, next: &str| Some(Failure::new("usage", format!("{what}{why}")).action(next));
+    if args.target.is_some() {
+        return failure(", and the cluster of --target is somebody else's", "run it with --live --allow-exec instead");
+    }
+    if !args.live {
+        return failure(", which a simulation cannot", "add --live --allow-exec");
+    }
+    if args.processes {
+        return failure(", beside a cluster of one process", "leave out --processes");
+    }
+    if !args.allow_exec {
+        return failure("", "read its `run:`, and add --allow-exec if you trust the file");
+    }
+    None
+}
+
+/// The directory for what programs print, which is made.
+pub(super) fn logs(args: &Args) -> Result<Option<PathBuf>, Trouble> {
+    let Some(directory) = &args.logs else { return Ok(None) };
+    let made = std::fs::create_dir_all(directory);
+    made.map_err(|e| Trouble::Environment(format!("--logs {}: {e}", directory.display())))?;
+    Ok(Some(directory.clone()))
+}

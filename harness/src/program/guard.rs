@@ -1,0 +1,248 @@
+//! The guard: a process between the runner and a program of the user's. It starts the program, adopts all that the
+//! program leaves behind (`PR_SET_CHILD_SUBREAPER`), and ends all of it when the program ends, when it is told to, and
+//! when its own input ends, as it does after `kill -9` of the runner.
+//!
+//! On its standard input it reads [`TERMINATE`]: SIGTERM for the program, as a container runtime sends it to a
+//! container's first process. The end of the input is SIGKILL for everything. On its standard output it writes a
+//! [`Said`] a line. The output of the program goes to its standard error.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, wait};
+use serde::{Deserialize, Serialize};
+
+use super::descend::descendants;
+
+/// The hidden command of `mooring` that is the guard.
+pub(crate) const COMMAND: &str = "program-guard";
+/// The line that asks the program to end.
+pub(super) const TERMINATE: &str = "terminate";
+
+/// How often is looked for processes that have to be stopped before they are killed: who forks all the time has others by
+/// then.
+const ROUNDS: u32 = 100;
+/// How long everything may take to end. What is left then, others have to end: a process of another user, for one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Arguments of the guard.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// A thing that the guard says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Said {
+    /// The program runs.
+    Started {
+        /// Its process.
+        pid: u32,
+    },
+    /// The program cannot be started.
+    Failed {
+        /// The system's reason.
+        why: String,
+    },
+    /// The program has ended, and so has all that it had started.
+    Ended {
+        /// Its exit code, unless a signal has ended it.
+        code: Option<i32>,
+        /// The signal that has ended it.
+        signal: Option<i32>,
+        /// Processes that it had left behind.
+        left: usize,
+        /// Those of them that could not be ended.
+        stay: Vec<i32>,
+    },
+}
+
+enum Heard {
+    Terminate,
+    Kill,
+    Ended(i32, ExitStatus),
+}
+
+/// Set in the `mooring` program: it can be the guard.
+static IS_HERE: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program knows the command of the guard.
+pub(crate) fn offer() {
+    IS_HERE.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if this program knows the command of the guard.
+pub(crate) fn is_here() -> bool {
+    IS_HERE.load(Ordering::Relaxed)
+}
+
+/// Runs the guard.
+pub(crate) fn main(args: &Args) -> ExitCode {
+    // Ctrl-C of a terminal is for the runner, which ends the program in its own way. A session leader stays one.
+    let _ = setsid();
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+        say(&Said::Failed { why: format!("its children could not be ended: {error}") });
+        return ExitCode::FAILURE;
+    }
+    let pid = match start(&args.command) {
+        Ok(pid) => pid,
+        Err(error) => {
+            say(&Said::Failed { why: error.to_string() });
+            return ExitCode::FAILURE;
+        }
+    };
+    say(&Said::Started { pid: pid.unsigned_abs() });
+    let (heard, inbox) = channel();
+    let orders = heard.clone();
+    std::thread::spawn(move || read_orders(&orders));
+    std::thread::spawn(move || ask_for_children(&heard));
+    watch(pid, &inbox)
+}
+
+fn start(command: &[OsString]) -> std::io::Result<i32> {
+    let [program, arguments @ ..] = command else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let output = std::io::stderr().as_fd().try_clone_to_owned()?;
+    let child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(Stdio::inherit())
+        .process_group(0)
+        .spawn()?;
+    i32::try_from(child.id()).map_err(std::io::Error::other)
+}
+
+fn read_orders(orders: &Sender<Heard>) {
+    for line in std::io::stdin().lock().lines() {
+        match line {
+            Ok(line) if line == TERMINATE => {
+                if orders.send(Heard::Terminate).is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    // The guard has ended by now if nobody hears it.
+    let _ = orders.send(Heard::Kill);
+}
+
+/// Asks for every child that ends, adopted ones too, until there is none.
+fn ask_for_children(heard: &Sender<Heard>) {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                let status = ExitStatus::from_raw(status.as_raw());
+                if heard.send(Heard::Ended(pid.as_raw_nonzero().get(), status)).is_err() {
+                    return;
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn watch(program: i32, inbox: &Receiver<Heard>) -> ExitCode {
+    loop {
+        match inbox.recv() {
+            Ok(Heard::Terminate) => signal(program, Signal::TERM),
+            Ok(Heard::Kill) => {
+                let Ending { program: ended, left, stay } = end_all(inbox, program);
+                match ended {
+                    Some(status) => say_ended(status, left.saturating_sub(1), stay),
+                    // It is somebody else's by now, and ours to end no more.
+                    None => say(&Said::Ended { code: None, signal: None, left, stay }),
+                }
+                return ExitCode::SUCCESS;
+            }
+            Ok(Heard::Ended(pid, status)) if pid == program => {
+                let Ending { left, stay, .. } = end_all(inbox, program);
+                say_ended(status, left, stay);
+                return ExitCode::SUCCESS;
+            }
+            Ok(Heard::Ended(..)) => {}
+            // Nobody can say anything any more, which does not happen while there are children.
+            Err(_) => return ExitCode::FAILURE,
+        }
+    }
+}
+
+fn say_ended(status: ExitStatus, left: usize, stay: Vec<i32>) {
+    say(&Said::Ended { code: status.code(), signal: status.signal(), left, stay });
+}
+
+/// The end of everything.
+#[derive(Debug, Default)]
+struct Ending {
+    /// How the program ended, if it did so now.
+    program: Option<ExitStatus>,
+    /// How many processes there were.
+    left: usize,
+    /// Those that could not be ended.
+    stay: Vec<i32>,
+}
+
+/// Ends all descendants. They are stopped first, so that none of them starts another one meanwhile.
+fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
+    let own = std::process::id().cast_signed();
+    let mut all = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let found: Vec<i32> = descendants(own).into_iter().filter(|pid| all.insert(*pid)).collect();
+        if found.is_empty() {
+            break;
+        }
+        for pid in found {
+            signal(pid, Signal::STOP);
+        }
+    }
+    let mut ending = Ending { left: all.len(), ..Ending::default() };
+    let looks = PATIENCE.as_millis() / LOOK.as_millis();
+    for _ in 0..looks {
+        let found = descendants(own);
+        ending.stay = found.iter().copied().collect();
+        for pid in found {
+            signal(pid, Signal::KILL);
+        }
+        // The thread that asks for children keeps no sender once there is none.
+        while let Ok(heard) = inbox.recv_timeout(LOOK) {
+            if let Heard::Ended(pid, status) = heard
+                && pid == program
+            {
+                ending.program = Some(status);
+            }
+        }
+        if ending.stay.is_empty() {
+            break;
+        }
+    }
+    ending
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended just now; one that is not ours to end is found again.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Tells the runner, which may be gone.
+fn say(said: &Said) {
+    let line = serde_json::to_string(said).unwrap_or_default();
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

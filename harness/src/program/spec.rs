@@ -1,0 +1,49 @@
+//! A program as a scenario or a command line names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use super::given::is_long;
+use crate::cli::quoted;
+use crate::secrets::sounds_secret;
+
+/// A program of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramSpec {
+    /// Its name, which steps, faults, logs and reports use.
+    pub name: String,
+    /// The command and its arguments. `$(NAME)` stands for a variable, as in the command of a container.
+    pub command: Vec<String>,
+    /// Variables that it gets beside those of the cluster; they win.
+    pub env: BTreeMap<String, String>,
+    /// Components that it replaces, by their upstream names.
+    pub replaces: BTreeSet<String>,
+    /// The directory that it is started in.
+    pub directory: PathBuf,
+    /// Line in the file that names it; 0 on a command line.
+    pub line: u64,
+    /// Column in that file.
+    pub column: u64,
+}
+
+impl ProgramSpec {
+    /// The values among its variables that no report may show.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let named = self.env.iter().filter(|(name, _)| sounds_secret(name));
+        named.map(|(_, value)| value.as_str()).filter(|value| is_long(value))
+    }
+
+    /// Returns true if it is the CSI driver: then it listens on its CSI socket, and otherwise it calls it.
+    pub fn is_driver(&self) -> bool {
+        self.replaces.contains("csi-mock")
+    }
+}
+
+impl fmt::Display for ProgramSpec {
+    /// The command as a shell would take it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
+        f.write_str(&words.join(" "))
+    }
+}

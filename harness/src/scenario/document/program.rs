@@ -1,0 +1,86 @@
+//! A program of the user's as it is written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+
+use crate::scenario::place::Placed;
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Program {
+    pub name: Placed<String>,
+    pub command: Placed<Vec<Placed<Argument>>>,
+    #[serde(default)]
+    pub env: BTreeMap<String, Placed<Argument>>,
+    pub replaces: Option<Placed<Replaced>>,
+}
+
+/// `csi-attacher`, or a list of components.
+#[derive(Debug)]
+pub(in crate::scenario) enum Replaced {
+    One(String),
+    Many(Vec<Placed<String>>),
+}
+
+impl<'de> Deserialize<'de> for Replaced {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Replaced;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a component or a list of them")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Replaced, E> {
+                Ok(Replaced::One(name.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Replaced, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Replaced::Many)
+            }
+        }
+        deserializer.deserialize_any(Shape)
+    }
+}
+
+/// A text of any number of lines, a number or a truth value, as text.
+#[derive(Debug)]
+pub(in crate::scenario) struct Argument(pub String);
+
+impl<'de> Deserialize<'de> for Argument {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl Visitor<'_> for Shape {
+            type Value = Argument;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a number")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Argument, E> {
+                Ok(Argument(text.to_owned()))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Argument, E> {
+                Ok(Argument(value.to_string()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Argument, E> {
+                Ok(Argument(value.to_string()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Argument, E> {
+                Ok(Argument(value.to_string()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Argument, E> {
+                Ok(Argument(value.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Shape)
+    }
+}

@@ -1,0 +1,26 @@
+//! Names of variables and fields whose values are secrets.
+
+/// Parts of names of variables and fields whose values are secrets.
+const SECRETS: [&str; 8] =
+    ["password", "passwd", "secret", "token", "credential", "private-key", "privatekey", "apikey"];
+/// Fields with such a part that only name something.
+const NAMES: [&str; 9] = [
+    "secretname",
+    "secretref",
+    "secretkeyref",
+    "secretnamespace",
+    "imagepullsecrets",
+    "automountserviceaccounttoken",
+    "clienttoken",
+    "tokenexpirationseconds",
+    "audiences",
+];
+
+/// Returns true if a variable or field of this name holds a secret.
+pub(crate) fn sounds_secret(name: &str) -> bool {
+    let plain = name.to_ascii_lowercase().replace('_', "-");
+    let joined = plain.replace('-', "");
+    let names =
+        NAMES.contains(&joined.as_str()) || joined.ends_with("secretname") || joined.ends_with("secretnamespace");
+    !names && SECRETS.iter().any(|part| plain.contains(part) || joined.contains(&part.replace('-', "")))
+}
