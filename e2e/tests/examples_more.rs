@@ -49,7 +49,7 @@ impl Drop for Reader {
     }
 }
 
-/// What a command printed; it must pass.
+/// Returns the output of a command, which must pass.
 fn passed(output: &Output) -> Result<String> {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     ensure!(output.status.success(), "{}\n{out}{err}", output.status);
@@ -89,7 +89,7 @@ fn a_go_test_with_the_standard_library_tells_the_story_live() {
     assert!(said.contains("--- PASS: TestPodRunsAfterALostReply"), "{said}");
 }
 
-/// The steps of the workflow as a runner does them, but for those that fetch and build.
+/// Runs the steps of the workflow as GitHub does, except those that fetch and build.
 #[test]
 fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
     if !have("kubectl") {
@@ -152,7 +152,7 @@ fn the_containers_of_the_example_tell_the_story_live() {
     assert!(said.contains("the pod runs, the fault fired"), "{said}");
 }
 
-/// Where no docker is, the file is read at least: its services, and the commands that they give to `mooring`.
+/// Reads the file on machines without docker, too: its services, and the commands that they give to `mooring`.
 #[test]
 fn the_compose_file_names_services_that_there_are() {
     let text = std::fs::read_to_string(example("compose/compose.yaml")).unwrap();
@@ -162,7 +162,7 @@ fn the_compose_file_names_services_that_there_are() {
     assert!(services["test"]["depends_on"]["mooring"]["condition"] == "service_healthy");
     for (name, service) in services {
         let words: Vec<&str> = service["command"].as_str().unwrap().split_whitespace().collect();
-        // What it knows not, `--help` refuses.
+        // With `--help` an unknown flag is refused, and nothing starts.
         let read = Command::new(MOORING).args(&words).arg("--help").output().unwrap();
         assert!(read.status.success(), "{name}: {}", String::from_utf8_lossy(&read.stderr));
     }

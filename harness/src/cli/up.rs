@@ -100,7 +100,7 @@ pub(super) struct Args {
     /// is started again when it ends. `mooring logs` has what it prints.
     #[arg(long, requires = "command")]
     run: bool,
-    /// What `mooring logs`, faults and `mooring status` call this program; the name of its file when absent.
+    /// Name of this program for `mooring logs`, `mooring status` and faults; that of its file when absent.
     #[arg(long, value_name = "NAME", requires = "run")]
     run_as: Option<String>,
     /// Components that this program replaces, by their upstream names, separated by commas.

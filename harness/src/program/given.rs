@@ -27,7 +27,7 @@ const OTHERS: [&str; 4] = ["AWS_", "KUBE", "CSI_", "MOORING_"];
 /// The shortest value that is taken for a secret: shorter ones stand in any log.
 const SHORTEST: usize = 6;
 
-/// What a program is told of the cluster.
+/// Files and addresses of the cluster that a program is given.
 pub(crate) struct Surroundings<'a> {
     /// Its kubeconfig.
     pub kubeconfig: &'a Path,

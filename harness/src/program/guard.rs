@@ -29,7 +29,7 @@ pub(super) const TERMINATE: &str = "terminate";
 /// How often is looked for processes that have to be stopped before they are killed: who forks all the time has others by
 /// then.
 const ROUNDS: u32 = 100;
-/// How long everything may take to end. What is left then, others have to end: a process of another user, for one.
+/// How long everything may take to end. A process of another user can outlast it: the guard may not end that one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -137,7 +137,7 @@ fn read_orders(orders: &Sender<Heard>) {
             Err(_) => break,
         }
     }
-    // The guard has ended by now if nobody hears it.
+    // An error means that the guard has ended by now.
     let _ = orders.send(Heard::Kill);
 }
 
@@ -176,7 +176,7 @@ fn watch(program: i32, inbox: &Receiver<Heard>) -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             Ok(Heard::Ended(..)) => {}
-            // Nobody can say anything any more, which does not happen while there are children.
+            // Both threads have ended, which does not happen while there are children.
             Err(_) => return ExitCode::FAILURE,
         }
     }

@@ -86,7 +86,7 @@ struct State {
     backoff: Backoff,
     /// When it ended last, in the time of the scenario.
     ended: Option<Duration>,
-    /// Nobody wants it any more.
+    /// True once the program was asked to end: it is not started again.
     is_stopping: bool,
 }
 
@@ -455,7 +455,7 @@ impl Inner {
                 }
             }
         };
-        // What it said last belongs before its end.
+        // Its last lines come before its end.
         let _ = tokio::time::timeout(LAST_WORDS, read).await;
         last
     }

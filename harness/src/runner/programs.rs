@@ -1,5 +1,4 @@
-//! What a run demands of the programs that its file names: that they can be started, and that they are there when the
-//! story is over.
+//! The demands of a run on the programs that its file names: they can be started, and they run when the story is over.
 
 use futures_util::future::{FutureExt, select_all};
 

@@ -1,4 +1,4 @@
-//! What a program sees of a cluster, and what the runner does to it.
+//! Programs with doors of their own, under faults, partitions and crashes.
 
 use serde_json::Value;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A folder for one test. What its programs leave behind is found by its path, which is in their arguments.
+/// A folder for one test. Processes of its programs have its path in their arguments, so that the test finds them.
 pub struct Folder(tempfile::TempDir);
 
-/// What a run came to.
+/// The result of a run.
 pub struct Ran {
     pub code: i32,
     pub out: String,

@@ -53,13 +53,13 @@ impl Drivers {
         self.0.entry(node.clone()).or_insert_with(|| Seat { since: at, drivers: BTreeSet::new() })
     }
 
-    /// Since when `driver` is missing on `node`, if it is; a node that nobody knows has none.
+    /// Returns the time since which `driver` is missing on `node`. Nothing if it is there, or the node is unknown.
     fn missing(&self, driver: &str, node: &str) -> Option<Timestamp> {
         let seat = self.0.get(node)?;
         (!seat.drivers.iter().any(|has| *has == *driver)).then_some(seat.since)
     }
 
-    /// What a claim is told that waits for `driver` on `node`, or anywhere; nothing if the driver is there.
+    /// Returns the message for a claim that waits for `driver` on `node`, or on any node. Nothing if the driver is there.
     pub fn lack(&self, driver: &str, node: Option<&str>, registry: impl Fn(&str) -> Option<PathBuf>) -> Option<String> {
         let nodes: Vec<(&str, Timestamp)> = match node {
             Some(node) => vec![(node, self.missing(driver, node)?)],

@@ -194,7 +194,7 @@ impl Mirrors {
 }
 
 impl Inner {
-    /// Where the kubelet of `node` looks for a driver that is somebody else's.
+    /// Returns the directory in which the kubelet of `node` looks for a driver that is not ours.
     fn registry(&self, node: &str) -> Option<PathBuf> {
         self.registries.get(node).cloned()
     }

@@ -23,7 +23,7 @@ pub(super) enum Suspect {
     Attachment(Arc<str>),
 }
 
-/// What is to be looked at, and what was told of.
+/// Suspects that are still to be looked at, and the messages that were sent.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     waiting: VecDeque<(Duration, Suspect)>,
