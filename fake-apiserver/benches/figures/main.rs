@@ -1,5 +1,5 @@
 //! The figures of the server as a program, beside those of a real one: `cargo bench -p fake-apiserver --bench figures`
-//! prints a line for each. Words after `--` choose parts: `start`, `objects`, `pods`, `watch`, `volumes`, `steady`,
+//! prints a line for each. Words after `--` choose parts: `start`, `envtest`, `objects`, `pods`, `watch`, `volumes`, `steady`,
 //! `memory`.
 //!
 //! The server is a process of its own and speaks HTTP/1.1 over TLS; the clients are one thread. The real server's
@@ -11,6 +11,7 @@
 
 mod client;
 mod echo;
+mod envtest;
 mod load;
 mod memory;
 mod pods;
@@ -68,6 +69,9 @@ fn main() {
     runtime.block_on(async {
         if wanted("start") {
             start().await;
+        }
+        if wanted("envtest") {
+            envtest::run().await;
         }
         if wanted("objects") {
             load::objects().await;

@@ -16,7 +16,7 @@ use substrate::{Ctx, Process, World, listen};
 use super::backend::Backend;
 use super::flags::{self, Line, Style};
 use super::options::{Options, Serving};
-use super::{help, klog};
+use super::{Beside, help, klog};
 use crate::serve::clients;
 use crate::state::{Limits, NamespaceUpkeep};
 use crate::tls::{self, Authority};
@@ -101,6 +101,8 @@ pub struct Front {
     pub client_ca: Option<String>,
     /// Host names that requests may be for.
     pub hosts: Vec<String>,
+    /// A seed of this start: a cluster that goes on has other uids than those that it gave out already.
+    pub seed: u64,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -118,10 +120,7 @@ impl Front {
     }
 }
 
-/// Serves a cluster through a front until the process is asked to end.
-pub type RunCluster = fn(Front) -> Result<(), String>;
-
-pub(super) fn main(args: &[String], cluster: Option<RunCluster>) -> ExitCode {
+pub(super) fn main(args: &[String], beside: Option<Beside>) -> ExitCode {
     let usage = |why: &str| {
         eprintln!("Error: {why}");
         ExitCode::FAILURE
@@ -145,7 +144,7 @@ pub(super) fn main(args: &[String], cluster: Option<RunCluster>) -> ExitCode {
         let quoted: Vec<String> = line.rest.iter().map(|arg| format!("{arg:?}")).collect();
         return usage(&format!("\"kube-apiserver\" does not take any arguments, got [{}]", quoted.join(" ")));
     }
-    match serve(&line, &table, cluster) {
+    match serve(&line, &table, beside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             klog::failed(&why);
@@ -154,7 +153,7 @@ pub(super) fn main(args: &[String], cluster: Option<RunCluster>) -> ExitCode {
     }
 }
 
-fn serve(line: &Line, table: &[flags::Flag], cluster: Option<RunCluster>) -> Result<(), String> {
+fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(), String> {
     let mode = std::env::var_os(MODE).map(|word| word.to_string_lossy().into_owned());
     let mode = Mode::of(mode.as_deref())?;
     let options = Options::of(line)?;
@@ -164,13 +163,20 @@ fn serve(line: &Line, table: &[flags::Flag], cluster: Option<RunCluster>) -> Res
         klog::say('W', &format!("flags that are taken and have no effect here: {}", ignored.join(", ")));
     }
     let front = front(&options, mode)?;
-    if mode == Mode::Cluster {
-        let cluster = cluster.ok_or_else(|| {
-            format!("{MODE}=cluster: this program has no cluster; use the folder that `mooring envtest` prints")
-        })?;
-        return cluster(front);
+    let elsewhere = "use the folder that `mooring envtest` prints";
+    match (mode, beside) {
+        (Mode::Cluster, None) => Err(format!("{MODE}=cluster: this program has no cluster; {elsewhere}")),
+        (Mode::Cluster, Some(beside)) => {
+            klog::say('W', &format!("{MODE}=cluster: it begins anew with each start; --etcd-servers is not used"));
+            (beside.cluster)(front)
+        }
+        (Mode::Controllers, None) => {
+            klog::say('W', &format!("{MODE}=controllers: this program deletes no owned objects; {elsewhere}"));
+            alone(&options, front, None)
+        }
+        (Mode::Controllers, Some(beside)) => alone(&options, front, Some(beside.controllers)),
+        (Mode::Bare, _) => alone(&options, front, None),
     }
-    alone(&options, front)
 }
 
 /// Listens and reads the certificates, in upstream's order.
@@ -192,8 +198,10 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
     let provided = tls::provided(&certificate, &key, client_ca.as_deref())?;
     let audit = options.audit_log_path.as_deref();
     let audit = audit.map(|path| crate::cli::audit(path, options.audit_policy_file.as_deref()));
-    let mut secret = [0; 16];
-    SystemRandom::new().fill(&mut secret).map_err(|_| "the system has no randomness".to_owned())?;
+    let (mut secret, mut seed) = ([0; 16], [0; 8]);
+    let random = SystemRandom::new();
+    let drawn = random.fill(&mut secret).and_then(|()| random.fill(&mut seed));
+    drawn.map_err(|_| "the system has no randomness".to_owned())?;
     let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let config = Config {
         service_accounts: options.service_accounts,
@@ -202,7 +210,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         rbac: Some(Rbac {
             anonymous: options.anonymous,
             roles: options.roles,
-            trusts_components: mode == Mode::Cluster,
+            trusts_components: mode != Mode::Bare,
             // Nobody is told of it.
             ..Rbac::new(secret)
         }),
@@ -226,32 +234,32 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         advertised,
         issuer: options.issuer.clone(),
         forbids_privileged: !options.privileged,
+        // What a cluster publishes for its pods: clients take the certificate itself for its authority.
+        root_ca: Some(String::from_utf8_lossy(&certificate).into_owned()),
         ..Config::default()
     };
     let mut hosts = x509::certificate_names(&provided.certificate);
     hosts.extend(["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned));
     hosts.extend(options.external_hostname.clone());
-    Ok(Front { listener, tls: provided.server, config, client_ca, hosts, verifier: provided.clients })
+    let seed = u64::from_le_bytes(seed);
+    Ok(Front { listener, tls: provided.server, config, client_ca, hosts, seed, verifier: provided.clients })
 }
 
-/// Serves without a cluster.
-fn alone(options: &Options, front: Front) -> Result<(), String> {
+/// Serves without a cluster, and with `controllers` beside it.
+fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpService)>) -> Result<(), String> {
     let (backend, saved) = Backend::connect(&options.etcd_servers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the runtime does not start: {error}"))?;
     let done = runtime.block_on(async {
         // Before anybody can be told that the server is ready: a signal that came earlier would kill without a farewell.
         let mut stop = Stop::install().map_err(|error| format!("signals cannot be waited for: {error}"))?;
-        let mut seed = [0; 8];
-        SystemRandom::new().fill(&mut seed).map_err(|_| "the system has no randomness".to_owned())?;
-        // A cluster that goes on has other uids than those that it gave out already.
-        let seed = u64::from_le_bytes(seed);
-        let world = World::live(WorldOptions { seed, watchdog: None, ..WorldOptions::default() });
+        let world = World::live(WorldOptions { seed: front.seed, watchdog: None, ..WorldOptions::default() });
         let process = Process::start(&world, "kube-apiserver", |_| std::future::pending());
         let ctx = process.ctx().ok_or_else(|| "the process does not start".to_owned())?;
         let apiserver = Apiserver::new(world.seed(), front.config.clone());
         apiserver.restore(&ctx, saved.revision, saved.objects, backend)?;
-        let service = front.layered(&ctx, apiserver.start(&ctx));
+        let inner = apiserver.start(&ctx);
+        let service = front.layered(&ctx, inner.clone());
         if let Some(ca) = &front.client_ca {
             apiserver.trust(&ctx, ca);
         }
@@ -260,6 +268,9 @@ fn alone(options: &Options, front: Front) -> Result<(), String> {
         let accepting = listen::tcp(ctx.clone(), listener, service, Some(front.tls.clone()));
         ctx.spawn(accepting);
         ctx.spawn(apiserver.clone().pack_history(ctx.clone()));
+        if let Some(start) = controllers {
+            start(&world, inner);
+        }
         klog::say('I', &format!("Serving securely on {}", options.listen));
         stop.wait().await;
         // No client is left with half an answer.

@@ -15,7 +15,19 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub use kube_apiserver::{Front, Mode, RunCluster};
+use substrate::World;
+use substrate::body::HttpService;
+
+pub use kube_apiserver::{Front, Mode};
+
+/// What a program adds to the API server by `MOORING_ENVTEST`.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// Starts the control loops of `MOORING_ENVTEST=controllers` in the world of an API server, which trusts them.
+    pub controllers: fn(&World, HttpService),
+    /// Serves the cluster of `MOORING_ENVTEST=cluster` through a front until the process is asked to end.
+    pub cluster: fn(Front) -> Result<(), String>,
+}
 
 /// A program of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +48,12 @@ impl Program {
         }
     }
 
-    /// Runs it with `args` (the program's name first) until it is asked to end. `cluster` is what serves with
-    /// `MOORING_ENVTEST=cluster`; without it that mode is refused.
-    pub fn run(self, args: impl IntoIterator<Item = OsString>, cluster: Option<RunCluster>) -> ExitCode {
+    /// Runs it with `args` (the program's name first) until it is asked to end. Without anything `beside` it,
+    /// `MOORING_ENVTEST=cluster` is refused, and `MOORING_ENVTEST=controllers` deletes namespaces only.
+    pub fn run(self, args: impl IntoIterator<Item = OsString>, beside: Option<Beside>) -> ExitCode {
         let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
         match self {
-            Self::KubeApiserver => kube_apiserver::main(&args, cluster),
+            Self::KubeApiserver => kube_apiserver::main(&args, beside),
             Self::Etcd => etcd::main(&args),
         }
     }

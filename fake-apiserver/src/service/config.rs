@@ -35,6 +35,8 @@ pub struct Config {
     /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
     /// kube-controller-manager puts it there.
     pub publish_root_ca: bool,
+    /// That certificate, PEM, where it is not the one of the authority that signs for the server.
+    pub root_ca: Option<String>,
     /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
     /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
     /// a simulation, to write each event at its instant.
@@ -86,6 +88,7 @@ impl std::fmt::Debug for Config {
             .field("track_managers", &self.track_managers)
             .field("service_accounts", &self.service_accounts)
             .field("publish_root_ca", &self.publish_root_ca)
+            .field("root_ca", &self.root_ca.is_some())
             .field("gather", &self.gather)
             .field("authority", &self.authority)
             .field("audit", &self.audit)

@@ -162,7 +162,7 @@ impl Apiserver {
             store.check_access();
         }
         if config.publish_root_ca {
-            store.publish_root_ca();
+            store.publish_root_ca(config.root_ca.as_deref());
         }
         store.trust_tokens(config.token_keys);
         store.issue_tokens(config.issuer);

@@ -178,6 +178,8 @@ pub struct Store {
     /// with fields that are not set where Go writes them.
     tracks: bool,
     publishes: bool,
+    /// The certificate that is published, where it is not the authority's.
+    root_ca: Option<Arc<str>>,
     /// The flow schemas that requests are compared with; none until the next request after one changed.
     flows: Option<Vec<flow::Flow>>,
     /// What it does wrong on purpose.
@@ -230,6 +232,7 @@ impl Store {
             registry: Registry::default(),
             tracks: false,
             publishes: false,
+            root_ca: None,
             flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
@@ -255,9 +258,11 @@ impl Store {
     }
 
     /// From now on every namespace has the certificate of this server, where it has one, in the ConfigMap
-    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there.
-    pub fn publish_root_ca(&mut self) {
+    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there. It is that of the authority, or
+    /// `root_ca`.
+    pub fn publish_root_ca(&mut self, root_ca: Option<&str>) {
         self.publishes = true;
+        self.root_ca = root_ca.map(Into::into);
     }
 
     /// Does some things wrong from now on.

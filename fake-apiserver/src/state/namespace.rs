@@ -119,7 +119,9 @@ impl Store {
 
     /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
     pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
-        let Some(ca) = self.authority.clone().filter(|_| self.publishes) else { return };
+        let Some(ca) = self.root_ca.as_ref().or(self.authority.as_ref()).filter(|_| self.publishes).cloned() else {
+            return;
+        };
         if self.get(kinds::NAMESPACES, namespace).is_none_or(|found| is_terminating(&found.value)) {
             return;
         }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use fake_apiserver::envtest::Program;
 
 use crate::cluster::compose;
 
@@ -14,6 +15,10 @@ enum Component {
     MockEc2,
     /// The Kubernetes API server.
     FakeApiserver,
+    /// The Kubernetes API server with the command line of kube-apiserver, for envtest.
+    KubeApiserver,
+    /// The storage of that one, with the command line of etcd.
+    Etcd,
     /// The CSI driver.
     CsiMock,
     /// The control loops.
@@ -49,6 +54,8 @@ pub(super) fn main(args: Args) -> ExitCode {
     match args.component {
         Component::MockEc2 => mock_ec2::main_with(line),
         Component::FakeApiserver => fake_apiserver::main_with(line),
+        Component::KubeApiserver => Program::KubeApiserver.run(line, Some(super::envtest::BESIDE)),
+        Component::Etcd => Program::Etcd.run(line, None),
         Component::CsiMock => csi_mock::main_with(line),
         Component::Controllers => controllers::main_with(line),
         Component::NodeAgent => controllers::node_agent_main_with(line),

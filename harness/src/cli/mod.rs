@@ -5,6 +5,7 @@ mod component;
 mod compose;
 mod day;
 mod doctor;
+mod envtest;
 mod explore;
 mod explore_mutants;
 mod health;
@@ -24,6 +25,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use fake_apiserver::envtest::Program;
 
 use crate::output::Format;
 
@@ -107,6 +109,16 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
+    /// Print the folder of programs that controller-runtime's envtest starts: kube-apiserver, etcd, kubectl.
+    ///
+    /// The folder is in the cache directory ($XDG_CACHE_HOME, or ~/.cache) and holds links to this program, and to the
+    /// kubectl on PATH if there is one. Suites run unchanged; nothing runs beside the API server, as with the real pair.
+    /// MOORING_ENVTEST=controllers adds the deletion of namespaces and of owned objects, MOORING_ENVTEST=cluster nodes,
+    /// volumes and all control loops.
+    #[command(
+        after_help = "Example:\n  export KUBEBUILDER_ASSETS=$(mooring envtest)\n  go test ./...\n  MOORING_ENVTEST=controllers go test ./..."
+    )]
+    Envtest(envtest::Args),
     /// Ask components whether they answer: what the health checks of containers run. Exit code 1 when one does not.
     #[command(after_help = "Example:\n  mooring health http://127.0.0.1:4566/admin/v1/health")]
     Health(health::Args),
@@ -129,6 +141,9 @@ enum Command {
 /// Runs the command line `args`, the program's name first.
 pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let args: Vec<_> = args.into_iter().collect();
+    if let Some(program) = args.first().and_then(|name| Program::named(name)) {
+        return program.run(args, Some(envtest::BESIDE));
+    }
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return misused::refuse(&error, &args),
@@ -147,6 +162,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
+        Command::Envtest(args) => envtest::main(&args, format),
         Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
         Command::Completion(args) => manual::complete(&args, format),

@@ -342,6 +342,7 @@ fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
         allowed_hosts: args.allow_host.clone(),
         kubernetes_token: kubernetes_token(args)?,
         csi: args.csi.clone(),
+        front: None,
     })
 }
 

@@ -12,6 +12,7 @@ use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
+use fake_apiserver::envtest::Front;
 use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, VolumeBytes};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub roots: BTreeMap<String, PathBuf>,
     /// The certificate of the API server's CA, PEM; none in simulation.
     pub ca_pem: Option<String>,
+    /// The listener of the API server for users that its command line describes; none unless it has one.
+    pub front: Option<Arc<Front>>,
 }
 
 /// What every component needs to start.
@@ -78,7 +81,7 @@ impl Cluster {
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();
         yard.add(&mut members, yard.cloud(ec2.clone()));
-        yard.add(&mut members, yard.apiserver(parts.ca_pem));
+        yard.add(&mut members, yard.apiserver(parts.ca_pem, parts.front.as_deref()));
         if !yard.is_without("csi-mock") {
             yard.add(&mut members, yard.csi_controller());
         }
@@ -166,7 +169,7 @@ impl Yard {
         instances.iter().filter_map(|i| Some((format!("imds-{}", i.name), service(&i.id)?))).collect()
     }
 
-    fn apiserver(&self, ca_pem: Option<String>) -> Process {
+    fn apiserver(&self, ca_pem: Option<String>, front: Option<&Front>) -> Process {
         let yard = self.clone();
         // Webhooks are reached by sockets, which simulation has none of.
         let live = self.world.kind() == WorldKind::Live;
@@ -183,7 +186,16 @@ impl Yard {
             logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
             unserved: self.mirrors.as_ref().map(Mirrors::warnings),
             publish_root_ca: !controllers::manager_is_left_out(&self.spec.without),
-            ..fake_apiserver::Config::default()
+            ..front.map(|front| front.config.clone()).unwrap_or_default()
+        };
+        let config = match front {
+            // Its command line says how these are.
+            Some(front) => fake_apiserver::Config {
+                token_keys: front.config.token_keys.clone(),
+                service_accounts: front.config.service_accounts,
+                ..config
+            },
+            None => config,
         };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {

@@ -266,12 +266,16 @@ impl Cluster {
             roots.insert(node.name.clone(), site.node_root(&node.name));
         }
         let parts = Parts {
+            front: addresses.front.clone(),
             wiring: sockets.clone(),
             disks,
             volume_dir: Some(site.volume_dir()),
             bytes: None,
             roots,
-            ca_pem: Some(tls.ca_pem.clone()),
+            ca_pem: match &addresses.front {
+                Some(front) => front.client_ca.clone(),
+                None => Some(tls.ca_pem.clone()),
+            },
         };
         let mut cluster = Self::start(world, spec, parts)?;
         cluster.endpoints = Some(super::Endpoints {

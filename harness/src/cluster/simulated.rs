@@ -48,6 +48,7 @@ impl Cluster {
             spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
         let bytes: Arc<dyn VolumeBytes> = Arc::new(Bytes(memory));
         let parts = Parts {
+            front: None,
             wiring: Arc::new(Fabric),
             disks,
             volume_dir: None,

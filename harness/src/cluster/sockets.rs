@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fake_apiserver::envtest::Front;
 use substrate::guard::guard;
 use substrate::link::Link;
 use substrate::{Ctx, HttpService, dial, listen};
@@ -38,6 +39,9 @@ pub struct Addresses {
     pub kubernetes_token: Option<Secret>,
     /// The controller service of a driver that is not ours, `unix:///PATH` or `tcp://HOST:PORT`.
     pub csi: Option<String>,
+    /// The listener for users of the API server with TLS, in the place of one at `kubernetes`: it is bound already, and
+    /// tells its clients apart by itself.
+    pub front: Option<Arc<Front>>,
 }
 
 /// One name's listeners.
@@ -45,11 +49,12 @@ struct Door {
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     token: Option<Secret>,
+    front: Option<Arc<Front>>,
 }
 
 impl Door {
     fn open(listener: TcpListener) -> Self {
-        Self { listener, tls: None, token: None }
+        Self { listener, tls: None, token: None, front: None }
     }
 }
 
@@ -96,11 +101,19 @@ impl Sockets {
         doors.insert("ec2".to_owned(), vec![Door::open(ec2)]);
         // Components talk to the API server without TLS; users have a port of their own.
         let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
-        let outer = bind("the API server", addresses.kubernetes.unwrap_or(any))?;
+        let outer = match &addresses.front {
+            Some(front) => front.listener.try_clone().map_err(|error| {
+                let address = front.listener.local_addr().unwrap_or(any);
+                SocketError::Bind { what: "the API server", address, error }
+            })?,
+            None => bind("the API server", addresses.kubernetes.unwrap_or(any))?,
+        };
         endpoints.insert("apiserver".to_owned(), format!("http://{}", reachable(&inner, &[])));
         let users = reachable(&outer, &addresses.allowed_hosts);
         endpoints.insert("apiserver-tls".to_owned(), format!("https://{users}"));
-        let outer = Door { listener: outer, tls: Some(tls), token: addresses.kubernetes_token.clone() };
+        let (token, front) = (addresses.kubernetes_token.clone(), addresses.front.clone());
+        let tls = front.as_ref().map_or(tls, |front| front.tls.clone());
+        let outer = Door { listener: outer, tls: Some(tls), token, front };
         doors.insert("apiserver".to_owned(), vec![Door::open(inner), outer]);
         if let Some(address) = addresses.admin {
             let listener = bind("the admin API", address)?;
@@ -165,7 +178,10 @@ impl Wiring for Sockets {
                     Some(token) => fake_apiserver::serve::require_token(service.clone(), token.reveal()),
                     None => service.clone(),
                 };
-                let service = guard(service, &self.allowed_hosts);
+                let service = match &door.front {
+                    Some(front) => front.layered(ctx, service),
+                    None => guard(service, &self.allowed_hosts),
+                };
                 let listener = door.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
                 let listener = listener.map_err(|e| format!("{name}: {e}"))?;
                 ctx.spawn(listen::tcp(ctx.clone(), listener, service, door.tls.clone()));
