@@ -25,7 +25,7 @@ pub(super) struct Backend {
     buffer: Vec<u8>,
 }
 
-/// What an earlier API server kept there.
+/// The state that an earlier API server kept there.
 pub(super) struct Saved {
     /// The newest revision that it gave out; 0 for an empty journal.
     pub(super) revision: u64,

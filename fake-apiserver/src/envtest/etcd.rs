@@ -6,7 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -223,14 +223,14 @@ async fn keep(
     loop {
         let read = connection.read(&mut piece).await?;
         if read == 0 {
-            // What is left of `waiting` is a line that was not sent whole.
+            // The rest of `waiting` is a line that was not sent whole.
             return Ok(());
         }
         waiting.extend_from_slice(&piece[..read]);
         if let Some(end) = waiting.iter().rposition(|byte| *byte == b'\n') {
             if let Err(error) = file.append(&waiting[..=end]) {
                 klog::zap("fatal", "failed to write the journal", Some(&error.to_string()));
-                // Whoever writes is told by the end of the connection.
+                // The end of the connection tells the API server.
                 std::process::exit(1);
             }
             waiting.drain(..=end);
@@ -256,7 +256,14 @@ impl JournalFile {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed(directory))?;
         let open = |path: &Path| {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed(path))
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
+                .map_err(failed(path))
         };
         let lock_path = directory.join("mooring.lock");
         let lock = open(&lock_path)?;
@@ -307,7 +314,7 @@ impl JournalFile {
 
     fn write_anew(&mut self, text: &[u8]) -> std::io::Result<()> {
         let next = self.path.with_extension("next");
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&next)?;
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&next)?;
         file.write_all(text)?;
         std::fs::rename(&next, &self.path)?;
         self.file = file;
@@ -343,7 +350,7 @@ mod tests {
         journal.append(b"1 pods d/a {}\n2 pods d/a {\"b\":1}\n").unwrap();
         assert!(JournalFile::open(&directory).err().unwrap().contains("another etcd"));
         drop(journal);
-        // What does not count any more goes when it is opened.
+        // Opening it drops the lines that do not count any more.
         let text = JournalFile::open(&directory).unwrap().text().unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), format!("{HEAD}2 * * -\n2 pods d/a {{\"b\":1}}\n"));
         std::fs::write(directory.join("mooring.journal"), "rubbish\n").unwrap();

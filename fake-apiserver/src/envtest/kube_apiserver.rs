@@ -63,7 +63,7 @@ const HEAD: &str = "Mooring's API server with the command line of kube-apiserver
 
 const EXAMPLE: &str = "  export KUBEBUILDER_ASSETS=$(mooring envtest)\n  go test ./...";
 
-/// What there is beside the API server.
+/// Programs beside the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing, as with a kube-apiserver alone.
@@ -89,7 +89,7 @@ impl Mode {
     }
 }
 
-/// What a cluster serves through: the listener that the command line asks for, and how its clients are told apart.
+/// Listener of a cluster, as the command line of kube-apiserver describes it, with the authentication of its clients.
 pub struct Front {
     /// The listener, which is bound.
     pub listener: TcpListener,
@@ -211,7 +211,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
             anonymous: options.anonymous,
             roles: options.roles,
             trusts_components: mode != Mode::Bare,
-            // Nobody is told of it.
+            // The token is random and printed nowhere.
             ..Rbac::new(secret)
         }),
         track_managers: true,
@@ -234,7 +234,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         advertised,
         issuer: options.issuer.clone(),
         forbids_privileged: !options.privileged,
-        // What a cluster publishes for its pods: clients take the certificate itself for its authority.
+        // A cluster publishes it for its pods: clients accept the certificate itself as its authority.
         root_ca: Some(String::from_utf8_lossy(&certificate).into_owned()),
         ..Config::default()
     };
@@ -251,7 +251,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the runtime does not start: {error}"))?;
     let done = runtime.block_on(async {
-        // Before anybody can be told that the server is ready: a signal that came earlier would kill without a farewell.
+        // Install the handlers first: an earlier signal would end the process without a farewell.
         let mut stop = Stop::install().map_err(|error| format!("signals cannot be waited for: {error}"))?;
         let world = World::live(WorldOptions { seed: front.seed, watchdog: None, ..WorldOptions::default() });
         let process = Process::start(&world, "kube-apiserver", |_| std::future::pending());
@@ -273,7 +273,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
         }
         klog::say('I', &format!("Serving securely on {}", options.listen));
         stop.wait().await;
-        // No client is left with half an answer.
+        // Clients get the rest of their answers.
         apiserver.end_watches();
         listen::farewell(&ctx).await;
         Ok(())
@@ -287,7 +287,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
 fn advertised(options: &Options) -> Option<SocketAddr> {
     let usable = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
     let of_machine = || {
-        // Nothing is sent: it is asked which address would be used.
+        // Connecting a UDP socket sends no packet; it chooses the address.
         let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
         socket.connect("192.0.2.1:9").ok()?;
         socket.local_addr().ok().map(|address| address.ip())

@@ -20,7 +20,7 @@ use substrate::body::HttpService;
 
 pub use kube_apiserver::{Front, Mode};
 
-/// What a program adds to the API server by `MOORING_ENVTEST`.
+/// Additions of a program to the API server, by `MOORING_ENVTEST`.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
     /// Starts the control loops of `MOORING_ENVTEST=controllers` in the world of an API server, which trusts them.

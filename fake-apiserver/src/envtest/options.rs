@@ -1,4 +1,4 @@
-//! What kube-apiserver makes of its command line, with upstream's checks (`cmd/kube-apiserver/app/options`,
+//! Options of kube-apiserver, read from its command line with upstream's checks (`cmd/kube-apiserver/app/options`,
 //! `pkg/kubeapiserver/options`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -92,7 +92,7 @@ pub(super) struct Serving {
     pub(super) is_made: bool,
 }
 
-/// What the line says.
+/// Options of one start.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) listen: SocketAddr,
@@ -113,7 +113,7 @@ pub(super) struct Options {
     pub(super) audit_log_path: Option<PathBuf>,
     pub(super) audit_policy_file: Option<PathBuf>,
     pub(super) privileged: bool,
-    /// What has no effect although its flag has one.
+    /// Values without effect, of flags that have one.
     pub(super) ignored: Vec<String>,
 }
 
@@ -217,7 +217,7 @@ fn roles(line: &Line, errors: &mut Vec<String>, ignored: &mut Vec<String>) -> bo
     if !roles && !all && errors.is_empty() {
         errors.push("--authorization-mode: Mooring needs RBAC or AlwaysAllow in it".to_owned());
     }
-    // Whatever roles do not allow, the other one would.
+    // AlwaysAllow would allow the rest.
     roles && !all
 }
 

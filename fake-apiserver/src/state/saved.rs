@@ -1,5 +1,5 @@
-//! A cluster made from what an earlier process kept of it: unlike [`load`](super::load), nothing is new. Objects keep
-//! their uids, times and revisions, and the next write has the next revision.
+//! Restore of a cluster from the objects that an earlier process kept. Unlike [`load`](super::load), it keeps their
+//! uids, times and revisions; the next write gets the next revision.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

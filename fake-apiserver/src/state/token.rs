@@ -212,7 +212,7 @@ impl Store {
         let read = |part: &str| -> Option<Value> { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok() };
         let header = read(header).ok_or("invalid bearer token")?;
         let genuine = match text(&header, &["alg"]) {
-            // Whoever has another key signs with that.
+            // An issuer with a key of its own signs with that.
             "HS256" if self.issuer.key.is_none() => self.mac(signed).verify_slice(&signature).is_ok(),
             other => self.token_verifiers.iter().any(|key| key.verifies(other, signed.as_bytes(), &signature)),
         };

@@ -35,7 +35,7 @@ fn a_certificate_says_user_and_groups_and_roles_say_what_they_may() {
     admin.write("POST", &format!("{RBAC}/namespaces/default/rolebindings"), &binding);
     assert_eq!(ann.get(CONFIGS).status, 200);
     assert_eq!(ann.send("POST", CONFIGS, r#"{"metadata": {"name": "c"}}"#).status, 403);
-    // What only an administrator may.
+    // The admin API is for administrators.
     assert_eq!(ann.get("/admin/v1/state").status, 403);
     assert_eq!(admin.get("/admin/v1/state").status, 200);
 }
@@ -63,7 +63,7 @@ fn a_certificate_of_another_authority_is_answered_401_and_none_is_anonymous() {
 fn without_roles_everyone_who_is_known_may_do_everything() {
     let assets = Assets::new();
     let _etcd = assets.start_etcd();
-    // Nobody is anonymous then, so that envtest's own health check fails as with the real one.
+    // Requests without credentials are refused then, so envtest's own health check fails as with the real one.
     let server = assets.spawn_with(&[assets.args(), vec!["--authorization-mode=AlwaysAllow".to_owned()]].concat());
     let ann = assets.user("ann", &[]);
     assets.wait_until(|| ann.open("GET", "/healthz", "").is_ok_and(|answer| answer.status == 200));

@@ -1,4 +1,4 @@
-//! What is wrong with a command line or a machine, as the real pair tells it: the text of upstream, and exit code 1.
+//! Mistakes of a command line or a machine: the text of upstream, and exit code 1.
 
 use std::net::TcpListener;
 

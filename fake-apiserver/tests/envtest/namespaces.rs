@@ -22,7 +22,7 @@ fn a_deleted_namespace_stays_terminating_until_a_client_finalizes_it() {
     let mut found = admin.get(NAMESPACE).json();
     assert_eq!(found["status"]["phase"], "Terminating");
     assert_eq!(found["spec"]["finalizers"], json!(["kubernetes"]));
-    // Nothing of its content goes, nothing is added, and it stays when the content is gone.
+    // Its content stays, no object can be added, and the namespace stays when the content is gone.
     assert_eq!(admin.get(&format!("{NAMESPACE}/configmaps/c")).status, 200);
     let refused = admin.send("POST", &format!("{NAMESPACE}/configmaps"), r#"{"metadata": {"name": "d"}}"#);
     assert_eq!(refused.status, 403);
@@ -44,7 +44,7 @@ fn with_controllers_a_deleted_namespace_goes_with_its_content() {
     admin.write("POST", &format!("{NAMESPACE}/configmaps"), &held);
     assert_eq!(admin.send("DELETE", NAMESPACE, "").status, 200);
     assert_eq!(admin.get(&format!("{NAMESPACE}/configmaps/c")).status, 404);
-    // What a finalizer holds, holds the namespace.
+    // An object with a finalizer holds the namespace.
     assert_eq!(admin.get(NAMESPACE).json()["status"]["phase"], "Terminating");
     admin.write("PATCH", &format!("{NAMESPACE}/configmaps/held"), &json!({"metadata": {"finalizers": null}}));
     assert_eq!(admin.get(NAMESPACE).status, 404);

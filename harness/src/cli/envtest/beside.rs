@@ -1,4 +1,4 @@
-//! What runs beside the API server by `MOORING_ENVTEST`: control loops, or a whole cluster.
+//! Additions to the API server by `MOORING_ENVTEST`: control loops, or a whole cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
