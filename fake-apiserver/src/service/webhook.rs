@@ -528,6 +528,20 @@ fn failed(hook: &str, why: &str) -> Status {
     Status::new(500, "InternalError", format!("Internal error occurred: failed calling webhook {hook:?}: {why}"))
 }
 
+/// A path as client-go sends it: `path.Join("/", path)` of Go, without empty parts, `.`, `..` and the last slash. envtest
+/// writes two slashes before the path of each webhook, and Go's servers answer such a path with a redirect.
+fn cleaned(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// Where a client configuration leads: a URL, or the first endpoint of a service.
 pub(super) fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String> {
     let ca_pem = STANDARD
@@ -535,7 +549,10 @@ pub(super) fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String
         .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
     let url = text(client, &["url"]);
     if !url.is_empty() {
-        return Ok(Endpoint { url: url.to_owned(), server_name: None, ca_pem });
+        let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let url = format!("{scheme}://{authority}{}", cleaned(path));
+        return Ok(Endpoint { url, server_name: None, ca_pem });
     }
     let service = &client["service"];
     let (namespace, name) = (text(service, &["namespace"]), text(service, &["name"]));
@@ -543,11 +560,28 @@ pub(super) fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String
     let address = store
         .service_endpoint(namespace, name, port)
         .ok_or_else(|| format!("no endpoints available for service {name:?} in namespace {namespace:?}"))?;
-    let path = text(service, &["path"]);
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let path = cleaned(text(service, &["path"]));
     Ok(Endpoint {
         url: format!("https://{address}{path}"),
         server_name: Some(format!("{name}.{namespace}.svc")),
         ca_pem,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_is_cleaned_as_go_cleans_it() {
+        for (path, clean) in [
+            ("", "/"),
+            ("/", "/"),
+            ("a", "/a"),
+            ("//a", "/a"),
+            ("/a//b/", "/a/b"),
+            ("/a/./b/../c", "/a/c"),
+            ("/../a", "/a"),
+        ] {
+            assert_eq!(super::cleaned(path), clean, "{path:?}");
+        }
+    }
 }
