@@ -115,7 +115,7 @@ fn every_namespace_has_the_certificate_of_the_server_where_nobody_else_puts_it_t
         found.map(|config| config.value["data"]["ca.crt"].as_str().unwrap().to_owned())
     };
     assert_eq!(of(&m, "default"), None, "nobody trusts a server without a certificate");
-    m.store.publish_root_ca();
+    m.store.publish_root_ca(None);
     m.store.trust(Now::at(Duration::ZERO), "PEM");
     m.create("namespaces", json!({"metadata": {"name": "new"}})).unwrap();
     for namespace in ["default", "kube-system", "new"] {
