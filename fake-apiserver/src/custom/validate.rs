@@ -186,6 +186,17 @@ fn count(
     }
 }
 
+/// A repeated element as upstream shows it: of a list that is a map its keys with their names.
+fn shown(schema: &Schema, element: &Value) -> Value {
+    match schema.list_type.as_deref() {
+        Some("map") => {
+            let keys = schema.list_keys.iter();
+            keys.filter_map(|key| Some((key.as_str(), element.get(key)?.clone()))).collect()
+        }
+        _ => element.clone(),
+    }
+}
+
 fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     count(schema, list.len(), ["minItems", "maxItems"], "items", &Value::Array(Vec::new()), path, errors);
     let identity = |element: &Value| match schema.list_type.as_deref() {
@@ -200,7 +211,7 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &FieldPath<
         let mut was = None;
         if let Some(identity) = identity(element) {
             if seen.contains(&identity) {
-                errors.push(FieldError::duplicate(format!("{at:#}"), &identity));
+                errors.push(FieldError::duplicate(format!("{at:#}"), &shown(schema, element)));
             }
             // Elements of a map list are told apart by their keys, on update too.
             if schema.list_type.as_deref() == Some("map") {

@@ -336,7 +336,8 @@ mod tests {
             ("https://127.0.0.1:1", "http:// is served only"),
             ("http://127.0.0.1", "host:port"),
             ("http://0.0.0.0:1", "loopback only"),
-            ("127.0.0.1:1", "cannot be read"),
+            ("127.0.0.1:1", "http:// is served only"),
+            ("http://a b:1", "cannot be read"),
         ] {
             assert!(address(url).unwrap_err().contains(said), "{url}");
         }

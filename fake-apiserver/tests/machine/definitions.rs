@@ -106,7 +106,10 @@ fn objects_are_pruned_defaulted_and_validated() {
         (json!({"source": 1}), "spec.source: Invalid value: \"integer\": spec.source in body must be of type string"),
         (json!({"source": "a", "copies": 0}), "should be greater than or equal to 1"),
         (json!({"source": "a", "copies": 10}), "spec: Invalid value: too many copies"),
-        (json!({"source": "a", "hooks": [{"name": "x"}, {"name": "x"}]}), "spec.hooks[1]: Duplicate value"),
+        (
+            json!({"source": "a", "hooks": [{"name": "x"}, {"name": "x"}]}),
+            "spec.hooks[1]: Duplicate value: {\"name\":\"x\"}",
+        ),
     ] {
         let refused = m.make(&kind, backup(spec)).unwrap_err();
         assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);
