@@ -34,11 +34,22 @@ pub enum JournalError {
     },
 }
 
-/// What is left of a journal: for each object the line that wrote it last.
+/// Resource and key of an object.
+type Place<'a> = (&'a [u8], &'a [u8]);
+
+/// The last line about an object.
+#[derive(Debug)]
+struct Last<'a> {
+    revision: u64,
+    object: &'a [u8],
+    line: &'a [u8],
+}
+
+/// A journal without the lines that later ones replace: for each object the line that wrote it last.
 #[derive(Debug, Default)]
 pub struct Folded<'a> {
     revision: u64,
-    lines: BTreeMap<(&'a [u8], &'a [u8]), (u64, &'a [u8], &'a [u8])>,
+    lines: BTreeMap<Place<'a>, Last<'a>>,
     /// Bytes of whole lines.
     pub bytes: usize,
 }
@@ -71,7 +82,7 @@ impl<'a> Folded<'a> {
             } else if object == b"-" {
                 folded.lines.remove(&(resource, key));
             } else {
-                folded.lines.insert((resource, key), (revision, object, line));
+                folded.lines.insert((resource, key), Last { revision, object, line });
             }
         }
         Ok(folded)
@@ -82,8 +93,8 @@ impl<'a> Folded<'a> {
         let mut text = HEAD.as_bytes().to_vec();
         // The newest revision may be that of a deletion.
         line(&mut text, self.revision, NOTHING, NOTHING, None);
-        for (_, _, line) in self.lines.values() {
-            text.extend_from_slice(line);
+        for last in self.lines.values() {
+            text.extend_from_slice(last.line);
         }
         text
     }
@@ -99,10 +110,10 @@ impl<'a> Folded<'a> {
     /// The first that is no JSON.
     pub fn objects(&self) -> Result<Vec<SavedObject>, JournalError> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let object = |(place, line): (&(&[u8], &[u8]), &(u64, &[u8], &[u8]))| {
+        let object = |(place, last): (&Place<'_>, &Last<'_>)| {
             let (resource, key) = (text(place.0), text(place.1));
-            match serde_json::from_slice(line.1) {
-                Ok(value) => Ok(SavedObject { resource, key, revision: line.0, value }),
+            match serde_json::from_slice(last.object) {
+                Ok(value) => Ok(SavedObject { resource, key, revision: last.revision, value }),
                 Err(error) => Err(JournalError::Object { resource, key, why: error.to_string() }),
             }
         };

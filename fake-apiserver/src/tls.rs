@@ -234,7 +234,7 @@ fn clients(pem: &str, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCer
     }
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build();
-    Ok(verifier.map_err(|error| wrong(error.to_string()))?)
+    verifier.map_err(|error| wrong(error.to_string()))
 }
 
 /// A bearer token that nobody can guess. It does not come from the seed, since whoever knows the seed would know it:

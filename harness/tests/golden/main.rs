@@ -64,6 +64,7 @@ fn parts(spec: &ClusterSpec, recorder: &Recorder) -> Parts {
     let disk = |name: &str| -> Arc<dyn Disk> { memory.node(name) };
     let disks = spec.nodes.iter().map(|node| (node.name.clone(), disk(&node.name))).collect();
     Parts {
+        front: None,
         wiring: Arc::new(Ear(recorder.clone())),
         disks,
         volume_dir: None,
