@@ -19,7 +19,7 @@ use crate::runner::defaults;
 /// The process of the loops.
 const MANAGER: &str = "kube-controller-manager";
 /// The loops of `MOORING_ENVTEST=controllers`. The API server deletes namespaces by itself.
-const CONTROLLERS: [&str; 1] = ["garbage-collector-controller"];
+const CONTROLLERS: [&str; 1] = [controllers::GARBAGE_COLLECTOR];
 /// The nodes of `MOORING_ENVTEST=cluster`.
 const NODES: usize = 3;
 
@@ -29,9 +29,6 @@ pub(in crate::cli) const BESIDE: Beside = Beside { controllers: start_controller
 fn start_controllers(world: &World, apiserver: HttpService) {
     let without: BTreeSet<String> =
         LOOPS.iter().filter(|name| !CONTROLLERS.contains(name)).map(ToString::to_string).collect();
-    if !controllers::runs(MANAGER, &without) {
-        return;
-    }
     let _ = Process::start(world, MANAGER, move |ctx| {
         let apiserver = Link::over(&ctx, "kube-apiserver", apiserver.clone());
         let config = LoopsConfig { without: without.clone(), ..LoopsConfig::default() };

@@ -1,6 +1,6 @@
 //! Faults: what the catalogue takes, and which of them are in force.
 
-use substrate::fault::{Effect, Fault};
+use substrate::fault::{Effect, Fault, Plane};
 
 use super::steps::Steps;
 use super::{Checked, find};
@@ -35,6 +35,12 @@ impl Steps<'_> {
                 Some(word) => wrong.help(format!("did you mean `{word}`?")),
                 None => wrong,
             });
+        }
+        if fault.matches.plane == Plane::Csi && !self.has_driver {
+            let message = "the plane csi has no driver to meet: csi-mock is left out";
+            let place = find::word(&self.origin.text, fault.place, "csi").unwrap_or(fault.place);
+            let help = "write `{plane: link, where: {to: csi-controller}}` for the calls of sidecars to your driver";
+            return Err(Mistake::new(place, message, "this plane").help(help));
         }
         if let Effect::Error(code) = &fault.effect {
             self.codes.insert(code.clone());

@@ -70,6 +70,8 @@ pub(super) struct Steps<'a> {
     pub(super) remarks: RefCell<Vec<Remark>>,
     /// The kinds that no loop works on.
     pub(super) unserved: Unserved,
+    /// True if the CSI driver is ours: it alone asks for faults of the plane csi.
+    pub(super) has_driver: bool,
     /// The whole file.
     from: Text<'a>,
 }
@@ -100,6 +102,7 @@ impl<'a> Steps<'a> {
             mistakes: RefCell::default(),
             remarks: RefCell::default(),
             unserved: Unserved { foreign_manager: false },
+            has_driver: true,
             from,
         }
     }
