@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Note, State};
 
@@ -53,14 +53,13 @@ pub(super) fn anonymise(state: &mut State, notes: &mut Vec<Note>) {
         }
     }
     for object in &mut state.objects {
-        forget(&mut object["metadata"]);
+        if let Some(metadata) = object.get_mut("metadata") {
+            forget(metadata);
+        }
         forget_addresses(object);
     }
     for volume in &mut state.volumes {
-        keep_known(&mut volume["tags"]);
-        if volume["tags"].as_object().is_some_and(Map::is_empty) || volume["tags"].is_null() {
-            let _ = volume.as_object_mut().map(|map| map.remove("tags"));
-        }
+        keep_known(volume, "tags");
     }
     let lists = [&mut state.nodes, &mut state.volumes, &mut state.objects];
     lists.into_iter().flatten().for_each(|value| names.replace(value));
@@ -149,17 +148,18 @@ impl Names {
 /// Leaves labels and annotations out that only their owner reads.
 fn forget(metadata: &mut Value) {
     for field in ["labels", "annotations"] {
-        keep_known(&mut metadata[field]);
-        if metadata[field].is_null() || metadata[field].as_object().is_some_and(Map::is_empty) {
-            let _ = metadata.as_object_mut().map(|map| map.remove(field));
-        }
+        keep_known(metadata, field);
     }
     let _ = metadata.as_object_mut().map(|map| map.remove("generateName"));
 }
 
-fn keep_known(map: &mut Value) {
-    if let Some(map) = map.as_object_mut() {
-        map.retain(|key, _| KNOWN.iter().any(|known| key.contains(known)));
+/// Keeps the keys of `of`'s map `field` that Kubernetes or its drivers read; a map without any goes.
+fn keep_known(of: &mut Value, field: &str) {
+    let Some(of) = of.as_object_mut() else { return };
+    let Some(map) = of.get_mut(field).and_then(Value::as_object_mut) else { return };
+    map.retain(|key, _| KNOWN.iter().any(|known| key.contains(known)));
+    if map.is_empty() {
+        of.remove(field);
     }
 }
 
@@ -168,14 +168,14 @@ fn forget_addresses(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     if kind == "Node" {
         for (part, fields) in [("status", ["addresses", "nodeInfo"]), ("spec", ["podCIDR", "podCIDRs"])] {
-            let Some(part) = object[part].as_object_mut() else { continue };
+            let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) else { continue };
             fields.iter().for_each(|field| drop(part.remove(*field)));
         }
     }
     if kind != "Pod" {
         return;
     }
-    if let Some(status) = object["status"].as_object_mut() {
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         for field in ["hostIP", "hostIPs", "podIP", "podIPs"] {
             status.remove(field);
         }
@@ -187,7 +187,8 @@ fn forget_addresses(object: &mut Value) {
         }
     }
     for list in ["containers", "initContainers"] {
-        for container in object["spec"][list].as_array_mut().into_iter().flatten() {
+        let list = object.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+        for container in list.into_iter().flatten() {
             container["image"] = "image".into();
         }
     }

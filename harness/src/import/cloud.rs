@@ -140,7 +140,11 @@ fn take(file: &str, id: &str, volume: &Value, notes: &mut Vec<Note>) -> Result<O
     if !attachments.is_empty() {
         taken.insert("attachments".into(), attachments.into());
     }
-    Ok(Some(taken.into()))
+    let value = Value::Object(taken);
+    let spec: mock_ec2::VolumeSpec =
+        serde_json::from_value(value.clone()).map_err(|e| ImportError::of(file, id, e.to_string()))?;
+    spec.check().map_err(|(field, reason)| ImportError::of(file, id, format!("{field}: {reason}")))?;
+    Ok(Some(value))
 }
 
 /// A time as a scenario has it.

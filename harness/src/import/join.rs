@@ -179,7 +179,7 @@ fn attachments_of(objects: &Objects, volume: &str, nodes: &[Value]) -> Vec<Value
 
 /// Drops attachments to instances that are no node's.
 fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String>, notes: &mut Vec<Note>) {
-    let Some(attachments) = volume["attachments"].as_array_mut() else { return };
+    let Some(attachments) = volume.get_mut("attachments").and_then(Value::as_array_mut) else { return };
     attachments.retain(|attachment| {
         let instance = attachment["instance"].as_str().unwrap_or_default();
         let is_known = nodes.contains_key(instance);

@@ -89,7 +89,7 @@ impl Objects {
 
 /// Leaves out what the server gives anew, and what repeats the object.
 fn clean(kind: &str, value: &mut Value) {
-    let Some(metadata) = value["metadata"].as_object_mut() else { return };
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in ["managedFields", "resourceVersion", "selfLink"] {
         metadata.remove(field);
     }
@@ -100,7 +100,7 @@ fn clean(kind: &str, value: &mut Value) {
         }
     }
     if kind == "Node"
-        && let Some(status) = value["status"].as_object_mut()
+        && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
     {
         // A node can have hundreds of images.
         status.remove("images");
@@ -124,13 +124,14 @@ fn prune(value: &mut Value) {
 fn clean_pod(pod: &mut Value) -> bool {
     let mut changed = false;
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        let list = pod.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+        for container in list.into_iter().flatten().filter_map(Value::as_object_mut) {
             let before = container.len();
             container.retain(|field, _| OF_CONTAINER.contains(&field.as_str()));
             changed |= container.len() != before;
         }
     }
-    if let Some(spec) = pod["spec"].as_object_mut() {
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         // The names of other teams' objects, which are not there.
         for field in ["imagePullSecrets", "ephemeralContainers"] {
             changed |= spec.remove(field).is_some();
@@ -152,7 +153,8 @@ fn check(
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
     // A field may hide another one below it.
     for _ in 0..100 {
-        let wrong = manifest::check(table, namespace, value.clone().into(), false);
+        // A node is there before its kubelet has told all of it.
+        let wrong = manifest::check(table, namespace, value.clone().into(), table.kind != "Node");
         let Some(first) = wrong.first() else { return Ok(()) };
         if first.message.contains("has no field") && remove(value, &first.field) {
             let said = format!("taken without {}, which this server does not know", first.field);

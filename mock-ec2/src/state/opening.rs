@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::State;
-use super::ids::VolumeId;
+use super::device::DeviceSlot;
+use super::ids::{InstanceId, VolumeId};
 use super::tags::check_tags;
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 
@@ -66,6 +67,42 @@ pub struct AttachmentSpec {
     pub delete_on_termination: bool,
 }
 
+impl VolumeSpec {
+    /// Checks the volume by itself: its id, type, size and speed, tags, and the names of its devices.
+    ///
+    /// # Errors
+    /// The field that makes no sense, and the reason.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        self.id.parse::<VolumeId>().map_err(|e| ("id", format!("`{}` {e}", self.id)))?;
+        self.speed()?;
+        for AttachmentSpec { instance, device, .. } in &self.attachments {
+            instance.parse::<InstanceId>().map_err(|e| ("attachments", format!("instance: `{instance}` {e}")))?;
+            if DeviceSlot::parse(device).is_none() {
+                return Err(("attachments", format!("`{device}` is not a device name")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Type, IOPS and throughput, once all that depends on the type is checked.
+    fn speed(&self) -> Result<(VolumeType, Option<u64>, Option<u64>), (&'static str, String)> {
+        let volume_type = VolumeType::parse(&self.volume_type).map_err(|e| ("type", e.to_string()))?;
+        volume_type.check_size(self.size).map_err(|e| ("size", e.to_string()))?;
+        // Those of gp2 follow from its size, and DescribeVolumes shows them.
+        let asked = self.iops.filter(|_| volume_type.has_iops());
+        let iops = volume_type.resolve_iops(self.size, asked).map_err(|e| ("iops", e.to_string()))?;
+        let throughput = volume_type.resolve_throughput(self.throughput).map_err(|e| ("throughput", e.to_string()))?;
+        if self.multi_attach && !volume_type.multi_attach() {
+            return Err(("multiAttach", format!("{} volumes have no Multi-Attach", volume_type.as_str())));
+        }
+        if self.attachments.len() > 1 && !self.multi_attach {
+            return Err(("attachments", "several instances need multiAttach".to_owned()));
+        }
+        check_tags(&BTreeMap::new(), &self.tags).map_err(|e| ("tags", e.to_string()))?;
+        Ok((volume_type, iops, throughput))
+    }
+}
+
 impl State {
     /// Puts volumes in place, and their attachments.
     ///
@@ -106,19 +143,7 @@ impl State {
             let known: Vec<&str> = self.settings.zones.iter().map(|zone| zone.name.as_str()).collect();
             return Err(("zone", format!("`{}` is not one of {}", spec.zone, known.join(", "))));
         }
-        let volume_type = VolumeType::parse(&spec.volume_type).map_err(|e| ("type", e.to_string()))?;
-        volume_type.check_size(spec.size).map_err(|e| ("size", e.to_string()))?;
-        // A gp2 volume's are given by its size, and DescribeVolumes shows them.
-        let asked = spec.iops.filter(|_| volume_type.has_iops());
-        let iops = volume_type.resolve_iops(spec.size, asked).map_err(|e| ("iops", e.to_string()))?;
-        let throughput = volume_type.resolve_throughput(spec.throughput).map_err(|e| ("throughput", e.to_string()))?;
-        if spec.multi_attach && !volume_type.multi_attach() {
-            return Err(("multiAttach", format!("{} volumes have no Multi-Attach", volume_type.as_str())));
-        }
-        if spec.attachments.len() > 1 && !spec.multi_attach {
-            return Err(("attachments", "several instances need multiAttach".to_owned()));
-        }
-        check_tags(&BTreeMap::new(), &spec.tags).map_err(|e| ("tags", e.to_string()))?;
+        let (volume_type, iops, throughput) = spec.speed()?;
         let mut volume = Volume {
             size_gib: spec.size,
             zone: spec.zone.clone(),

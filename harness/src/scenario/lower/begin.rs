@@ -43,6 +43,9 @@ impl Steps<'_> {
 
 fn volume_of(volume: Placed<Map<String, Value>>) -> Checked<VolumeSpec> {
     let place = volume.place;
-    let read = serde_json::from_value(Value::Object(volume.value));
-    read.map_err(|e| Mistake::new(place, format!("the volume cannot be read: {e}"), "this volume"))
+    let read = serde_json::from_value::<VolumeSpec>(Value::Object(volume.value));
+    let wrong = |message: String| Mistake::new(place, message, "this volume");
+    let volume = read.map_err(|e| wrong(format!("the volume cannot be read: {e}")))?;
+    volume.check().map_err(|(field, reason)| wrong(format!("{field}: {reason}")))?;
+    Ok(volume)
 }
