@@ -226,7 +226,7 @@ impl Apiserver {
     }
 
     /// Begins with these objects, by resource (`pods`, `volumeattachments.storage.k8s.io`), each a list: they keep their
-    /// uids, times and statuses. Does nothing if the server has objects already. Call it before
+    /// uids, times and statuses, and those without a uid get one. Does nothing if the server has objects already. Call it before
     /// [`start`](Self::start).
     ///
     /// # Errors

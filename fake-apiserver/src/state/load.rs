@@ -6,7 +6,7 @@ use substrate::json::{Map, Value, json};
 use super::object::key;
 use super::status::{Status, qualified};
 use super::value::{self, name, text};
-use super::{Store, shape};
+use super::{Store, shape, strategy};
 use crate::kinds::{self, Kind, KindRef};
 
 impl Store {
@@ -67,7 +67,8 @@ impl Store {
         let count = built_in.len() + placed.len();
         self.wipe();
         let built_in = built_in.into_iter().map(|(kind, object)| (KindRef::from(kind), object));
-        for (kind, object) in built_in.chain(placed) {
+        for (kind, mut object) in built_in.chain(placed) {
+            self.complete_loaded(now, &kind, &mut object);
             let namespace = kind.namespaced.then(|| value::namespace(&object).to_owned());
             let place = key(namespace.as_deref(), name(&object));
             let first = self.committed.len();
@@ -79,6 +80,23 @@ impl Store {
         }
         self.bootstrap(now);
         Ok(count)
+    }
+}
+
+impl Store {
+    /// Gives an object without a uid what a new object gets: a person wrote it, and no server.
+    fn complete_loaded(&mut self, now: Now, kind: &Kind, object: &mut Value) {
+        if !text(object, &["metadata", "uid"]).is_empty() {
+            return;
+        }
+        if object["status"].is_null() {
+            strategy::begin(kind, object, None, now);
+        }
+        let uid = self.new_uid();
+        strategy::finish(kind, object, &uid);
+        let metadata = value::metadata(object);
+        metadata.insert("uid", uid.into());
+        metadata.entry("creationTimestamp").or_insert_with(|| value::time(now.wall).into());
     }
 }
 

@@ -119,7 +119,7 @@ enum Command {
     /// arguments and variables of containers. What is left out or changed is said, a line for each object. `mooring up
     /// --begin FILE` starts a live cluster from it. The exit code is 0, or 2 for a file that cannot be read.
     #[command(
-        after_help = "Example:\n  kubectl get nodes,csinodes,pv,pvc,sc,volumeattachments,pods -A -o yaml > cluster.yaml\n  aws ec2 describe-volumes > volumes.json\n  aws ec2 describe-instances > instances.json\n  mooring import cluster.yaml volumes.json instances.json --out incident.yaml\n  mooring run incident.yaml"
+        after_help = "Example:\n  kubectl get nodes,csinodes,pv,pvc,sc,volumeattachments,pods -A \\\n    -o yaml > cluster.yaml\n  aws ec2 describe-volumes > volumes.json\n  aws ec2 describe-instances > instances.json\n  mooring import cluster.yaml volumes.json instances.json --out incident.yaml\n  mooring run incident.yaml"
     )]
     Import(import::Args),
     /// Say what this machine can do for the live world, and what to install.

@@ -211,10 +211,7 @@ fn broken_files_are_refused_with_file_and_object() {
         ("{\"Volumes\": [{\"VolumeId\": \"vol-1\"}]}", "f: vol-1: Size is missing"),
         ("{\"Reservations\": [{\"Instances\": [{}]}]}", "f: instance: InstanceId is missing"),
         ("{\"Volumes\": [{\"VolumeId\": \"x\", \"Size\": 1, \"AvailabilityZone\": \"z\"}]}", "f: x: id: "),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}",
-            "f: Pod a: spec.containers",
-        ),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}", "f: Pod a: spec.containers"),
     ];
     for (text, expected) in cases {
         let error = import("x", &[file("f", text)], false).expect_err(text).to_string();

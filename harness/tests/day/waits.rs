@@ -96,7 +96,7 @@ fn a_timeout_a_status_and_the_screen_say_why_nothing_goes_on_live() {
     let wait = ["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "1s"];
     eventually("the claim waits for its driver", || home.fails(4, &wait).contains(no_driver));
     let error = home.fails(4, &wait);
-    assert!(error.contains("pvc/data is Pending") && error.contains("ExternalProvisioning"), "{error}");
+    assert!(error.contains("pvc/data is Pending") && error.contains("DriverNotRegistered"), "{error}");
     let status = home.ok(&["status", "--name", "one"]);
     assert!(status.contains("waiting     pvc/data is Pending") && status.matches(no_driver).count() == 1, "{status}");
     let waiting = home.json(&["status", "--name", "one"])["waiting"].clone();

@@ -67,12 +67,18 @@ pub struct AttachmentSpec {
     pub delete_on_termination: bool,
 }
 
+/// A field that makes no sense, and the reason.
+type Wrong = (&'static str, String);
+
+/// Type, IOPS and throughput.
+type Speed = (VolumeType, Option<u64>, Option<u64>);
+
 impl VolumeSpec {
     /// Checks the volume by itself: its id, type, size and speed, tags, and the names of its devices.
     ///
     /// # Errors
     /// The field that makes no sense, and the reason.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
+    pub fn check(&self) -> Result<(), Wrong> {
         self.id.parse::<VolumeId>().map_err(|e| ("id", format!("`{}` {e}", self.id)))?;
         self.speed()?;
         for AttachmentSpec { instance, device, .. } in &self.attachments {
@@ -85,7 +91,7 @@ impl VolumeSpec {
     }
 
     /// Type, IOPS and throughput, once all that depends on the type is checked.
-    fn speed(&self) -> Result<(VolumeType, Option<u64>, Option<u64>), (&'static str, String)> {
+    fn speed(&self) -> Result<Speed, Wrong> {
         let volume_type = VolumeType::parse(&self.volume_type).map_err(|e| ("type", e.to_string()))?;
         volume_type.check_size(self.size).map_err(|e| ("size", e.to_string()))?;
         // Those of gp2 follow from its size, and DescribeVolumes shows them.
@@ -138,7 +144,7 @@ impl State {
         Ok(())
     }
 
-    fn opening_volume(&self, id: VolumeId, spec: &VolumeSpec) -> Result<Volume, (&'static str, String)> {
+    fn opening_volume(&self, id: VolumeId, spec: &VolumeSpec) -> Result<Volume, Wrong> {
         if !self.settings.zones.iter().any(|zone| zone.name == spec.zone) {
             let known: Vec<&str> = self.settings.zones.iter().map(|zone| zone.name.as_str()).collect();
             return Err(("zone", format!("`{}` is not one of {}", spec.zone, known.join(", "))));
