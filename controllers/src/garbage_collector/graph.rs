@@ -45,12 +45,16 @@ pub(super) enum Task {
     /// Release the dependents of the object with this uid.
     Orphan(String),
     /// Report that the object names an owner of another namespace.
-    ReportNamespace {
-        /// The object.
-        dependent: Identity,
-        /// Its owner as it names it.
-        owner: Identity,
-    },
+    ReportNamespace(Box<Misplaced>),
+}
+
+/// An object with an owner of another namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Misplaced {
+    /// The object.
+    pub dependent: Identity,
+    /// Its owner as it names it.
+    pub owner: Identity,
 }
 
 /// A change of one object, from a watch.
@@ -318,5 +322,5 @@ impl Graph {
 fn misplaced(dependent: &Node, owner: &str) -> Option<Task> {
     let owner = dependent.owners.iter().find(|reference| reference.uid == owner)?;
     let owner = Identity::of_owner(owner, &dependent.identity.namespace);
-    Some(Task::ReportNamespace { dependent: dependent.identity.clone(), owner })
+    Some(Task::ReportNamespace(Box::new(Misplaced { dependent: dependent.identity.clone(), owner })))
 }

@@ -146,7 +146,7 @@ impl Collector {
                 Task::Delete(uid) => self.0.deletes.add(uid),
                 Task::DeleteLater(uid) => self.0.deletes.add_rate_limited(uid),
                 Task::Orphan(uid) => self.0.orphans.add(uid),
-                Task::ReportNamespace { dependent, owner } => self.report(&dependent, &owner),
+                Task::ReportNamespace(of) => self.report(&of.dependent, &of.owner),
             }
         }
     }

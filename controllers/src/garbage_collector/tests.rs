@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::decide::{Decision, Owners, decide};
-use super::graph::{Change, FOREGROUND, Graph, ORPHAN, Task};
+use super::graph::{Change, FOREGROUND, Graph, Misplaced, ORPHAN, Task};
 use super::identity::Identity;
 use crate::kube::metadata::{Metadata, Propagation};
 
@@ -120,7 +120,7 @@ fn a_reference_that_no_longer_blocks_lets_its_owner_be_looked_at() {
 fn an_owner_of_another_namespace_is_reported_whichever_is_seen_first() {
     let elsewhere = Metadata { namespace: "other".into(), ..object("a", &[]) };
     let dependent = object("b", &[owner("a", None)]);
-    let report = Task::ReportNamespace { dependent: identity("b"), owner: identity("a") };
+    let report = Task::ReportNamespace(Box::new(Misplaced { dependent: identity("b"), owner: identity("a") }));
     let mut graph = Graph::default();
     add(&mut graph, &elsewhere);
     assert_eq!(add(&mut graph, &dependent), [report.clone(), delete("b")]);

@@ -17,7 +17,6 @@ pub(super) fn scenario(name: &str, state: &State) -> String {
         "begin": { "volumes": volumes, "objects": objects },
         "steps": [Value::from_iter([("sleep", "1m")])],
     });
-    let head = "# Made by `mooring import`. Add faults and steps, and run it: mooring run FILE.\n\
-                # yaml-language-server: $schema=../docs/schema/scenario.json\n";
+    let head = "# Made by `mooring import`. Add faults and steps, and run it: mooring run FILE.\n";
     format!("{head}{}", search::yaml::write(&document))
 }

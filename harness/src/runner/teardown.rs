@@ -131,7 +131,7 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     }
     match cloud::volumes(cluster).await {
         Ok(volumes) => {
-            for volume in volumes {
+            for volume in volumes.into_iter().filter(|volume| !cluster.spec().begin.has_loose(&volume.id)) {
                 let on = volume.attachments.iter().map(|instance| format!("{} on {instance}", volume.id));
                 left.cloud_attachments.extend(on);
                 if !kept.contains(&volume.id) && !invariants.keeps(&volume.id) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fake_apiserver::state::qualified;
 use serde_json::Value;
 
-use super::model::Begin;
+use super::model::{Begin, Manifest};
 
 impl Begin {
     /// True if the cluster begins as every other does.
@@ -17,6 +17,12 @@ impl Begin {
     pub fn region(&self) -> Option<String> {
         let zone = &self.volumes.first()?.zone;
         Some(zone.trim_end_matches(|c: char| c.is_ascii_lowercase()).to_owned()).filter(|region| !region.is_empty())
+    }
+
+    /// True if the cluster began with this volume, and no PersistentVolume has it: nothing deletes it.
+    pub fn has_loose(&self, volume: &str) -> bool {
+        let handle = |manifest: &Manifest| manifest.value["spec"]["csi"]["volumeHandle"] == volume;
+        self.volumes.iter().any(|spec| spec.id == volume) && !self.objects.iter().any(handle)
     }
 
     /// Objects by resource, `pods` or `volumeattachments.storage.k8s.io`, each with its namespace.

@@ -213,6 +213,8 @@ mod tests {
         assert_eq!(of("vol-0aaaaaaaaaaaaaaaa")["iops"], 3000);
     }
 
+    type Change = fn(&mut VolumeSpec);
+
     #[test]
     fn each_field_that_makes_no_sense_is_named() {
         let id = "vol-0123456789abcdef0";
@@ -221,7 +223,7 @@ mod tests {
             change(&mut spec);
             open(vec![spec]).err().unwrap_or_default()
         };
-        let cases: [(fn(&mut VolumeSpec), &str); 9] = [
+        let cases: [(Change, &str); 9] = [
             (|v| v.id = "vol-x".into(), "volumes[0].id"),
             (|v| v.size = 0, "volumes[0].size"),
             (|v| v.zone = "mars".into(), "volumes[0].zone"),

@@ -68,7 +68,7 @@ pub(super) struct Document {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Begin {
     #[serde(default)]
-    pub volumes: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
+    pub volumes: Vec<Placed<mock_ec2::VolumeSpec>>,
     #[serde(default)]
     pub objects: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use mock_ec2::VolumeSpec;
-use serde_json::{Map, Value};
 
 use super::Checked;
 use super::steps::Steps;
@@ -41,11 +40,8 @@ impl Steps<'_> {
     }
 }
 
-fn volume_of(volume: Placed<Map<String, Value>>) -> Checked<VolumeSpec> {
-    let place = volume.place;
-    let read = serde_json::from_value::<VolumeSpec>(Value::Object(volume.value));
-    let wrong = |message: String| Mistake::new(place, message, "this volume");
-    let volume = read.map_err(|e| wrong(format!("the volume cannot be read: {e}")))?;
-    volume.check().map_err(|(field, reason)| wrong(format!("{field}: {reason}")))?;
-    Ok(volume)
+fn volume_of(volume: Placed<VolumeSpec>) -> Checked<VolumeSpec> {
+    let wrong = |(field, reason)| Mistake::new(volume.place, format!("{field}: {reason}"), "this volume");
+    volume.value.check().map_err(wrong)?;
+    Ok(volume.value)
 }
