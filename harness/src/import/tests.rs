@@ -22,7 +22,7 @@ fn objects() -> Value {
           "spec": { "providerID": format!("aws:///eu-west-1a/{INSTANCE}") },
           "status": { "images": [{ "names": ["registry.example/secret-project"] }],
             "volumesAttached": [{ "name": format!("kubernetes.io/csi/ebs.csi.aws.com^{VOLUME}"), "devicePath": "" }] } },
-        { "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "fast" },
+        { "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "fast", "uid": "66666666-6666-4666-8666-666666666666" },
           "provisioner": "ebs.csi.aws.com", "parameters": { "type": "gp3" }, "reclaimPolicy": "Delete",
           "volumeBindingMode": "WaitForFirstConsumer" },
         { "apiVersion": "v1", "kind": "PersistentVolume",
