@@ -150,6 +150,15 @@ substrate::events! {
         /// Whether it is a raw device, which is mounted nowhere.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub raw: bool,
+        /// The filesystem; absent for a raw device, and where directories stand for volumes.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub fs_type: Text,
+        /// Mount options besides `ro`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub options: Vec<Text>,
+        /// Size of the filesystem in bytes; absent where the disk does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub size_bytes: Option<u64>,
     }
 
     /// A volume was unstaged.
@@ -284,6 +293,23 @@ substrate::events! {
     }
 }
 
+impl DiskStaged {
+    /// A volume that is mounted for writing, of which nothing else is known.
+    pub fn new(volume: impl Into<Text>, node: impl Into<Text>, path: impl Into<Text>) -> Self {
+        Self {
+            volume: volume.into(),
+            node: node.into(),
+            path: path.into(),
+            readonly: false,
+            formatted: false,
+            raw: false,
+            fs_type: Text::default(),
+            options: Vec::new(),
+            size_bytes: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -325,7 +351,7 @@ mod tests {
             fields(failed),
             r#"{"code":"ABORTED","message":"later","ordinal":7,"rpc":"NodeStageVolume","took_ms":12,"volume":"vol-1"}"#
         );
-        let staged = DiskStaged { volume, node, path, readonly: false, formatted: true, raw: false };
+        let staged = DiskStaged { formatted: true, ..DiskStaged::new(volume, node, path) };
         assert_eq!(
             fields(staged.clone()),
             r#"{"formatted":true,"node":"node-a","path":"/s","readonly":false,"volume":"vol-1"}"#

@@ -1,10 +1,12 @@
 //! What the API server tells the trace.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use substrate::json::{Text, Value};
 
+use crate::fields::quantity;
 use crate::kinds::{Kind, index};
 use crate::state::EventType;
 
@@ -35,6 +37,9 @@ substrate::events! {
         pub resource: Text,
         /// The revision.
         pub rv: u64,
+        /// Requirements that a claim, volume, StorageClass, pod or node states.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub spec: Option<Box<Spec>>,
         /// What became of the object.
         pub r#type: EventType,
         /// Who asked for it.
@@ -208,6 +213,9 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
+    /// True if it is being deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deleting: bool,
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
@@ -235,6 +243,54 @@ pub struct Volume {
     /// Its reclaim policy; absent for Delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<Text>,
+}
+
+/// Requirements in [`Commit`]: of a claim, a volume, a StorageClass, a pod or a node, as far as each has them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Access modes that a claim asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_modes: Vec<Text>,
+    /// VolumeAttributesClass of a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes_class: Option<Text>,
+    /// True for a raw device (`volumeMode: Block`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub block: bool,
+    /// Size of a volume, or in the status of a claim, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// StorageClass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Text>,
+    /// Filesystem of a volume (`spec.csi.fsType`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fs_type: Option<Text>,
+    /// Mount options of a volume or a StorageClass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount_options: Vec<Text>,
+    /// Parameters of a StorageClass for its driver.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<Text, Text>,
+    /// True for a volume that may only be read (`spec.csi.readOnly`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_only: bool,
+    /// Claims that a pod uses for reading only (`persistentVolumeClaim.readOnly`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only_claims: Vec<Text>,
+    /// Reclaim policy of a StorageClass; absent for Delete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<Text>,
+    /// Size that a claim asks for, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u64>,
+    /// Node that the scheduler has chosen for the first consumer of a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected_node: Option<Text>,
+    /// Zones of a volume, of a node, or in which a StorageClass has its volumes made; empty if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<Text>,
 }
 
 /// An attachment in [`Commit`].
@@ -303,6 +359,26 @@ fn words<'a>(list: &'a Value, word: impl Fn(&'a Value) -> Option<Text>) -> Vec<T
     list.as_array().into_iter().flatten().filter_map(word).collect()
 }
 
+/// A quantity in bytes; nothing if it is absent or no quantity.
+fn bytes(quantity: &Value) -> Option<u64> {
+    let nanos = quantity.as_str().and_then(quantity::nanos)?;
+    u64::try_from(nanos / 1_000_000_000).ok()
+}
+
+/// Keys of the topology of zones: upstream's label, and those of the EBS driver.
+const ZONE_KEYS: &[&str] = &["topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"];
+
+/// Zones that the expressions of some terms name.
+fn zones(terms: &Value, expressions: &str) -> Vec<Text> {
+    let terms = terms.as_array().into_iter().flatten();
+    let all = terms.flat_map(|term| term[expressions].as_array().into_iter().flatten());
+    let of_zones = all.filter(|expression| expression["key"].as_str().is_some_and(|key| ZONE_KEYS.contains(&key)));
+    let mut zones: Vec<Text> = of_zones.flat_map(|expression| words(&expression["values"], word)).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    zones
+}
+
 fn is_deleting(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
@@ -320,6 +396,7 @@ impl Commit {
             pvc: None,
             resource: resource.into(),
             rv,
+            spec: None,
             r#type,
             user: Text::default(),
             verb: Text::default(),
@@ -341,6 +418,7 @@ impl Commit {
             index::VOLUME_ATTACHMENTS => self.volumeattachment = Some(Box::new(Attachment::of(object))),
             _ => {}
         }
+        self.spec = Some(Spec::of(kind, object)).filter(|spec| *spec != Spec::default()).map(Box::new);
     }
 
     /// Whether an object of `kind` has something to say.
@@ -352,6 +430,7 @@ impl Commit {
                 | index::PODS
                 | index::NODES
                 | index::CSI_NODES
+                | index::STORAGE_CLASSES
                 | index::VOLUME_ATTACHMENTS
         )
     }
@@ -375,7 +454,11 @@ impl WatchOpened {
 
 impl Claim {
     fn of(object: &Value) -> Self {
-        Self { phase: word(&object["status"]["phase"]), volume: word(&object["spec"]["volumeName"]) }
+        Self {
+            deleting: is_deleting(object),
+            phase: word(&object["status"]["phase"]),
+            volume: word(&object["spec"]["volumeName"]),
+        }
     }
 }
 
@@ -392,6 +475,57 @@ impl Volume {
             handle: word(&spec["csi"]["volumeHandle"]),
             phase: word(&object["status"]["phase"]),
             reclaim: word(&spec["persistentVolumeReclaimPolicy"]).filter(|policy| policy != "Delete"),
+        }
+    }
+}
+
+impl Spec {
+    fn of(kind: &Kind, object: &Value) -> Self {
+        let spec = &object["spec"];
+        match kind.index {
+            index::PERSISTENT_VOLUME_CLAIMS => Self {
+                access_modes: words(&spec["accessModes"], word),
+                attributes_class: word(&spec["volumeAttributesClassName"]),
+                block: spec["volumeMode"] == "Block",
+                capacity: bytes(&object["status"]["capacity"]["storage"]),
+                class: word(&spec["storageClassName"]),
+                request: bytes(&spec["resources"]["requests"]["storage"]),
+                selected_node: word(&object["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]),
+                ..Self::default()
+            },
+            index::PERSISTENT_VOLUMES => Self {
+                block: spec["volumeMode"] == "Block",
+                capacity: bytes(&spec["capacity"]["storage"]),
+                class: word(&spec["storageClassName"]),
+                fs_type: word(&spec["csi"]["fsType"]),
+                mount_options: words(&spec["mountOptions"], word),
+                read_only: spec["csi"]["readOnly"] == true,
+                zones: zones(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"], "matchExpressions"),
+                ..Self::default()
+            },
+            index::STORAGE_CLASSES => {
+                let parameters = object["parameters"].as_object().into_iter().flatten();
+                Self {
+                    mount_options: words(&object["mountOptions"], word),
+                    parameters: parameters.filter_map(|(key, value)| Some((key.clone(), word(value)?))).collect(),
+                    reclaim: word(&object["reclaimPolicy"]).filter(|policy| policy != "Delete"),
+                    zones: zones(&object["allowedTopologies"], "matchLabelExpressions"),
+                    ..Self::default()
+                }
+            }
+            index::PODS => {
+                let read_only = |volume: &Value| {
+                    let source = &volume["persistentVolumeClaim"];
+                    word(&source["claimName"]).filter(|_| source["readOnly"] == true)
+                };
+                Self { read_only_claims: words(&spec["volumes"], read_only), ..Self::default() }
+            }
+            index::NODES => {
+                let labels = &object["metadata"]["labels"];
+                let zone = ZONE_KEYS.iter().find_map(|key| word(&labels[*key]));
+                Self { zones: zone.into_iter().collect(), ..Self::default() }
+            }
+            _ => Self::default(),
         }
     }
 }

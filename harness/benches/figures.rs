@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use harness::prelude::*;
 use harness::scenario::crowd;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -120,6 +121,17 @@ fn first_volume_live(time_scale: &str) -> Option<f64> {
     // A pod waits for the scheduler from the moment that it is created.
     let start = |phase: &str| rows.iter().find(|r| r["phase"] == phase).and_then(|r| r["startMs"].as_f64());
     Some(start("running")? - start("scheduled")?)
+}
+
+/// Milliseconds from the start of a simulated cluster in a test, to its first applied object and to a running pod.
+fn in_a_test() -> Option<(f64, f64)> {
+    const CLAIM: &str = include_str!("../../docs/pod-with-claim.yaml");
+    let started = Instant::now();
+    let cluster = Cluster::simulated().start().ok()?;
+    cluster.apply(CLAIM).ok()?;
+    let first = millis(started);
+    cluster.wait_for("pod/web", "self.status.phase == 'Running'").ok()?;
+    Some((first, millis(started)))
 }
 
 struct Killed(Child);
@@ -324,6 +336,14 @@ fn main() {
         None,
     );
     report("first-volume live, loop + ext4, unscaled", "ms", None, Sample::of(3, || first_volume_live("1")), None);
+    let tests: Vec<(f64, f64)> = (0..21).filter_map(|_| in_a_test()).collect();
+    let of_tests = |pick: fn(&(f64, f64)) -> f64| {
+        let mut all = tests.iter().map(pick);
+        Sample::of(tests.len(), || all.next())
+    };
+    let bound = Some(Bound::AtMost(10.0));
+    report("a simulated cluster in a test, to its first object", "ms", bound, of_tests(|test| test.0), None);
+    report("the same, to a running pod", "ms", None, of_tests(|test| test.1), None);
     let ups: Vec<(f64, f64)> = (0..7).filter_map(|_| up()).collect();
     let peer = Sample::of(3, moto).map(|s| s.median());
     let pick = |f: fn(&(f64, f64)) -> f64| {

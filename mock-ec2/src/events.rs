@@ -171,6 +171,18 @@ substrate::events! {
         /// The snapshot that it was made from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub snapshot: Option<SnapshotId>,
+        /// Its type, such as `gp3`.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub volume_type: Text,
+        /// Provisioned IOPS; absent on types without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub iops: Option<u64>,
+        /// Throughput in MiB/s; absent on types other than gp3.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub throughput: Option<u64>,
+        /// True if it is encrypted; absent if not.
+        #[serde(default, skip_serializing_if = "is_not")]
+        pub encrypted: bool,
     }
 
     /// An attachment entered a state. Root volumes have no such events: their device is the instance's own.
@@ -268,6 +280,24 @@ substrate::events! {
     }
 }
 
+impl VolumeChanged {
+    /// A volume of a zone and a size of which nothing else is known.
+    pub fn new(volume: VolumeId, state: VolumePhase, zone: impl Into<Text>, size_gib: u64) -> Self {
+        Self {
+            volume,
+            state,
+            zone: zone.into(),
+            size_gib,
+            multi_attach: false,
+            snapshot: None,
+            volume_type: Text::default(),
+            iops: None,
+            throughput: None,
+            encrypted: false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use substrate::{Clock, EventType, Level, Trace};
@@ -289,9 +319,7 @@ mod tests {
     fn lines_are_what_readers_of_text_know() {
         let (volume, instance): (VolumeId, InstanceId) =
             ("vol-0123456789abcdef0".parse().unwrap(), "i-0123456789abcdef0".parse().unwrap());
-        let (zone, state) = ("us-east-1a".into(), VolumePhase::InUse);
-        let used =
-            VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false, snapshot: None };
+        let used = VolumeChanged::new(volume.clone(), VolumePhase::InUse, "us-east-1a", 4);
         assert_eq!(
             line(used.clone()),
             r#""kind":"ec2.volume","size_gib":4,"state":"in-use","volume":"vol-0123456789abcdef0","zone":"us-east-1a""#

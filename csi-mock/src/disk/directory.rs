@@ -196,7 +196,7 @@ impl Inner {
             if there.volume != stage.volume {
                 return Err(occupied(&path, format!("volume {} is mounted", there.volume)));
             }
-            return Ok(Staged { formatted: false, readonly: false, already: true, other_writers: Vec::new() });
+            return Ok(Staged { already: true, ..Staged::default() });
         }
         if let Some(m) = mounts.iter().find(|m| m.volume == stage.volume && m.kind == MountKind::Staging) {
             return Err(occupied(&path, format!("volume {} is staged at {}", stage.volume, m.path.display())));
@@ -209,7 +209,7 @@ impl Inner {
             self.root.make_dirs(parent)?;
         }
         self.mount(&stage.volume, &path, true)?;
-        Ok(Staged { formatted, readonly: false, already: false, other_writers: Vec::new() })
+        Ok(Staged { formatted, ..Staged::default() })
     }
 
     fn unstage(&self, volume: &str, path: &Path) -> Result<bool, DiskError> {

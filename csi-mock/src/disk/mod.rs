@@ -194,7 +194,7 @@ pub struct Stage {
 }
 
 /// What staging did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staged {
     /// Whether the device was empty and got a filesystem.
     pub formatted: bool,
@@ -202,6 +202,12 @@ pub struct Staged {
     pub readonly: bool,
     /// Nothing was done: the volume was staged at this path already.
     pub already: bool,
+    /// Filesystem that is mounted; empty where a directory stands for the volume.
+    pub fs_type: String,
+    /// Options that it was mounted with, besides `ro`.
+    pub options: Vec<String>,
+    /// Size of the filesystem in bytes, if the backend tells it.
+    pub fs_bytes: Option<u64>,
     /// Other nodes that hold a writable mount of the volume at this moment. Only a backend that sees all nodes
     /// (memory) fills it; more than none with a writable mount here is what corrupts filesystems.
     pub other_writers: Vec<String>,

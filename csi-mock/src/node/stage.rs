@@ -108,8 +108,7 @@ impl NodeService {
             return Err(self.refused(call, &DiskError::NotPlugged(volume.to_owned())));
         }
         if !self.table().is_staged(volume) {
-            let (volume, path) = (volume.into(), path.into());
-            let staged = DiskStaged { volume, node: self.node(), path, readonly, formatted: false, raw: true };
+            let staged = DiskStaged { readonly, raw: true, ..DiskStaged::new(volume, self.node(), path) };
             self.calls.ctx().emit(staged);
         }
         Ok(())
@@ -139,10 +138,15 @@ impl NodeService {
         }
         let staged = staged.map_err(|e| self.refused(call, &e))?;
         if !staged.already {
-            let (readonly, formatted, node) = (staged.readonly, staged.formatted, self.node());
-            let (ctx, volume) = (self.calls.ctx(), Text::from(volume));
-            let done = DiskStaged { volume: volume.clone(), node, path: path.into(), readonly, formatted, raw: false };
-            ctx.emit(done);
+            let (ctx, volume, readonly) = (self.calls.ctx(), Text::from(volume), staged.readonly);
+            ctx.emit(DiskStaged {
+                readonly,
+                formatted: staged.formatted,
+                fs_type: staged.fs_type.into(),
+                options: staged.options.iter().filter(|option| *option != "ro").map(Into::into).collect(),
+                size_bytes: staged.fs_bytes,
+                ..DiskStaged::new(volume.clone(), self.node(), path)
+            });
             if !staged.other_writers.is_empty() && !readonly {
                 ctx.emit(DiskDoubleMount { volume, node: self.node(), others: staged.other_writers });
             }

@@ -8,7 +8,8 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
 
 use super::OBJECT;
 use super::facts::Facts;
@@ -23,6 +24,8 @@ struct Call {
     rpc: String,
     of: Key,
     path: String,
+    /// A fault met the driver while the call was open.
+    faulted: bool,
 }
 
 /// What befell volumes, by volume and node.
@@ -32,7 +35,7 @@ pub(super) struct Blame {
     open: BTreeMap<(String, u64), Call>,
     /// What is mounted, by path: no call that was to mount it there was answered with OK yet.
     unanswered: BTreeSet<(Key, String)>,
-    /// The last call of those was answered with an error that is final: kubelet takes it that nothing was done.
+    /// The last call of those was answered, by a fault, with an error that is final: kubelet takes it that nothing was done.
     failed: BTreeSet<(Key, String)>,
     /// How many calls to the controller ended without OK, by RPC: the cloud may still carry out what they asked for.
     given_up: BTreeMap<(&'static str, Key), u32>,
@@ -81,11 +84,15 @@ impl Blame {
                 self.is_of_pod(volume, uid);
             }
             let key = (event.process.to_string(), call.ordinal);
-            self.open.insert(key, Call { rpc: call.rpc.to_string(), of: (volume.to_string(), node_of(node)), path });
+            let of = (volume.to_string(), node_of(node));
+            self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
         } else if let Some(done) = event.get::<CsiDone>() {
             if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
                 self.ended(call, &done.code);
             }
+        } else if event.get::<FaultFired>().is_some_and(|fired| !matches!(fired.effect, Effect::Delay(_))) {
+            let open = self.open.iter_mut().filter(|((process, _), _)| **process == *event.process);
+            open.for_each(|(_, call)| call.faulted = true);
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.on_process(event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
@@ -195,7 +202,7 @@ impl Blame {
 
     /// A call ended with this code, or with its process.
     fn ended(&mut self, call: Call, code: &str) {
-        let Call { rpc, of, path } = call;
+        let Call { rpc, of, path, faulted } = call;
         if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
             if code != "OK" {
                 *self.given_up.entry((*rpc, of)).or_default() += 1;
@@ -215,7 +222,8 @@ impl Blame {
             "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
                 self.failed.remove(&key);
             }
-            _ if self.unanswered.contains(&key) => drop(self.failed.insert(key)),
+            // A driver that does so without a fault is itself at fault.
+            _ if faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
             _ => {}
         }
     }
@@ -363,9 +371,7 @@ mod tests {
         }
 
         fn staged(&self) {
-            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
-            let staged = DiskStaged { volume, node, path, readonly: false, formatted: false, raw: false };
-            self.trace.info(&"driver".into(), staged);
+            self.trace.info(&"driver".into(), DiskStaged::new(VOLUME, NODE, "/staging"));
         }
 
         fn unstaged(&self) {
@@ -382,10 +388,15 @@ mod tests {
 
     #[test]
     fn a_call_that_mounts_and_fails_for_good_is_told_until_the_mount_goes_or_a_call_succeeds() {
-        let stage = |story: &Story, ordinal, code| {
+        let stage = |story: &Story, ordinal, code: &str| {
             story.called("NodeStageVolume", ordinal);
             if ordinal == 1 {
                 story.staged();
+            }
+            if code != "OK" {
+                let (fault, op) = ("refused".to_owned(), "NodeStageVolume".into());
+                let effect = Effect::Error(code.to_owned());
+                story.trace.info(&"driver".into(), FaultFired { fault, op, effect });
             }
             story.done("NodeStageVolume", ordinal, code);
         };
@@ -400,6 +411,13 @@ mod tests {
             s.unstaged();
         });
         assert!(unmounted.is_empty());
+        // A driver that fails after a mount by itself is not excused.
+        let by_itself = befell(|s| {
+            s.called("NodeStageVolume", 1);
+            s.staged();
+            s.done("NodeStageVolume", 1, "INTERNAL");
+        });
+        assert!(by_itself.is_empty());
         // It did nothing and said so.
         assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
     }

@@ -110,6 +110,8 @@ pub(super) struct Facts {
     /// Volumes and nodes whose driver was asked to stage, and whether the kubelet that asked has ended since.
     asked_to_stage: BTreeMap<(String, String), bool>,
     made: BTreeSet<String>,
+    /// Volumes and nodes of which attach-detach, when it detached last, may have had a node that did not list the volume.
+    unlisted: BTreeSet<(String, String)>,
     /// There is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),
@@ -464,6 +466,21 @@ impl Facts {
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.taint_in_cache = may_be_behind;
         }
+    }
+
+    /// Notes whether attach-detach may have had a node in its cache that does not list the volume that it detaches.
+    pub fn note_listed(&mut self, detach: &Detach, may_lack: bool) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        if may_lack {
+            self.unlisted.insert(key);
+        } else {
+            self.unlisted.remove(&key);
+        }
+    }
+
+    /// True if attach-detach may have had a node that did not list the volume when it detached it last.
+    pub fn was_unlisted(&self, volume: &str, node: &str) -> bool {
+        self.unlisted.contains(&(volume.to_owned(), node.to_owned()))
     }
 
     fn on_detach(&mut self, detach: &Detach, ms: u64) {

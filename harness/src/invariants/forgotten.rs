@@ -148,9 +148,7 @@ mod tests {
                 continue;
             }
             if *step == MADE {
-                let (volume, zone) = (VOLUME.parse().unwrap(), "us-east-1a".into());
-                let state = VolumePhase::Creating;
-                let made = VolumeChanged { volume, state, zone, size_gib: 1, multi_attach: false, snapshot: None };
+                let made = VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1);
                 trace.info(&"mock-ec2".into(), made);
                 continue;
             }

@@ -1,41 +1,96 @@
-//! I11: volumes live as long as was asked. No driver deletes a volume that its PersistentVolume keeps (reclaim policy
-//! Retain), or with which a pod runs. An occasion is a driver that is asked to delete a volume, or a claim that goes while
-//! its volume is kept.
+//! I11: objects and volumes live as long as was asked. No driver deletes a volume that its PersistentVolume keeps (reclaim
+//! policy Retain), or with which a pod runs; no controller lets a claim go that a pod on a node uses, or a PersistentVolume
+//! that is bound; no kubelet removes a pod that nobody has deleted, such as a new one of the same name. An occasion is a driver
+//! that is asked to delete a volume, a claim that goes while its volume is kept, or a claim, volume or pod that a component
+//! removes.
 //!
-//! It does not ask whether a volume that nothing keeps is deleted in the end: that is I5.
+//! It does not ask whether a volume that nothing keeps is deleted in the end: that is I5. It does not judge what a user
+//! removes, nor a pod that came to its node after its claim was deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use csi_mock::events::CsiCall;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
+use super::asked::Asked;
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-/// Looks at an event, with what was known before it.
-pub(super) fn check(facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
-    if let Some(commit) = event.get::<Commit>() {
-        let is_gone = commit.resource == "persistentvolumeclaims" && commit.r#type == EventType::Deleted;
-        let kept = |claim: &str| facts.handle_of_claim(claim).is_some_and(|volume| facts.is_kept(volume));
-        checked.add(Id::I11, u64::from(is_gone && kept(&commit.object)));
-        return None;
+/// Processes whose removals are judged, by the beginning of their User-Agents.
+const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kubelet"];
+
+/// Deletions of claims that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Lifetimes {
+    /// By claim: the pods that used it on a node when it was deleted, and are still there.
+    ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+impl Lifetimes {
+    /// Looks at an event, with what was known before it.
+    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        if let Some(commit) = event.get::<Commit>() {
+            let is_gone = commit.r#type == EventType::Deleted;
+            let is_claim = commit.resource == "persistentvolumeclaims";
+            let kept = |claim: &str| facts.handle_of_claim(claim).is_some_and(|volume| facts.is_kept(volume));
+            checked.add(Id::I11, u64::from(is_gone && is_claim && kept(&commit.object)));
+            return self.removed_early(asked, checked, commit, is_gone);
+        }
+        let call = event.get::<CsiCall>().filter(|call| call.rpc == "DeleteVolume")?;
+        let volume = call.volume.as_deref()?;
+        checked.add(Id::I11, 1);
+        let why = if facts.is_kept(volume) {
+            "although its PersistentVolume has the reclaim policy Retain".to_owned()
+        } else {
+            format!("while pod {} runs with it", facts.running_with(volume)?)
+        };
+        let message = format!("DeleteVolume was called for {volume} {why}");
+        let volume = Some(volume.to_owned());
+        Some(Found { message, operation: "DeleteVolume".to_owned(), volume, ..Found::default() })
     }
-    let call = event.get::<CsiCall>().filter(|call| call.rpc == "DeleteVolume")?;
-    let volume = call.volume.as_deref()?;
-    checked.add(Id::I11, 1);
-    let why = if facts.is_kept(volume) {
-        "although its PersistentVolume has the reclaim policy Retain".to_owned()
-    } else {
-        format!("while pod {} runs with it", facts.running_with(volume)?)
-    };
-    let message = format!("DeleteVolume was called for {volume} {why}");
-    let volume = Some(volume.to_owned());
-    Some(Found { message, operation: "DeleteVolume".to_owned(), volume, ..Found::default() })
+
+    /// A claim, a PersistentVolume or a pod that a component has removed too early.
+    fn removed_early(&mut self, asked: &Asked, checked: &mut Checked, commit: &Commit, is_gone: bool) -> Option<Found> {
+        let object = &commit.object;
+        let by_component = COMPONENTS.iter().any(|component| commit.user.starts_with(component));
+        let mut removed = |checks: bool| checked.add(Id::I11, u64::from(checks && is_gone && by_component));
+        let message = if let Some(claim) = &commit.pvc {
+            removed(true);
+            if !is_gone {
+                if claim.deleting && !self.ending.contains_key(object) {
+                    let users = asked.users(object).filter(|(_, pod)| pod.state.node.is_some() && !pod.state.deleting);
+                    self.ending.insert(object.clone(), users.map(|(key, _)| key.clone()).collect());
+                }
+                return None;
+            }
+            let users = self.ending.remove(object)?;
+            let still = |key: &&Arc<str>| asked.users(object).any(|(user, pod)| user == *key && !pod.state.deleting);
+            let user = users.iter().find(still)?;
+            format!("pvc/{object} was removed while pod/{user} uses it")
+        } else if let Some(pv) = &commit.pv {
+            removed(true);
+            (is_gone && pv.phase.as_deref() == Some("Bound"))
+                .then(|| format!("persistentvolume/{object} was removed while it is bound"))?
+        } else {
+            let pod = commit.pod.as_ref().filter(|_| is_gone)?;
+            for users in self.ending.values_mut() {
+                users.remove(object);
+            }
+            let by_kubelet = commit.user.starts_with("kubelet");
+            removed(by_kubelet);
+            (by_kubelet && !pod.deleting)
+                .then(|| format!("pod/{object} was removed by a kubelet, and was not deleted"))?
+        };
+        by_component.then(|| Found { message, operation: commit.verb.to_string(), ..Found::default() })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use fake_apiserver::events::{Pod, Volume};
+    use fake_apiserver::events::{Claim, Pod, Volume};
     use substrate::clock::TimeScale;
     use substrate::{Clock, Level, Trace};
 
@@ -89,6 +144,69 @@ mod tests {
         assert_eq!(kept, [format!("{called} although its PersistentVolume has the reclaim policy Retain")]);
         let used = violations(None, Some("Running"), "Bound");
         assert_eq!(used, [format!("{called} while pod default/web runs with it")]);
+    }
+
+    /// The violations of a run of commits: resource, object, user, whether it is the end of the object, and the change.
+    fn removals(story: &[(&str, &str, &str, EventType, &dyn Fn(&mut Commit))]) -> Vec<String> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
+            let mut commit = Commit::new(*resource, *object, rv, *r#type);
+            commit.user = (*user).into();
+            say(&mut commit);
+            trace.info(&"fake-apiserver".into(), commit);
+        }
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        let all = invariants.violations().into_iter();
+        all.filter(|violation| violation.id == "I11").map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn a_claim_that_a_pod_uses_is_not_removed() {
+        let pod = |deleting, node: Option<&'static str>| {
+            let (claims, node) = (vec!["data".into()], node.map(Into::into));
+            let pod = Pod { claims, deleting, node, phase: Some("Running".into()), ..Pod::default() };
+            move |commit: &mut Commit| commit.pod = Some(Box::new(pod.clone()))
+        };
+        let claim =
+            |deleting| move |commit: &mut Commit| commit.pvc = Some(Box::new(Claim { deleting, ..Claim::default() }));
+        let controller = "kube-controller-manager/v1 pvc-protection-controller";
+        let used = |user, pod: &dyn Fn(&mut Commit), later: &dyn Fn(&mut Commit), end| {
+            removals(&[
+                ("persistentvolumeclaims", "default/data", "me", EventType::Added, &claim(false)),
+                ("pods", "default/web", "me", EventType::Added, pod),
+                ("persistentvolumeclaims", "default/data", "me", EventType::Modified, &claim(true)),
+                ("pods", "default/web", "me", end, later),
+                ("persistentvolumeclaims", "default/data", user, EventType::Deleted, &claim(true)),
+            ])
+        };
+        let (runs, ends) = (pod(false, Some("node-a")), pod(true, Some("node-a")));
+        let found = ["pvc/default/data was removed while pod/default/web uses it"];
+        assert_eq!(used(controller, &runs, &runs, EventType::Modified), found);
+        assert!(used("me", &runs, &runs, EventType::Modified).is_empty(), "a user took the finalizer");
+        assert!(used(controller, &runs, &ends, EventType::Modified).is_empty(), "the pod ends");
+        assert!(used(controller, &runs, &ends, EventType::Deleted).is_empty(), "the pod is gone");
+        let unscheduled = pod(false, None);
+        assert!(used(controller, &unscheduled, &runs, EventType::Modified).is_empty(), "it came to its node later");
+    }
+
+    #[test]
+    fn a_bound_volume_and_a_pod_that_nobody_deleted_are_not_removed() {
+        let pv = |phase: &'static str| {
+            move |commit: &mut Commit| {
+                commit.pv = Some(Box::new(Volume { phase: Some(phase.into()), ..Volume::default() }));
+            }
+        };
+        let gone = |phase, user| removals(&[("persistentvolumes", "pv-1", user, EventType::Deleted, &pv(phase))]);
+        let controller = "kube-controller-manager/v1 pv-protection-controller";
+        assert_eq!(gone("Bound", controller), ["persistentvolume/pv-1 was removed while it is bound"]);
+        assert!(gone("Released", controller).is_empty());
+        assert!(gone("Bound", "kubectl").is_empty());
+        let pod = |deleting| move |commit: &mut Commit| commit.pod = Some(Box::new(Pod { deleting, ..Pod::default() }));
+        let gone = |deleting, user| removals(&[("pods", "default/web", user, EventType::Deleted, &pod(deleting))]);
+        assert_eq!(gone(false, "kubelet"), ["pod/default/web was removed by a kubelet, and was not deleted"]);
+        assert!(gone(true, "kubelet").is_empty());
+        assert!(gone(false, "kubectl").is_empty());
     }
 
     #[test]

@@ -102,8 +102,7 @@ mod tests {
                     trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
                 }
                 STAGED => {
-                    let (volume, node, path) = (VOLUME.into(), "node-a".into(), "/staging".into());
-                    let staged = DiskStaged { volume, node, path, readonly: false, formatted: true, raw: false };
+                    let staged = DiskStaged { formatted: true, ..DiskStaged::new(VOLUME, "node-a", "/staging") };
                     trace.info(&driver, staged);
                 }
                 DETACHED => {

@@ -20,10 +20,28 @@ pub struct Machines {
     pub staged: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// A volume on a node of which two places say different things.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Disagreement {
+    /// The volume's handle; nothing if the machines cannot be read.
+    pub volume: Option<String>,
+    /// The node's name; nothing if the machines cannot be read.
+    pub node: Option<String>,
+    /// The difference, in one sentence.
+    pub message: String,
+}
+
+impl Disagreement {
+    /// The machines cannot be read.
+    pub fn unread(why: String) -> Self {
+        Self { volume: None, node: None, message: why }
+    }
+}
+
 type Pairs = BTreeSet<(String, String)>;
 
-/// What does not agree, a sentence each, and how many attachments were compared.
-pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<String>, u64) {
+/// All differences, and the number of attachments that were compared.
+pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>, u64) {
     let handles: BTreeSet<&str> = facts.volumes.values().map(|pv| pv.handle.as_str()).collect();
     let known = |volume: &str| handles.contains(volume);
     let cloud: Pairs = machines
@@ -56,12 +74,12 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<String>, u64) 
     let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
     let mut said = Vec::new();
     let mut same = |one: &str, a: &Pairs, other: &str, b: &Pairs| {
-        for (volume, node) in a.difference(b) {
-            said.push(format!("{volume} on {node} is {one}, and not {other}"));
-        }
-        for (volume, node) in b.difference(a) {
-            said.push(format!("{volume} on {node} is {other}, and not {one}"));
-        }
+        let mut differ = |(volume, node): &(String, String), is: &str, is_not: &str| {
+            let message = format!("{volume} on {node} is {is}, and not {is_not}");
+            said.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message });
+        };
+        a.difference(b).for_each(|pair| differ(pair, one, other));
+        b.difference(a).for_each(|pair| differ(pair, other, one));
     };
     same("attached in the cloud", &cloud, "attached by its VolumeAttachment", &objects);
     same("attached by its VolumeAttachment", &objects, "in status.volumesAttached of the node", &attached);

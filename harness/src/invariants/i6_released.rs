@@ -14,7 +14,8 @@ use super::Found;
 pub(super) struct Released(BTreeSet<String>);
 
 impl Released {
-    pub fn check(&mut self, event: &Event) -> Option<Found> {
+    /// Looks at an event. `former` says if the binder may have a claim in its cache that is gone.
+    pub fn check(&mut self, event: &Event, former: impl Fn(&str) -> bool) -> Option<Found> {
         let commit = event.get::<Commit>()?;
         let pv = commit.pv.as_ref()?;
         let name = commit.object.to_string();
@@ -32,7 +33,8 @@ impl Released {
                 let claim = pv.claim.as_deref().unwrap_or_default();
                 let message = format!("{name} was released by a claim that is gone, and is bound to {claim}");
                 let volume = pv.handle.as_deref().map(str::to_owned);
-                Some(Found { message, operation: "bind".to_owned(), volume, ..Found::default() })
+                let details = [("formerClaimInCache", former(claim).into())].into();
+                Some(Found { message, operation: "bind".to_owned(), volume, details, ..Found::default() })
             }
             _ => None,
         }

@@ -10,8 +10,9 @@
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
 //! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
-//! | I9 | a volume is staged from the device that its attachment's metadata names | at every event |
-//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs | at every event |
+//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as its PersistentVolume and its pods ask | at every event |
+//! | I10 | volumes are made, bound and used where and as claims, classes and the scheduler ask | at every event |
+//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, or a pod that was not deleted | at every event |
 //!
 //! A force is legitimate if, at that moment, the stored Node carries the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since nothing wanted that volume on that node any more. It excuses that volume on
@@ -21,6 +22,7 @@
 //! says nothing about it. The checkers are pure: they see events of the trace, by type, and nothing else. `facts` keeps
 //! what several of them need, `forgotten` what tells one leftover from another; each invariant has a file of its own.
 
+mod asked;
 mod blame;
 mod checked;
 mod converge;
@@ -29,6 +31,7 @@ mod facts;
 mod forgotten;
 mod heard;
 mod hold;
+mod i10_placement;
 mod i11_lifetimes;
 mod i1_one_attachment;
 mod i1_one_writer;
@@ -43,11 +46,12 @@ mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
 mod i9_devices;
+mod i9_mounts;
 mod unsaved;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
-pub use i4_agreement::Machines;
+pub use i4_agreement::{Disagreement, Machines};
 pub use i5_nothing_leaks::Leftovers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +63,7 @@ use fake_apiserver::events::{ListWasStale, Reset};
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
-use substrate::events::{FaultFired, ProcessFailed, ProcessPanicked};
+use substrate::events::{ProcessFailed, ProcessPanicked};
 
 use facts::Facts;
 
@@ -133,6 +137,7 @@ pub struct Invariants(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     facts: Facts,
+    asked: asked::Asked,
     blame: blame::Blame,
     heard: heard::Heard,
     forgotten: forgotten::Forgotten,
@@ -146,10 +151,9 @@ struct State {
     released: i6_released::Released,
     streams: i7_streams::Streams,
     devices: i9_devices::Devices,
+    lifetimes: i11_lifetimes::Lifetimes,
     /// Events come from several OS processes: those of a millisecond may come in another order than they happened in.
     is_mixed: bool,
-    /// A fault has met a read or a watch of the API server, or the way there: caches may lag.
-    news_was_late: bool,
     /// Lists that were answered from the past, as by an API server whose cache lags: who listed what.
     stale_lists: BTreeSet<String>,
     violations: Vec<Violation>,
@@ -176,6 +180,7 @@ impl Invariants {
         let state = &mut *self.state();
         let State {
             facts,
+            asked,
             blame,
             heard,
             forgotten,
@@ -189,6 +194,7 @@ impl Invariants {
             released,
             streams,
             devices,
+            lifetimes,
             is_mixed,
             ..
         } = state;
@@ -198,10 +204,12 @@ impl Invariants {
             return state.at(event, Id::I7, found);
         }
         // With what was known before a claim or volume went.
-        let i11 = i11_lifetimes::check(facts, checked, event);
+        let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
         if let Some(detach) = event.get::<Detach>() {
             facts.note_cache(detach, heard.may_cache_taint(&detach.node, event.ms));
+            let lacks = heard.may_lack_volume(&detach.node, &detach.volume, event.ms);
+            facts.note_listed(detach, lacks);
         }
         blame.observe(event, |instance| facts.name(instance).to_owned());
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
@@ -215,8 +223,11 @@ impl Invariants {
         let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
-        let claims = released.check(event);
+        let claims = released.check(event, |claim| heard.may_have_former_claim(claim, event.ms));
         let i9 = devices.check(facts, checked, event);
+        let mounts = i9_mounts::check(asked, facts, checked, event);
+        let i10 = i10_placement::check(asked, facts, checked, event);
+        asked.observe(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes begin anew.
@@ -233,12 +244,11 @@ impl Invariants {
             (Id::I6, i6),
             (Id::I6, claims),
             (Id::I9, i9),
+            (Id::I9, mounts),
+            (Id::I10, i10),
             (Id::I11, i11),
         ] {
             state.at(event, id, found);
-        }
-        if let Some(FaultFired { op, .. }) = event.get() {
-            state.news_was_late |= MAKE_LATE.contains(&op.as_str());
         }
         if let Some(ListWasStale { caller, resource }) = event.get() {
             let caller = caller.split('/').next().unwrap_or_default();
@@ -262,19 +272,19 @@ impl Invariants {
     }
 
     /// What the cloud, Kubernetes and the nodes disagree about now, in words (I4); and how much was compared.
-    pub fn disagreements(&self, machines: &Machines) -> (Vec<String>, u64) {
+    pub fn disagreements(&self, machines: &Machines) -> (Vec<Disagreement>, u64) {
         i4_agreement::compare(&self.state().facts, machines)
     }
 
     /// Counts `compared` comparisons of I4 and reports what did not agree at quiescence.
-    pub fn agreed(&self, compared: u64, disagreements: Vec<String>) {
+    pub fn agreed(&self, compared: u64, disagreements: Vec<Disagreement>) {
         let mut state = self.state();
         state.checked.add(Id::I4, compared);
-        for message in disagreements {
-            let volume = state.blame.volume_of(&state.facts, &message);
+        for Disagreement { volume, node, message } in disagreements {
             let mut details = state.waits(&message).unwrap_or_default();
-            details.insert("newsWasLate", state.news_was_late.into());
-            state.found_at_end(Id::I4, Found { message, volume, details, ..Found::default() });
+            let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.facts.was_unlisted(v, n));
+            details.insert("nodeInCacheLackedVolume", unlisted.into());
+            state.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
         }
     }
 
@@ -379,6 +389,7 @@ impl State {
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
         self.blame = blame::Blame::default();
+        self.asked = asked::Asked::default();
         self.heard = heard::Heard::new(self.facts.scale);
         (
             self.one_writer,
@@ -387,6 +398,7 @@ impl State {
             self.leaders,
             self.durable_bytes,
             self.released,
+            self.lifetimes,
         ) = Default::default();
     }
 

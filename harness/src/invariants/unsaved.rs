@@ -106,8 +106,7 @@ mod tests {
     const VOLUME: &str = "vol-0123456789abcdef0";
 
     fn made() -> VolumeChanged {
-        let (volume, zone) = (VOLUME.parse().unwrap(), "us-east-1a".into());
-        VolumeChanged { volume, state: VolumePhase::Creating, zone, size_gib: 1, multi_attach: false, snapshot: None }
+        VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1)
     }
 
     /// As which deviation the volume counts that is left when the provisioner was started as often before it was made, and

@@ -223,7 +223,7 @@ pub async fn run_watched(
         invariants.waited(&failure.expected, &failure.seen);
     }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
-    match declared::mark(&mut violations, &scenario.violations) {
+    match declared::mark(&mut violations, &scenario.violations, &scenario.possible_violations) {
         Ok(missing) if result.is_ok() => result = run.demands(&checked, &missing),
         Ok(_) => {}
         Err(seen) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
-use crate::invariants::{Invariants, Machines};
+use crate::invariants::{Disagreement, Invariants, Machines};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use substrate::fault::Span;
@@ -63,7 +63,7 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
         if pending.is_empty() && rests {
             let (disagreements, compared) = match machines(cluster).await {
                 Ok(machines) => invariants.disagreements(&machines),
-                Err(why) => (vec![why], 0),
+                Err(why) => (vec![Disagreement::unread(why)], 0),
             };
             if disagreements.is_empty() || now() >= deadline {
                 invariants.agreed(compared, disagreements);

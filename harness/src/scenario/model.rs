@@ -68,6 +68,8 @@ pub struct Scenario {
     pub worlds: Vec<WorldKind>,
     /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
     pub violations: Vec<String>,
+    /// Known bugs of upstream that may occur or not, by chance of the seed.
+    pub possible_violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
     /// Remarks about it.

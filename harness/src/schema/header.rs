@@ -102,6 +102,12 @@ pub static DOCUMENT: Map = Map {
             "Declared deviations of upstream that must occur, by their ids in scenarios/upstream-bugs.yaml.",
         )
         .like(&["violations: [kubelet-forgets-staged-volume]"]),
+        may(
+            "possible-violations",
+            Of::List(&Of::Known(deviations)),
+            "Declared deviations of upstream that may occur or not, by chance of the seed.",
+        )
+        .like(&["possible-violations: [binder-trusts-former-claim]"]),
     ],
 };
 

@@ -52,12 +52,13 @@ impl Event {
 
     fn of_volume(volume: &Volume, state: VolumePhase) -> Self {
         Self::Volume(VolumeChanged {
-            volume: volume.id.clone(),
-            state,
-            zone: volume.zone.as_str().into(),
-            size_gib: volume.size_gib,
             multi_attach: volume.multi_attach_enabled,
             snapshot: volume.snapshot.clone(),
+            volume_type: volume.volume_type.as_str().into(),
+            iops: volume.iops,
+            throughput: volume.throughput,
+            encrypted: volume.encrypted,
+            ..VolumeChanged::new(volume.id.clone(), state, volume.zone.as_str(), volume.size_gib)
         })
     }
 

@@ -55,7 +55,7 @@ impl Inner {
                 }
                 self.give(&path, stage.group)?;
             }
-            return Ok(Staged { formatted: false, readonly, already: true, other_writers: Vec::new() });
+            return Ok(Staged { readonly, already: true, ..Staged::default() });
         }
         if let Some(m) = mounts.iter().find(|m| m.volume == stage.volume) {
             return Err(occupied(&path, format!("volume {} is mounted at {}", stage.volume, m.path.display())));
@@ -90,7 +90,8 @@ impl Inner {
                 return Err(error);
             }
         }
-        Ok(Staged { formatted, readonly, already: false, other_writers: Vec::new() })
+        let (fs_type, options) = (stage.fs_type.clone(), stage.mount_flags.clone());
+        Ok(Staged { formatted, readonly, fs_type, options, ..Staged::default() })
     }
 
     /// The mount of `volume` at `path`, as the kernel has it.

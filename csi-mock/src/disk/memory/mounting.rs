@@ -40,7 +40,7 @@ impl Node {
         let path = clean(&stage.path)?;
         if let Some(there) = self.mounts.get(&path) {
             return if there.volume == stage.volume {
-                Ok(Staged { formatted: false, readonly: there.readonly, already: true, other_writers })
+                Ok(Staged { readonly: there.readonly, already: true, other_writers, ..Staged::default() })
             } else {
                 Err(occupied(&path, format!("volume {} is mounted", there.volume)))
             };
@@ -64,7 +64,9 @@ impl Node {
         let readonly = stage.readonly;
         let mount = Mount { volume: stage.volume.clone(), path: path.clone(), kind: MountKind::Staging, readonly };
         self.mounts.insert(&path, mount);
-        Ok(Staged { formatted, readonly, already: false, other_writers })
+        let (fs_type, options) = (volume.fs_type.clone().unwrap_or_default(), stage.mount_flags.clone());
+        let fs_bytes = Some(volume.fs_bytes);
+        Ok(Staged { formatted, readonly, already: false, fs_type, options, fs_bytes, other_writers })
     }
 
     pub fn unstage(&mut self, volumes: &mut Volumes, volume: &str, path: &Path) -> Result<bool, DiskError> {

@@ -298,7 +298,7 @@ mod tests {
     async fn a_claim_a_pod_and_a_volume_are_told_of_once_each() {
         let lines = told(|trace| {
             let process = Arc::from("fake-apiserver");
-            let claim = Claim { phase: Some("Bound".into()), volume: Some("pvc-1".into()) };
+            let claim = Claim { phase: Some("Bound".into()), volume: Some("pvc-1".into()), ..Claim::default() };
             let bound = Commit { pvc: Some(Box::new(claim)), ..commit("persistentvolumeclaims", "default/data") };
             let volume = Volume { claim: Some("default/data".into()), ..Volume::default() };
             trace.info(&process, Commit { pv: Some(Box::new(volume)), ..commit("persistentvolumes", "pvc-1") });

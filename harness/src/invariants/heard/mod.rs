@@ -3,9 +3,9 @@
 //! A stream that is late, or that ends and begins anew after something has come and gone, keeps news from a loop. Most loops
 //! look again; what some of upstream's never do is in the files of this module.
 
+mod cache;
 mod early;
 mod past;
-mod taints;
 mod unheard;
 
 use std::collections::BTreeMap;
@@ -17,9 +17,35 @@ use serde_json::Value;
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::json::Text;
 
 use super::OBJECT;
 use super::blame::namespaced;
+
+/// The process of attach-detach and the binder, and the client that watches for them.
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+
+/// A node, as attach-detach reads it.
+#[derive(Debug, Default, PartialEq)]
+struct Node {
+    out_of_service: bool,
+    attached: Vec<Text>,
+}
+
+impl Node {
+    fn of(commit: &Commit) -> Self {
+        let Some(node) = commit.node.as_ref().filter(|_| commit.r#type != EventType::Deleted) else {
+            return Self::default();
+        };
+        let is = |taint: &Text| taint.starts_with("node.kubernetes.io/out-of-service:");
+        Self { out_of_service: node.taints.iter().any(is), attached: node.volumes_attached.clone() }
+    }
+}
+
+/// The handle in the name of an attached volume.
+fn handle(name: &str) -> Option<&str> {
+    name.split_once('^').map(|(_, handle)| handle)
+}
 
 /// The resources that are looked after, and who watches them: the User-Agent up to its first `/`.
 const OF: [(&str, &str); 3] = [
@@ -37,7 +63,7 @@ struct Revisions {
 }
 
 /// Who has heard of what.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Heard {
     /// What the open streams of watchers in [`OF`] are about.
     streams: BTreeMap<(Arc<str>, u64), &'static str>,
@@ -46,23 +72,50 @@ pub(super) struct Heard {
     early: early::Early,
     past: past::Past,
     unheard: unheard::Unheard,
-    taints: taints::Taints,
+    nodes: cache::Cache<Node>,
+    claims: cache::Cache<bool>,
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self::new(TimeScale::default())
+    }
 }
 
 impl Heard {
     /// State before the first event; faults divide their delays by `scale`.
     pub fn new(scale: TimeScale) -> Self {
-        Self { taints: taints::Taints::new(scale), ..Self::default() }
+        Self {
+            streams: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            early: early::Early::default(),
+            past: past::Past::default(),
+            unheard: unheard::Unheard::default(),
+            nodes: cache::Cache::new(scale, CONTROLLER_MANAGER, "nodes"),
+            claims: cache::Cache::new(scale, CONTROLLER_MANAGER, "persistentvolumeclaims"),
+        }
     }
 
     /// True if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
     pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
-        self.taints.may_be_cached(node, ms)
+        self.nodes.may_have(node, ms, |_, node| node.out_of_service)
+    }
+
+    /// True if attach-detach may have a node in its cache at `ms` whose `status.volumesAttached` lacks the volume.
+    pub fn may_lack_volume(&self, node: &str, volume: &str, ms: u64) -> bool {
+        self.nodes.may_have(node, ms, |_, node| !node.attached.iter().any(|name| handle(name) == Some(volume)))
+    }
+
+    /// True if kube-controller-manager may have a claim in its cache at `ms` that is gone.
+    pub fn may_have_former_claim(&self, claim: &str, ms: u64) -> bool {
+        let gone = self.claims.last(claim, |is_there| !is_there);
+        gone.is_some_and(|gone| self.claims.may_have(claim, ms, |revision, is_there| *is_there && revision < gone))
     }
 
     /// Takes in an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
-        self.taints.observe(event);
+        self.nodes.observe(event, Node::of);
+        self.claims.observe(event, |commit| commit.r#type != EventType::Deleted);
         if let Some(opened) = event.get::<WatchOpened>() {
             self.on_opened(event, opened);
         } else if let Some(WatchClosed { stream }) = event.get() {
@@ -236,7 +289,7 @@ mod tests {
         }
 
         fn ends(self, sentence: &str) -> Option<String> {
-            let mut heard = Heard::default();
+            let mut heard = Heard::new(TimeScale::default());
             self.trace.events().iter().for_each(|event| heard.observe(event, |_| "node-a".to_owned()));
             let details = heard.waits(sentence)?;
             details.into_keys().find(|key| *key != OBJECT).map(str::to_owned)

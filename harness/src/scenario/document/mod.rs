@@ -61,6 +61,8 @@ pub(super) struct Document {
     pub zones: Vec<Placed<String>>,
     #[serde(default)]
     pub violations: Vec<Placed<String>>,
+    #[serde(default)]
+    pub possible_violations: Vec<Placed<String>>,
 }
 
 /// The state that a cluster begins in.

@@ -124,6 +124,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     violations.extend(found.of(header::violations(std::mem::take(&mut steps.violations))).unwrap_or_default());
     violations.sort();
     violations.dedup();
+    let possible_violations = found.of(header::violations(document.possible_violations)).unwrap_or_default();
     found.0.extend(steps.mistakes.take());
     let (done, needs_class, remarks) = (steps.done, steps.needs_class, steps.remarks.take());
     let (Some(name), Some(zones), Some(driver), Some(link), Some(time_scale), Some(worlds), Some(flags)) =
@@ -163,6 +164,7 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
         programs,
         flags,
         violations,
+        possible_violations,
         nodes,
     })
 }

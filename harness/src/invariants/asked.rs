@@ -1,0 +1,146 @@
+//! Requirements that objects state of volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of nodes, as they
+//! are stored; and the volumes that the cloud has, to compare them with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_mock::events::{DiskExpanded, DiskStaged};
+use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{VolumeChanged, VolumePhase};
+use substrate::Event;
+use substrate::json::Text;
+
+/// An object as it is stored: its state and its requirements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stored<T> {
+    pub state: T,
+    pub spec: Spec,
+}
+
+impl<T: Clone> Stored<T> {
+    /// The object of a commit, whose state this is.
+    pub fn of(commit: &Commit, state: &T) -> Self {
+        Self { state: state.clone(), spec: commit.spec.as_deref().cloned().unwrap_or_default() }
+    }
+}
+
+/// Stored requirements, by namespace and name, or by name.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    volumes: BTreeMap<Arc<str>, Stored<Volume>>,
+    /// Name of the PersistentVolume of a handle.
+    by_handle: BTreeMap<Text, Arc<str>>,
+    claims: BTreeMap<Arc<str>, Stored<Claim>>,
+    /// All versions of each class: a volume is made by the one that its provisioner knew.
+    classes: BTreeMap<Arc<str>, Vec<Spec>>,
+    pods: BTreeMap<Arc<str>, Stored<Pod>>,
+    zones: BTreeMap<Arc<str>, Text>,
+    cloud: BTreeMap<String, VolumeChanged>,
+    /// Size in bytes of the filesystem of a volume, as the disk of a node told it last.
+    filesystems: BTreeMap<Text, u64>,
+}
+
+impl Asked {
+    /// Takes in an event.
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else if let Some(changed) = event.get::<VolumeChanged>() {
+            if changed.state == VolumePhase::Deleted {
+                self.cloud.remove(changed.volume.as_str());
+                self.filesystems.remove(changed.volume.as_str());
+            } else {
+                self.cloud.insert(changed.volume.to_string(), changed.clone());
+            }
+        } else if let Some(DiskStaged { volume, size_bytes, .. }) = event.get() {
+            match size_bytes {
+                Some(bytes) => drop(self.filesystems.insert(volume.clone(), *bytes)),
+                // A backend that does not tell: what was known is no longer what is there.
+                None => drop(self.filesystems.remove(volume)),
+            }
+        } else if let Some(DiskExpanded { volume, size_bytes, .. }) = event.get() {
+            self.filesystems.insert(volume.clone(), *size_bytes);
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let object = &commit.object;
+        if let Some(pv) = &commit.pv {
+            if let Some(handle) = &pv.handle {
+                self.by_handle.insert(handle.clone(), object.clone());
+            }
+            keep(&mut self.volumes, commit, pv);
+        } else if let Some(claim) = &commit.pvc {
+            keep(&mut self.claims, commit, claim);
+        } else if let Some(pod) = &commit.pod {
+            keep(&mut self.pods, commit, pod);
+        } else if let Some(class) = commit.spec.as_ref().filter(|_| commit.resource == "storageclasses") {
+            let versions = self.classes.entry(object.clone()).or_default();
+            if !versions.contains(class) {
+                versions.push((**class).clone());
+            }
+        } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
+            self.zones.insert(object.clone(), zone.clone());
+        }
+    }
+
+    /// The claim of a namespace and name.
+    pub fn claim(&self, key: &str) -> Option<&Stored<Claim>> {
+        self.claims.get(key)
+    }
+
+    /// The pod of a namespace and name.
+    pub fn pod(&self, key: &str) -> Option<&Stored<Pod>> {
+        self.pods.get(key)
+    }
+
+    /// The PersistentVolume of a name.
+    pub fn volume(&self, name: &str) -> Option<&Stored<Volume>> {
+        self.volumes.get(name)
+    }
+
+    /// The PersistentVolume of a handle.
+    pub fn volume_of(&self, handle: &str) -> Option<&Stored<Volume>> {
+        self.volumes.get(self.by_handle.get(handle)?)
+    }
+
+    /// All versions of a StorageClass.
+    pub fn class(&self, name: &str) -> &[Spec] {
+        self.classes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The zone of a node.
+    pub fn zone(&self, node: &str) -> Option<&Text> {
+        self.zones.get(node)
+    }
+
+    /// The volume of the cloud that a handle names.
+    pub fn in_cloud(&self, handle: &str) -> Option<&VolumeChanged> {
+        self.cloud.get(handle)
+    }
+
+    /// Size in bytes of the filesystem of a volume, if a disk has told it.
+    pub fn filesystem(&self, handle: &str) -> Option<u64> {
+        self.filesystems.get(handle).copied()
+    }
+
+    /// Pods with a claim that are not over, each with its key.
+    pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
+        let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
+        self.pods.iter().filter(move |(key, pod)| {
+            key.split_once('/').is_some_and(|(of, _)| of == namespace)
+                && pod.state.claims.iter().any(|claim| claim == name)
+                && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
+        })
+    }
+}
+
+/// Stores the last state of an object, or removes it.
+fn keep<T: Clone>(all: &mut BTreeMap<Arc<str>, Stored<T>>, commit: &Commit, state: &T) {
+    if commit.r#type == EventType::Deleted {
+        all.remove(&commit.object);
+    } else {
+        all.insert(commit.object.clone(), Stored::of(commit, state));
+    }
+}

@@ -1,0 +1,234 @@
+//! Stored objects as a client may have them in its cache.
+//!
+//! A loop of upstream reads its informers. It may act on a revision that is no longer stored, as long as the next one can be on
+//! its way. The API server tells when it wrote an event to the stream; an event counts as received a second later, or when
+//! the faults that held it have ended. A list tells of all objects, at the revision at which the stream after it begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fake_apiserver::events::{Commit, Told, WatchOpened, WatchSent};
+use substrate::Event;
+use substrate::clock::TimeScale;
+use substrate::events::{FaultFired, ProcessStarted};
+use substrate::fault::{Effect, Span};
+
+use crate::invariants::MAKE_LATE;
+
+/// Milliseconds after which an event has been received, if nothing holds it. Latencies are far below.
+const TRAVEL: u64 = 1_000;
+/// Milliseconds for which a stream is at most silent before its reader opens another one.
+const SILENCE: u64 = 20 * 60 * 1_000;
+
+/// A revision that the watcher is told of.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    /// When it has been received, in milliseconds.
+    arrives: u64,
+    revision: u64,
+}
+
+/// An object: the states that it was stored in, and what its watcher was told.
+#[derive(Debug)]
+struct Object<S> {
+    /// Revisions at which the state changed.
+    changes: Vec<(u64, S)>,
+    told: Vec<News>,
+}
+
+/// The objects of one resource, and the stream of the client that watches them.
+#[derive(Debug)]
+pub(super) struct Cache<S> {
+    scale: TimeScale,
+    /// The process of the client, and the beginning of its User-Agent.
+    watcher: &'static str,
+    resource: &'static str,
+    objects: BTreeMap<Arc<str>, Object<S>>,
+    /// Revisions of lists, which tell of all objects.
+    base: Vec<News>,
+    stream: Option<(Arc<str>, u64)>,
+    /// Until when faults hold what is sent.
+    held_until: u64,
+}
+
+impl<S: PartialEq> Cache<S> {
+    /// No objects; faults divide their delays by `scale`.
+    pub fn new(scale: TimeScale, watcher: &'static str, resource: &'static str) -> Self {
+        Self { scale, watcher, resource, objects: BTreeMap::new(), base: Vec::new(), stream: None, held_until: 0 }
+    }
+
+    /// Takes in an event; `state` gives what a commit of the resource says of its object.
+    pub fn observe(&mut self, event: &Event, state: impl Fn(&Commit) -> S) {
+        if let Some(opened) = event.get::<WatchOpened>() {
+            self.on_opened(event, opened);
+        } else if let Some(sent) = event.get::<WatchSent>() {
+            self.on_sent(event, sent);
+        } else if let Some(commit) = event.get::<Commit>() {
+            if commit.resource == self.resource {
+                self.stored(&commit.object, commit.rv, state(commit));
+            }
+        } else if let Some(FaultFired { op, effect, .. }) = event.get() {
+            match effect {
+                Effect::Delay(Span(delay)) if MAKE_LATE.contains(&op.as_str()) => {
+                    let delay = millis(self.scale.apply(*delay));
+                    self.hold(event.ms, event.ms + delay + TRAVEL);
+                }
+                Effect::Partition(_)
+                | Effect::PartitionOneWay(_)
+                | Effect::StallStream(_)
+                | Effect::Hang(_)
+                | Effect::Watch(_) => self.hold(event.ms, event.ms + SILENCE),
+                _ => {}
+            }
+        } else if event.is::<ProcessStarted>() && &*event.process == self.watcher {
+            // A cache begins empty.
+            self.base.clear();
+            self.stream = None;
+            self.objects.values_mut().for_each(|object| object.told.clear());
+        }
+    }
+
+    /// Holds what is on its way at `ms`, and what is sent before `until`.
+    fn hold(&mut self, ms: u64, until: u64) {
+        self.held_until = self.held_until.max(until);
+        let told = self.objects.values_mut().flat_map(|object| &mut object.told).chain(&mut self.base);
+        for news in told.filter(|news| news.arrives > ms) {
+            news.arrives = news.arrives.max(until);
+        }
+    }
+
+    fn on_opened(&mut self, event: &Event, opened: &WatchOpened) {
+        let caller = opened.caller.split('/').next().unwrap_or_default();
+        let is_ours = (opened.resource.as_str(), caller) == (self.resource, self.watcher);
+        if !is_ours || opened.filtered || opened.object.is_some() {
+            return;
+        }
+        self.stream = Some((event.process.clone(), opened.stream));
+        // The held events belonged to the former stream.
+        self.held_until = 0;
+        if !opened.initial {
+            // The reader has the list already.
+            self.base = vec![News { arrives: event.ms, revision: opened.from_rv }];
+        }
+    }
+
+    fn on_sent(&mut self, event: &Event, sent: &WatchSent) {
+        let of =
+            self.stream.as_ref().is_some_and(|(server, stream)| (server, *stream) == (&event.process, sent.stream));
+        if let Some(object) = sent.object.as_ref().filter(|_| of && sent.r#type != Told::Error) {
+            self.told(object, sent.rv, event.ms);
+        }
+    }
+
+    /// The stream tells of a revision of an object at `ms`.
+    fn told(&mut self, object: &Arc<str>, revision: u64, ms: u64) {
+        let Some(object) = self.objects.get_mut(object) else { return };
+        let newest = object.told.iter().filter(|news| news.arrives <= ms).map(|news| news.revision).max();
+        object.told.retain(|news| news.arrives > ms || Some(news.revision) == newest);
+        object.told.push(News { arrives: (ms + TRAVEL).max(self.held_until), revision });
+    }
+
+    /// An object is stored in a state at a revision.
+    fn stored(&mut self, object: &Arc<str>, revision: u64, state: S) {
+        let new = || Object { changes: Vec::new(), told: Vec::new() };
+        let object = self.objects.entry(object.clone()).or_insert_with(new);
+        if object.changes.last().is_none_or(|(_, was)| *was != state) {
+            object.changes.push((revision, state));
+        }
+    }
+
+    /// The last revision at which an object came to a state that `is` accepts.
+    pub fn last(&self, object: &str, is: impl Fn(&S) -> bool) -> Option<u64> {
+        let changes = &self.objects.get(object)?.changes;
+        changes.iter().rev().find(|(_, state)| is(state)).map(|(revision, _)| *revision)
+    }
+
+    /// True if the client may have the object in its cache at `ms` in a state that `is` accepts. `is` gets the revision of the
+    /// state, too.
+    pub fn may_have(&self, object: &str, ms: u64, is: impl Fn(u64, &S) -> bool) -> bool {
+        let Some(object) = self.objects.get(object) else { return false };
+        let received = object.told.iter().chain(&self.base).filter(|news| news.arrives <= ms);
+        let known = received.map(|news| news.revision).max().unwrap_or(0);
+        let at_known = object.changes.iter().rposition(|(revision, _)| *revision <= known).unwrap_or(0);
+        object.changes[at_known..].iter().any(|(revision, state)| is(*revision, state))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes() -> Cache<bool> {
+        Cache::new(TimeScale::default(), "kube-controller-manager", "nodes")
+    }
+
+    fn may(taints: &Cache<bool>, node: &str, ms: u64) -> bool {
+        taints.may_have(node, ms, |_, is| *is)
+    }
+
+    /// A node that was tainted in revision 2 and is no longer in revision 3; its watcher was told of both at once, at
+    /// these milliseconds.
+    fn told(tainted: u64, removed: Option<u64>) -> (Arc<str>, Cache<bool>) {
+        let (node, mut taints) = (Arc::from("node-a"), nodes());
+        for (revision, is) in [(1, false), (2, true), (3, false)] {
+            taints.stored(&node, revision, is);
+        }
+        taints.told(&node, 2, tainted);
+        removed.into_iter().for_each(|ms| taints.told(&node, 3, ms));
+        (node, taints)
+    }
+
+    #[test]
+    fn a_taint_is_cached_until_its_removal_has_been_received() {
+        let (node, taints) = told(10_000, Some(20_000));
+        assert!(may(&taints, &node, 20_500), "the removal can be on its way");
+        assert!(!may(&taints, &node, 21_000));
+        assert!(!may(&taints, &node, 600_000));
+        let (node, taints) = told(10_000, None);
+        assert!(may(&taints, &node, 600_000), "the stream has not told of the removal");
+    }
+
+    #[test]
+    fn what_was_stored_before_the_known_revision_is_not_in_the_cache() {
+        let (node, taints) = told(10_000, Some(20_000));
+        let former = |ms| taints.may_have(&node, ms, |revision, is| !*is && revision < 2);
+        assert!(former(10_500), "revision 2 can be on its way");
+        assert!(!former(11_000));
+        assert_eq!((taints.last(&node, |is| *is), taints.last("node-c", |is| *is)), (Some(2), None));
+    }
+
+    #[test]
+    fn a_fault_holds_what_is_on_its_way_and_no_longer() {
+        let (node, mut taints) = told(10_000, Some(20_000));
+        taints.hold(20_100, 90_000);
+        assert!(may(&taints, &node, 89_999));
+        assert!(!may(&taints, &node, 90_000));
+        // A fault that comes after the removal was received holds nothing of it.
+        let (node, mut taints) = told(10_000, Some(20_000));
+        taints.hold(30_000, 90_000);
+        assert!(!may(&taints, &node, 31_000));
+        // An event that is sent while a fault holds the stream arrives when it ends.
+        let (node, mut taints) = told(10_000, None);
+        taints.hold(15_000, 90_000);
+        taints.told(&node, 3, 20_000);
+        assert!(may(&taints, &node, 60_000));
+        assert!(!may(&taints, &node, 90_000));
+    }
+
+    #[test]
+    fn a_node_without_the_taint_never_has_it_in_a_cache() {
+        let (node, mut taints): (Arc<str>, _) = (Arc::from("node-b"), nodes());
+        taints.stored(&node, 1, false);
+        taints.hold(0, 90_000);
+        assert!(!may(&taints, &node, 5));
+        assert!(!may(&taints, "node-c", 5));
+        // Nor does one that was tainted in a revision that the watcher has passed.
+        let (node, taints) = told(10_000, Some(11_000));
+        assert!(!may(&taints, &node, 12_000));
+    }
+}

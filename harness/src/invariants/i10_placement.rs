@@ -1,0 +1,379 @@
+//! I10: volumes are made, bound and used where and as was asked. A volume that a provisioner makes has the size, access modes,
+//! volume mode, mount options, reclaim policy, filesystem, type and zone of its claim, its StorageClass and the node that the
+//! scheduler chose; a claim is bound to a volume that satisfies it; the scheduler puts a pod only where its volumes can be
+//! reached; a volume of ReadWriteOncePod is published once. An occasion is such a volume, binding or publish.
+//!
+//! It does not judge volumes and bindings that a user made, nor a pod whose node a user chose.
+
+use csi_mock::events::DiskPublished;
+use fake_apiserver::events::{Claim, Commit, Spec, Volume};
+use fake_apiserver::state::EventType;
+use substrate::Event;
+use substrate::json::Text;
+
+use super::asked::{Asked, Stored};
+use super::facts::Facts;
+use super::{Checked, Found, Id};
+
+const GIB: u64 = 1 << 30;
+
+/// Looks at an event, with what was asked before it and what nodes hold after it.
+pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    let Some(commit) = event.get::<Commit>() else { return published_twice(asked, facts, checked, event.get()?) };
+    let object = &commit.object;
+    let (message, handle) = if let Some(pv) = &commit.pv {
+        let pv = &Stored::of(commit, &**pv);
+        let (claim, classes) = provisioned_for(asked, commit, pv)?;
+        checked.add(Id::I10, 1);
+        let name = pv.state.claim.as_deref().unwrap_or_default();
+        let differs = wrongly_made(asked, pv, claim, classes)?;
+        (format!("persistentvolume/{object} was made for pvc/{name} {differs}"), pv.state.handle.clone())
+    } else if let Some(claim) = &commit.pvc {
+        let claim = &Stored::of(commit, &**claim);
+        let (name, pv) = newly_bound(asked, commit, claim)?;
+        checked.add(Id::I10, 1);
+        (
+            format!("pvc/{object} was bound to persistentvolume/{name} {}", unsatisfied(pv, claim)?),
+            pv.state.handle.clone(),
+        )
+    } else {
+        let node = newly_placed(asked, commit)?;
+        checked.add(Id::I10, 1);
+        let (pv, zone) = out_of_reach(asked, commit, node)?;
+        (
+            format!("pod/{object} was put on {node} in {zone}, and its volume is in {}", pv.spec.zones.join(", ")),
+            pv.state.handle.clone(),
+        )
+    };
+    let (operation, volume) = (commit.verb.to_string(), handle.map(|handle| handle.to_string()));
+    Some(Found { message, operation, volume, ..Found::default() })
+}
+
+/// A publish of a volume of ReadWriteOncePod that is published elsewhere.
+fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
+    let DiskPublished { volume, node, path, .. } = published;
+    let pv = asked.volume_of(volume)?;
+    if pv.state.access_modes.is_empty() || pv.state.access_modes.iter().any(|mode| mode != "ReadWriteOncePod") {
+        return None;
+    }
+    checked.add(Id::I10, 1);
+    let here = facts.name(node);
+    let places = facts.holders(volume).filter(|(_, hold)| !hold.forced);
+    let mut places = places.flat_map(|(of, hold)| hold.published.keys().map(move |path| (of, path.as_str())));
+    let (of, other) = places.find(|place| *place != (here, path.as_str()))?;
+    let message = format!("{volume} is ReadWriteOncePod, and was published on {here} while {of} has it at {other}");
+    let (operation, volume) = ("NodePublishVolume".to_owned(), Some(volume.to_string()));
+    Some(Found { message, operation, volume, node: Some(here.to_owned()), ..Found::default() })
+}
+
+/// The claim that a provisioner has made a volume for, and the versions of its class.
+fn provisioned_for<'a>(
+    asked: &'a Asked,
+    commit: &Commit,
+    pv: &Stored<Volume>,
+) -> Option<(&'a Stored<Claim>, &'a [Spec])> {
+    if commit.r#type != EventType::Added || !commit.user.starts_with("csi-provisioner") {
+        return None;
+    }
+    let claim = asked.claim(pv.state.claim.as_deref()?)?;
+    let classes = asked.class(claim.spec.class.as_deref()?);
+    (!classes.is_empty()).then_some((claim, classes))
+}
+
+/// The difference between a new volume and what was asked, as the end of a sentence.
+fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, classes: &[Spec]) -> Option<String> {
+    if let Some(differs) = unsatisfied(pv, claim) {
+        return Some(differs);
+    }
+    let differs = classes.iter().map(|class| differs_from_class(pv, class)).collect::<Option<Vec<_>>>();
+    if let Some(differs) = differs.and_then(|all| all.into_iter().next_back()) {
+        return Some(differs);
+    }
+    let chosen = claim.spec.selected_node.as_deref().and_then(|node| asked.zone(node));
+    if let Some(zone) = chosen.filter(|zone| !pv.spec.zones.is_empty() && !pv.spec.zones.contains(zone)) {
+        let node = claim.spec.selected_node.as_deref().unwrap_or_default();
+        return Some(format!("in {}, and the scheduler chose {node} in {zone}", pv.spec.zones.join(", ")));
+    }
+    let cloud = asked.in_cloud(pv.state.handle.as_deref()?)?;
+    if !pv.spec.zones.is_empty() && !pv.spec.zones.contains(&cloud.zone) {
+        return Some(format!("with the zones {}, and the cloud has it in {}", pv.spec.zones.join(", "), cloud.zone));
+    }
+    if pv.spec.capacity.is_some_and(|bytes| bytes > cloud.size_gib * GIB) {
+        return Some(format!("with more bytes than the {} GiB that the cloud has", cloud.size_gib));
+    }
+    // A VolumeAttributesClass goes before the parameters of the StorageClass.
+    if claim.spec.attributes_class.is_some() {
+        return None;
+    }
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let has = |key: &str| match key {
+        "type" => Some(cloud.volume_type.to_string()),
+        "iops" => number(cloud.iops),
+        "throughput" => number(cloud.throughput),
+        "encrypted" => Some(cloud.encrypted.to_string()),
+        _ => None,
+    };
+    let differs = |class: &Spec| {
+        class.parameters.iter().find_map(|(key, value)| {
+            let key = key.to_lowercase();
+            // An account may encrypt volumes that do not ask for it.
+            let found =
+                has(&key).filter(|found| *found != value.as_str() && (key != "encrypted" || value == "true"))?;
+            Some(format!("with the {key} {found} in the cloud, and its StorageClass asks for {value}"))
+        })
+    };
+    classes.iter().map(differs).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next_back())
+}
+
+/// The difference between a volume and one version of its class.
+fn differs_from_class(pv: &Stored<Volume>, class: &Spec) -> Option<String> {
+    let asks = |what: &str, has: &str, wants: &str| {
+        Some(format!("with the {what} {has}, and its StorageClass asks for {wants}"))
+    };
+    if pv.state.reclaim != class.reclaim {
+        let word = |policy: &Option<Text>| policy.as_deref().unwrap_or("Delete").to_owned();
+        return asks("reclaim policy", &word(&pv.state.reclaim), &word(&class.reclaim));
+    }
+    if pv.spec.mount_options != class.mount_options {
+        return asks("mount options", &format!("{:?}", pv.spec.mount_options), &format!("{:?}", class.mount_options));
+    }
+    let key = |key: &Text| ["csi.storage.k8s.io/fstype", "fstype"].contains(&key.to_lowercase().as_str());
+    let fs_type = class.parameters.iter().find(|(name, _)| key(name)).map(|(_, value)| value);
+    if let Some(wants) =
+        fs_type.filter(|wants| !pv.spec.block && !wants.is_empty() && pv.spec.fs_type.as_ref() != Some(wants))
+    {
+        return asks("filesystem", pv.spec.fs_type.as_deref().unwrap_or("of the driver"), wants);
+    }
+    let strange = pv.spec.zones.iter().find(|zone| !class.zones.is_empty() && !class.zones.contains(zone))?;
+    asks("zone", strange, &class.zones.join(", "))
+}
+
+/// The volume that a claim is bound to from this commit on, with its name. Nothing if its user chose the volume.
+fn newly_bound<'a>(
+    asked: &'a Asked,
+    commit: &Commit,
+    claim: &'a Stored<Claim>,
+) -> Option<(&'a Text, &'a Stored<Volume>)> {
+    let before = asked.claim(&commit.object).filter(|_| commit.r#type == EventType::Modified)?;
+    let name = claim.state.volume.as_ref().filter(|_| before.state.volume.is_none())?;
+    Some((name, asked.volume(name)?))
+}
+
+/// The part of a claim that a volume does not satisfy, as the end of a sentence.
+fn unsatisfied(pv: &Stored<Volume>, claim: &Stored<Claim>) -> Option<String> {
+    if let Some(mode) = claim.spec.access_modes.iter().find(|mode| !pv.state.access_modes.contains(mode)) {
+        return Some(format!("without the access mode {mode} of its claim"));
+    }
+    if pv.spec.block != claim.spec.block {
+        let mode = |block| if block { "Block" } else { "Filesystem" };
+        return Some(format!(
+            "with the volume mode {}, and its claim asks for {}",
+            mode(pv.spec.block),
+            mode(claim.spec.block)
+        ));
+    }
+    if let (Some(has), Some(wants)) = (pv.spec.capacity, claim.spec.request)
+        && has < wants
+    {
+        return Some(format!("with {has} bytes, and its claim asks for {wants}"));
+    }
+    let word = |class: &Option<Text>| class.as_deref().unwrap_or_default().to_owned();
+    let (has, wants) = (word(&pv.spec.class), word(&claim.spec.class));
+    (has != wants).then(|| format!("with the StorageClass `{has}`, and its claim asks for `{wants}`"))
+}
+
+/// The node that the scheduler has chosen for a pod with this commit.
+fn newly_placed<'a>(asked: &Asked, commit: &'a Commit) -> Option<&'a Text> {
+    let before = asked.pod(&commit.object).filter(|_| commit.user.starts_with("kube-scheduler"))?;
+    commit.pod.as_ref()?.node.as_ref().filter(|_| before.state.node.is_none())
+}
+
+/// A volume of a pod that cannot be reached from its node, and the zone of the node.
+fn out_of_reach<'a>(asked: &'a Asked, commit: &Commit, node: &Text) -> Option<(&'a Stored<Volume>, &'a Text)> {
+    let zone = asked.zone(node)?;
+    let (namespace, _) = commit.object.split_once('/')?;
+    let claims = commit.pod.as_ref()?.claims.iter().filter_map(|claim| asked.claim(&format!("{namespace}/{claim}")));
+    let mut volumes = claims.filter_map(|claim| asked.volume(claim.state.volume.as_deref()?));
+    volumes.find(|pv| !pv.spec.zones.is_empty() && !pv.spec.zones.contains(zone)).map(|pv| (pv, zone))
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::Pod;
+    use mock_ec2::events::{VolumeChanged, VolumePhase};
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const ZONE: &str = "us-east-1a";
+
+    /// A claim, its class, the volume that is made for it, and the volume of the cloud.
+    struct Story {
+        claim: Spec,
+        class: Spec,
+        of_pv: Volume,
+        pv: Spec,
+        cloud: VolumeChanged,
+        provisioner: &'static str,
+    }
+
+    impl Story {
+        fn new() -> Self {
+            let modes = vec![Text::from("ReadWriteOnce")];
+            let mut cloud = VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Available, ZONE, 4);
+            cloud.volume_type = "gp3".into();
+            Self {
+                claim: Spec {
+                    access_modes: modes.clone(),
+                    class: Some("fast".into()),
+                    request: Some(4 * GIB),
+                    selected_node: Some("node-a".into()),
+                    ..Spec::default()
+                },
+                class: Spec {
+                    parameters: [("type".into(), "gp3".into())].into(),
+                    zones: vec![ZONE.into()],
+                    ..Spec::default()
+                },
+                of_pv: Volume {
+                    access_modes: modes,
+                    claim: Some("default/data".into()),
+                    handle: Some(VOLUME.into()),
+                    ..Volume::default()
+                },
+                pv: Spec {
+                    capacity: Some(4 * GIB),
+                    class: Some("fast".into()),
+                    zones: vec![ZONE.into()],
+                    ..Spec::default()
+                },
+                cloud,
+                provisioner: "csi-provisioner",
+            }
+        }
+
+        /// Sentences of I10 after the first words, if the story is changed.
+        fn found(change: impl FnOnce(&mut Self)) -> Vec<String> {
+            let mut story = Self::new();
+            change(&mut story);
+            let Self { claim, class, of_pv, pv, cloud, provisioner } = story;
+            let trace = Trace::new(Clock::live(), Level::Info);
+            trace.info(&"mock-ec2".into(), cloud);
+            let mut rv = 0;
+            let mut commit = |resource: &str, object: &str, user: &str, spec: &Spec, say: &dyn Fn(&mut Commit)| {
+                rv += 1;
+                let mut commit = Commit::new(resource, object, rv, EventType::Added);
+                (commit.user, commit.spec) = (user.into(), Some(Box::new(spec.clone())));
+                say(&mut commit);
+                trace.info(&"fake-apiserver".into(), commit);
+            };
+            let node = Spec { zones: vec![ZONE.into()], ..Spec::default() };
+            commit("nodes", "node-a", "kubelet", &node, &|commit| commit.node = Some(Box::default()));
+            commit("storageclasses", "fast", "me", &class, &|_| {});
+            let (claims, key) = ("persistentvolumeclaims", "default/data");
+            commit(claims, key, "me", &claim, &|commit| commit.pvc = Some(Box::default()));
+            commit("persistentvolumes", "pv-1", provisioner, &pv, &|commit| commit.pv = Some(Box::new(of_pv.clone())));
+            let bound = Claim { volume: Some("pv-1".into()), ..Claim::default() };
+            commit(claims, key, "kube-controller-manager", &claim, &|commit| {
+                (commit.r#type, commit.pvc) = (EventType::Modified, Some(Box::new(bound.clone())));
+            });
+            let pod = |node: Option<&str>| {
+                Some(Box::new(Pod { claims: vec!["data".into()], node: node.map(Into::into), ..Pod::default() }))
+            };
+            commit("pods", "default/web", "me", &Spec::default(), &|commit| commit.pod = pod(None));
+            commit("pods", "default/web", "kube-scheduler", &Spec::default(), &|commit| {
+                commit.pod = pod(Some("node-a"))
+            });
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I10");
+            let words = |message: String| {
+                let message = message.replace("persistentvolume/pv-1 was made for pvc/default/data", "made");
+                message.replace("pvc/default/data was bound to persistentvolume/pv-1", "bound")
+            };
+            all.map(|violation| words(violation.message)).collect()
+        }
+    }
+
+    #[test]
+    fn a_volume_that_is_as_asked_is_no_violation() {
+        assert!(Story::found(|_| {}).is_empty());
+        // The provisioner knew the class as it was before, or the cloud encrypts by default.
+        assert!(Story::found(|story| story.cloud.encrypted = true).is_empty());
+        assert!(Story::found(|story| story.claim.attributes_class = Some("gold".into())).is_empty());
+    }
+
+    #[test]
+    fn a_volume_that_differs_from_its_claim_or_class_is_a_violation() {
+        let size = Story::found(|story| story.pv.capacity = Some(GIB));
+        let why = format!("with {GIB} bytes, and its claim asks for {}", 4 * GIB);
+        assert_eq!(size, [format!("made {why}"), format!("bound {why}")]);
+        let modes = Story::found(|story| story.of_pv.access_modes.clear());
+        assert_eq!(modes[0], "made without the access mode ReadWriteOnce of its claim");
+        let mode = Story::found(|story| story.pv.block = true);
+        assert_eq!(mode[0], "made with the volume mode Block, and its claim asks for Filesystem");
+        let class = Story::found(|story| story.pv.class = None);
+        assert_eq!(class[0], "made with the StorageClass ``, and its claim asks for `fast`");
+        let retain = Story::found(|story| story.class.reclaim = Some("Retain".into()));
+        assert_eq!(retain, ["made with the reclaim policy Delete, and its StorageClass asks for Retain"]);
+        let options = Story::found(|story| story.class.mount_options = vec!["noatime".into()]);
+        assert_eq!(options, [r#"made with the mount options [], and its StorageClass asks for ["noatime"]"#]);
+        let xfs =
+            |story: &mut Story| drop(story.class.parameters.insert("csi.storage.k8s.io/fstype".into(), "xfs".into()));
+        assert_eq!(Story::found(xfs), ["made with the filesystem of the driver, and its StorageClass asks for xfs"]);
+        let io2 = Story::found(|story| drop(story.class.parameters.insert("type".into(), "io2".into())));
+        assert_eq!(io2, ["made with the type gp3 in the cloud, and its StorageClass asks for io2"]);
+        let small = Story::found(|story| story.cloud.size_gib = 1);
+        assert_eq!(small, ["made with more bytes than the 1 GiB that the cloud has"]);
+    }
+
+    #[test]
+    fn a_volume_out_of_its_zone_is_a_violation() {
+        let elsewhere = || vec![Text::from("us-east-1b")];
+        let made = Story::found(|story| (story.pv.zones, story.class.zones) = (elsewhere(), Vec::new()));
+        let chosen = "made in us-east-1b, and the scheduler chose node-a in us-east-1a";
+        let put = "pod/default/web was put on node-a in us-east-1a, and its volume is in us-east-1b";
+        assert_eq!(made, [chosen, put]);
+        let class = Story::found(|story| story.class.zones = elsewhere());
+        assert_eq!(class, ["made with the zone us-east-1a, and its StorageClass asks for us-east-1b"]);
+        let cloud = Story::found(|story| story.cloud.zone = "us-east-1b".into());
+        assert_eq!(cloud, ["made with the zones us-east-1a, and the cloud has it in us-east-1b"]);
+    }
+
+    #[test]
+    fn a_volume_that_a_user_made_is_judged_when_it_is_bound_only() {
+        let retain = Story::found(|story| {
+            (story.provisioner, story.class.reclaim) = ("kubectl", Some("Retain".into()));
+        });
+        assert!(retain.is_empty());
+        let small = Story::found(|story| (story.provisioner, story.pv.capacity) = ("kubectl", Some(GIB)));
+        assert_eq!(small, [format!("bound with {GIB} bytes, and its claim asks for {}", 4 * GIB)]);
+    }
+
+    #[test]
+    fn a_volume_of_one_pod_is_published_once() {
+        let twice = |mode: &str, paths: &[&str]| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let mut commit = Commit::new("persistentvolumes", "pv-1", 1, EventType::Added);
+            let (access_modes, handle) = (vec![mode.into()], Some(VOLUME.into()));
+            commit.pv = Some(Box::new(Volume { access_modes, handle, ..Volume::default() }));
+            trace.info(&"fake-apiserver".into(), commit);
+            for path in paths {
+                let (volume, node, path) = (VOLUME.into(), "node-a".into(), (*path).into());
+                trace.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly: false });
+            }
+            let invariants = Invariants::new(TimeScale::default());
+            trace.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I10");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let found = twice("ReadWriteOncePod", &["/a", "/b"]);
+        let message = format!("{VOLUME} is ReadWriteOncePod, and was published on node-a while node-a has it at /a");
+        assert_eq!(found, [message]);
+        assert!(twice("ReadWriteOncePod", &["/a", "/a"]).is_empty());
+        assert!(twice("ReadWriteOnce", &["/a", "/b"]).is_empty());
+    }
+}

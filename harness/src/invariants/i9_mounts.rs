@@ -1,0 +1,234 @@
+//! I9: a volume is mounted as its PersistentVolume and its pods ask: as a filesystem of the type or as a raw device, with the
+//! mount options, for reading only where all ask for that, and at the size that its claim reports. An occasion is a stage, a
+//! publish, or a size that a kubelet writes to a claim.
+//!
+//! It does not judge volumes without a PersistentVolume (inline volumes, calls of the driver by hand), and it compares what
+//! the disk says of a mount, not what the driver was asked.
+
+use csi_mock::events::{DiskPublished, DiskStaged};
+use fake_apiserver::events::{Commit, Volume};
+use substrate::Event;
+
+use super::asked::{Asked, Stored};
+use super::facts::Facts;
+use super::{Checked, Found, Id};
+
+/// Looks at an event, with what was asked before it.
+pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    if let Some(staged) = event.get::<DiskStaged>() {
+        let pv = asked.volume_of(&staged.volume)?;
+        checked.add(Id::I9, 1);
+        let message = format!("{} was staged on {} {}", staged.volume, staged.node, wrongly_staged(pv, staged)?);
+        return Some(found(facts, message, "NodeStageVolume", &staged.volume, &staged.node));
+    }
+    if let Some(published) = event.get::<DiskPublished>() {
+        let pv = asked.volume_of(&published.volume)?;
+        let node = facts.name(&published.node).to_owned();
+        let of_pods = read_only_by_pods(asked, pv, &node)?;
+        checked.add(Id::I9, 1);
+        let by_volume = pv.spec.read_only || only_reads(pv);
+        let why = match (published.readonly, of_pods) {
+            (false, _) if by_volume => "for writing, and its PersistentVolume is read-only",
+            (false, (_, true)) => "for writing, and each pod there asks for it read-only",
+            (true, (true, _)) if !by_volume => "read-only, and no pod there and no PersistentVolume asks for that",
+            _ => return None,
+        };
+        let message = format!("{} was published on {node} {why}", published.volume);
+        return Some(found(facts, message, "NodePublishVolume", &published.volume, &node));
+    }
+    let commit = event.get::<Commit>().filter(|commit| commit.user.starts_with("kubelet"))?;
+    let (now, before) = (Stored::of(commit, commit.pvc.as_deref()?), asked.claim(&commit.object)?);
+    let capacity = now.spec.capacity.filter(|now| before.spec.capacity.is_some_and(|before| before < *now))?;
+    let pv = asked.volume(now.state.volume.as_deref()?).filter(|pv| !pv.spec.block)?;
+    let handle = pv.state.handle.as_deref()?;
+    let has = asked.filesystem(handle)?;
+    checked.add(Id::I9, 1);
+    let message = (has < capacity).then(|| {
+        format!("kubelet reports {capacity} bytes for pvc/{}, and the filesystem of {handle} has {has}", commit.object)
+    })?;
+    let volume = Some(handle.to_owned());
+    Some(Found { message, operation: "NodeExpandVolume".to_owned(), volume, ..Found::default() })
+}
+
+fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &str) -> Found {
+    let (volume, node) = (Some(volume.to_owned()), Some(facts.name(node).to_owned()));
+    Found { message, operation: operation.to_owned(), volume, node, ..Found::default() }
+}
+
+/// True if all access modes of a volume only read.
+fn only_reads(pv: &Stored<Volume>) -> bool {
+    pv.spec.mount_options.iter().any(|option| option == "ro")
+        || !pv.state.access_modes.is_empty() && pv.state.access_modes.iter().all(|mode| mode == "ReadOnlyMany")
+}
+
+/// The difference between a stage and its PersistentVolume, as the end of a sentence.
+fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
+    match (pv.spec.block, staged.raw) {
+        (true, false) => return Some("as a filesystem, and its PersistentVolume is a raw device".to_owned()),
+        (false, true) => return Some("as a raw device, and its PersistentVolume is a filesystem".to_owned()),
+        (true, true) => return None,
+        (false, false) => {}
+    }
+    if staged.readonly && !pv.spec.read_only && !only_reads(pv) {
+        return Some("read-only, and its PersistentVolume does not ask for that".to_owned());
+    }
+    if staged.fs_type.is_empty() {
+        // A directory stands for the volume: it has no type and no options.
+        return None;
+    }
+    if let Some(wanted) = pv.spec.fs_type.as_ref().filter(|wanted| **wanted != staged.fs_type) {
+        return Some(format!("with {}, and its PersistentVolume asks for {wanted}", staged.fs_type));
+    }
+    let mut options = pv.spec.mount_options.iter().filter(|option| *option != "ro");
+    let missing = options.find(|option| !staged.options.contains(option))?;
+    Some(format!("without the mount option {missing} of its PersistentVolume"))
+}
+
+/// Among the pods on a node that use the volume: true if no pod asks for it read-only, and true if each does. Nothing if there
+/// is no such pod.
+fn read_only_by_pods(asked: &Asked, pv: &Stored<Volume>, node: &str) -> Option<(bool, bool)> {
+    let claim = pv.state.claim.as_deref()?;
+    let name = claim.split_once('/').map_or(claim, |(_, name)| name);
+    let here = asked.users(claim).filter(|(_, pod)| pod.state.node.as_deref() == Some(node));
+    let asks: Vec<bool> = here.map(|(_, pod)| pod.spec.read_only_claims.iter().any(|claim| claim == name)).collect();
+    (!asks.is_empty()).then(|| (!asks.contains(&true), !asks.contains(&false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::{Claim, Pod, Spec};
+    use fake_apiserver::state::EventType;
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+
+    /// A run with one volume, its claim and a pod on node-a.
+    struct Run(Trace, u64);
+
+    impl Run {
+        fn new(pv: Stored<Volume>, read_only: bool) -> Self {
+            let mut run = Self(Trace::new(Clock::live(), Level::Info), 0);
+            let state = Volume { claim: Some("default/data".into()), handle: Some(VOLUME.into()), ..pv.state };
+            run.commit("persistentvolumes", "pv-1", "user", |commit| {
+                (commit.pv, commit.spec) = (Some(Box::new(state)), Some(Box::new(pv.spec)));
+            });
+            let pod = Pod { claims: vec!["data".into()], node: Some("node-a".into()), ..Pod::default() };
+            let read_only_claims = if read_only { vec!["data".into()] } else { Vec::new() };
+            run.commit("pods", "default/web", "user", |commit| {
+                commit.pod = Some(Box::new(pod));
+                commit.spec = Some(Box::new(Spec { read_only_claims, ..Spec::default() }));
+            });
+            run
+        }
+
+        fn commit(&mut self, resource: &str, object: &str, user: &str, say: impl FnOnce(&mut Commit)) {
+            self.1 += 1;
+            let mut commit = Commit::new(resource, object, self.1, EventType::Added);
+            commit.user = user.into();
+            say(&mut commit);
+            self.0.info(&"fake-apiserver".into(), commit);
+        }
+
+        fn staged(self, change: impl FnOnce(&mut DiskStaged)) -> Self {
+            let mut staged = DiskStaged { fs_type: "ext4".into(), ..DiskStaged::new(VOLUME, "node-a", "/s") };
+            change(&mut staged);
+            self.0.info(&"node-a/csi-node".into(), staged);
+            self
+        }
+
+        fn published(self, readonly: bool) -> Self {
+            let (volume, node, path) = (VOLUME.into(), "node-a".into(), "/t".into());
+            self.0.info(&"node-a/csi-node".into(), DiskPublished { volume, node, path, readonly });
+            self
+        }
+
+        /// The claim reports these sizes, one after the other.
+        fn sizes(mut self, user: &str, sizes: [u64; 2]) -> Self {
+            for size in sizes {
+                let claim = Claim { volume: Some("pv-1".into()), ..Claim::default() };
+                let spec = Spec { capacity: Some(size), ..Spec::default() };
+                self.commit("persistentvolumeclaims", "default/data", user, |commit| {
+                    (commit.pvc, commit.spec) = (Some(Box::new(claim)), Some(Box::new(spec)));
+                });
+            }
+            self
+        }
+
+        /// Sentences of I9 without the volume and the node.
+        fn found(self) -> Vec<String> {
+            let invariants = Invariants::new(TimeScale::default());
+            self.0.events().iter().for_each(|event| invariants.observe(event));
+            assert!(invariants.checked().get(Id::I9) > 0, "there was an occasion");
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I9");
+            all.map(|violation| violation.message.replace(VOLUME, "V").replace(" on node-a", "")).collect()
+        }
+    }
+
+    fn volume(change: impl FnOnce(&mut Stored<Volume>)) -> Stored<Volume> {
+        let mut pv = Stored::<Volume>::default();
+        pv.state.access_modes = vec!["ReadWriteOnce".into()];
+        change(&mut pv);
+        pv
+    }
+
+    #[test]
+    fn a_stage_that_differs_from_its_volume_is_a_violation() {
+        let plain = || Run::new(volume(|_| {}), false);
+        assert!(plain().staged(|_| {}).found().is_empty());
+        let read_only = plain().staged(|staged| staged.readonly = true).found();
+        assert_eq!(read_only, ["V was staged read-only, and its PersistentVolume does not ask for that"]);
+        let raw = plain().staged(|staged| staged.raw = true).found();
+        assert_eq!(raw, ["V was staged as a raw device, and its PersistentVolume is a filesystem"]);
+        let block = Run::new(volume(|pv| pv.spec.block = true), false).staged(|_| {}).found();
+        assert_eq!(block, ["V was staged as a filesystem, and its PersistentVolume is a raw device"]);
+        let xfs = || Run::new(volume(|pv| pv.spec.fs_type = Some("xfs".into())), false);
+        assert_eq!(xfs().staged(|_| {}).found(), ["V was staged with ext4, and its PersistentVolume asks for xfs"]);
+        assert!(xfs().staged(|staged| staged.fs_type = "".into()).found().is_empty(), "directories have no type");
+        let options = || Run::new(volume(|pv| pv.spec.mount_options = vec!["noatime".into()]), false);
+        let missing = ["V was staged without the mount option noatime of its PersistentVolume"];
+        assert_eq!(options().staged(|_| {}).found(), missing);
+        assert!(options().staged(|staged| staged.options = vec!["noatime".into()]).found().is_empty());
+    }
+
+    #[test]
+    fn writing_and_reading_are_as_pods_and_volume_ask() {
+        let plain = |read_only| Run::new(volume(|_| {}), read_only);
+        assert!(plain(false).published(false).found().is_empty());
+        assert!(plain(true).published(true).found().is_empty());
+        let writes = plain(true).published(false).found();
+        assert_eq!(writes, ["V was published for writing, and each pod there asks for it read-only"]);
+        let reads = plain(false).published(true).found();
+        assert_eq!(reads, ["V was published read-only, and no pod there and no PersistentVolume asks for that"]);
+        for change in [
+            |pv: &mut Stored<Volume>| pv.spec.read_only = true,
+            |pv: &mut Stored<Volume>| pv.state.access_modes = vec!["ReadOnlyMany".into()],
+            |pv: &mut Stored<Volume>| pv.spec.mount_options = vec!["ro".into()],
+        ] {
+            let kept = || Run::new(volume(change), false);
+            assert!(kept().published(true).found().is_empty());
+            assert_eq!(
+                kept().published(false).found(),
+                ["V was published for writing, and its PersistentVolume is read-only"]
+            );
+        }
+    }
+
+    #[test]
+    fn a_size_that_the_filesystem_does_not_have_is_a_violation() {
+        let grown = |user, bytes| {
+            let run = Run::new(volume(|_| {}), false).staged(|staged| staged.size_bytes = Some(bytes));
+            run.sizes(user, [1, 2]).found()
+        };
+        assert_eq!(
+            grown("kubelet", 1),
+            ["kubelet reports 2 bytes for pvc/default/data, and the filesystem of V has 1"]
+        );
+        assert!(grown("kubelet", 2).is_empty());
+        // A controller writes the size of a volume that no node has to grow.
+        assert!(grown("csi-resizer", 1).is_empty());
+    }
+}
