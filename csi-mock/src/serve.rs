@@ -68,7 +68,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 /// anything else at the path is left alone.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> {
     ctx.spawn(accept(ctx.clone(), bind(path)?, service));
     Ok(())
@@ -90,7 +90,7 @@ pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
 /// refused, and then there is another one.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub(crate) fn unix_with_absences(
     ctx: &Ctx,
     path: &Path,
@@ -124,7 +124,7 @@ pub(crate) fn unix_with_absences(
 /// Serves `service` on TCP behind the Host and Origin checks, within process `ctx`; returns the address.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub async fn tcp(ctx: &Ctx, address: SocketAddr, service: HttpService) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let bound = listener.local_addr()?;

@@ -7,7 +7,7 @@ use substrate::{Ctx, HttpService, guard, listen};
 /// Binds `address` at once, so that a port in use is known before anything starts.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
