@@ -256,7 +256,7 @@ impl Model {
         self.volumes.iter().filter_map(|v| v.attached.get(&instance)).map(|(slot, _)| *slot).collect()
     }
 
-    /// A name is poisoned until the guest ends; who waits for it then gets attached.
+    /// A name is poisoned until the guest ends; then attachments that wait for it complete.
     fn guest_ended(&mut self, instance: usize) {
         self.poisoned[instance].clear();
         self.volumes.iter_mut().filter_map(|v| v.attached.get_mut(&instance)).for_each(|a| a.1 = false);
@@ -284,8 +284,8 @@ impl ReferenceStateMachine for Model {
     }
 
     fn transitions(state: &Self) -> BoxedStrategy<Request> {
-        // One more than there are, so that some are missing; mostly of the first zone and on its small instances, so
-        // that histories reach the limits.
+        // One more than exist, so that some are missing. Mostly of the first zone and on its small instances, so that
+        // histories reach the limits.
         let volume = 0..=state.volumes.len();
         let instance = || prop_oneof![2 => Just(0), 5 => 1..3usize, 1 => Just(3), 1 => Just(INSTANCES.len())];
         let zone = prop_oneof![5 => Just(0), 1 => Just(1)];
