@@ -1,4 +1,4 @@
-//! The folders of `examples/`: each runs as its README says, and prints that it ran, or why not.
+//! The folders of `examples/`: each runs as a user would run it, and prints that it ran, or why not.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

@@ -1,4 +1,4 @@
-//! The examples for Go, for containers and for GitHub Actions: each runs as its README says, or is skipped with the
+//! The examples for Go, for containers and for GitHub Actions: each runs as a user would run it, or is skipped with the
 //! reason.
 
 use std::os::unix::fs::symlink;
