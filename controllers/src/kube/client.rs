@@ -131,7 +131,7 @@ impl Client {
         Api::new(self.clone(), Some(namespace.to_owned()))
     }
 
-    /// Reads a document that is no API object, such as the resource list of a group.
+    /// Reads a document other than an API object, such as the resource list of a group.
     ///
     /// # Errors
     /// The server's refusal, or no answer within 30 s.

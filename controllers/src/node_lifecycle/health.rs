@@ -75,7 +75,7 @@ pub struct Observation {
 pub struct Grace {
     /// For nodes that have posted a status.
     pub monitor: Duration,
-    /// For nodes that have not.
+    /// For nodes that have not posted a status yet.
     pub startup: Duration,
 }
 

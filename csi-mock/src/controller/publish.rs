@@ -267,7 +267,7 @@ impl ControllerService {
             match error.code() {
                 "InvalidVolume.NotFound" => return Ok(()),
                 // Treated as detached, as in the EBS driver. The EBS driver trusts the error alone; the wait below
-                // verifies it, so that IncorrectState during `detaching` is no false success.
+                // verifies it, so that IncorrectState during `detaching` does not become a false success.
                 "IncorrectState" | "InvalidAttachment.NotFound" | "InvalidInstanceID.NotFound" => {}
                 _ => {
                     breaks(self.calls.ctx(), &error).await;

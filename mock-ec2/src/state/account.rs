@@ -1,4 +1,4 @@
-//! Account-wide state: encryption by default, and objects that are no instance, snapshot or volume.
+//! Account-wide state: encryption by default, and objects other than instances, snapshots and volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

@@ -70,7 +70,7 @@ pub struct Shape {
     pub set: &'static str,
     /// Parameter of ids, as in `VpcId.1`; empty if there is none.
     pub ids: &'static str,
-    /// Prefix of the ids; empty if they are no EC2 ids.
+    /// Prefix of the ids; empty for ids without one.
     pub prefix: &'static str,
     /// Further list parameters.
     pub lists: &'static [&'static str],
