@@ -36,6 +36,9 @@ pub struct Door {
 
 impl Door {
     /// Binds `address` for `node`; port 0 picks a free port.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
     pub async fn open(address: SocketAddr, node: &str) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -166,8 +166,8 @@ impl LatencyFile {
     }
 }
 
-/// Distribution as points of its quantile function: (fraction in 0..=1, milliseconds), both rising, from fraction 0 to
-/// 1. Linear between points, so a draw needs no transcendental function and is equal on every machine.
+/// Distribution as points of its quantile function: (fraction, milliseconds), both rising, with fractions 0 to 1.
+/// Linear between points, so a draw needs no transcendental function and is equal on every machine.
 type Quantiles = &'static [(f64, f64)];
 
 /// The 1 ms of `instant`; not divided by the time scale.
