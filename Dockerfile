@@ -1,8 +1,8 @@
-# The image of compose.yaml. Its build context is made by `cargo run -p xtask -- image`, which then builds it:
-# a `mooring` that is compiled already, and the filesystem tools of Debian. Dockerfile.source compiles inside docker.
+# The image of compose.yaml. `cargo run -p xtask -- image` creates the build context and builds the image from a
+# compiled `mooring` and Debian's filesystem tools. Dockerfile.source compiles inside docker.
 FROM scratch
 COPY root/ /
-# No user has a home here: what `mooring up` writes down goes where everybody may write.
+# Users have no home here: `mooring up` writes to a directory that all users can write to.
 ENV PATH=/usr/sbin:/usr/bin XDG_STATE_HOME=/tmp
 ENTRYPOINT ["/usr/bin/mooring"]
 CMD ["--help"]

@@ -33,31 +33,31 @@ use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
 use crate::run::{LoopsConfig, run};
 use crate::timers::Timers;
 
-/// The name of the control loops' program.
+/// Name of the control loops' program.
 const CONTROLLERS: &str = "controllers";
-/// The name of the node agent's program.
+/// Name of the node agent's program.
 const NODE_AGENT: &str = "node-agent";
-/// How long a process that lost its lease is down.
+/// Down time of a process that lost its lease.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// What both binaries take.
+/// Options of both binaries.
 #[derive(Debug, clap::Args)]
 struct Common {
     /// The API server.
     #[arg(long, value_name = "http://HOST:PORT")]
     kubernetes: String,
-    /// The bearer token for an API server off loopback.
+    /// Bearer token for an API server off loopback.
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     kubernetes_token: Option<Secret>,
     #[command(flatten)]
     host: HostOptions,
-    /// Sets what upstream's command line or source has under this name; can be repeated.
+    /// Sets the flag or constant of this name in upstream's sources; can be repeated.
     #[arg(long = "flag", value_name = "PROCESS.NAME=VALUE", value_parser = flags::parse)]
     flags: Vec<(String, String, String)>,
 }
 
 impl Common {
-    /// The timers of a process, as the flags set them.
+    /// Returns the timers of a process, as set by the flags.
     fn timers(&self, process: &str) -> anyhow::Result<Timers> {
         let mut timers = Timers::default();
         for (_, name, value) in self.flags.iter().filter(|(of, ..)| of == process) {
@@ -81,7 +81,7 @@ fn csi_endpoint(text: &str) -> Result<String, String> {
     dial::grpc(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
 }
 
-/// An endpoint that is a unix socket.
+/// Parses an endpoint that is a unix socket.
 pub(crate) fn socket(text: &str) -> Result<String, String> {
     let path = csi_mock::serve::socket_path(text)?;
     Ok(format!("unix://{}", path.display()))
@@ -119,7 +119,7 @@ fn replica_name(text: &str) -> Result<String, String> {
 struct Controllers {
     #[command(flatten)]
     common: Common,
-    /// Where the CSI driver's controller answers; needed by csi-attacher, csi-provisioner and csi-resizer.
+    /// Endpoint of the CSI driver's controller; needed by csi-attacher, csi-provisioner and csi-resizer.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
     /// Runs only this process; can be repeated. All of them when absent.
@@ -128,7 +128,7 @@ struct Controllers {
     /// Elects a leader by Lease among all replicas; this one has the name NAME.
     #[arg(long, value_name = "NAME", value_parser = replica_name)]
     leader_elect: Option<String>,
-    /// Loops that are left to someone else, separated by commas.
+    /// Loops that other programs run, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
 }
@@ -139,7 +139,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Keeps the program out of the caller's crate.
     controllers_main(args.into_iter().map(Into::into).collect())
 }
 
@@ -167,7 +167,7 @@ fn controllers_main(args: Vec<OsString>) -> ExitCode {
 }
 
 impl Controllers {
-    /// The processes to run, in upstream's order.
+    /// Returns the processes to run, in upstream's order.
     fn processes(&self, without: &BTreeSet<String>) -> Vec<&'static str> {
         let wanted = |process: &str| self.only.is_empty() || self.only.iter().any(|only| only == process);
         PROCESSES.iter().copied().filter(|process| wanted(process) && runs(process, without)).collect()
@@ -198,12 +198,12 @@ async fn controllers(world: World, host: Host, args: Controllers, without: BTree
     };
     let running = processes.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
     host.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
-    // A process that dies is not put up with: whoever runs the program starts it again.
+    // A process that dies ends the program; its supervisor restarts it.
     select_all(running).await;
     Ok(())
 }
 
-/// Starts a process again whose leader lost its lease, as a kubelet would; ends when it broke.
+/// Restarts a process whose leader lost its lease, as a kubelet would; ends when the process failed.
 async fn supervise(process: Process, ended: Arc<Notify>) {
     while let Some(ctx) = process.ctx() {
         tokio::select! { biased;
@@ -216,10 +216,10 @@ async fn supervise(process: Process, ended: Arc<Notify>) {
     }
 }
 
-/// Which disks to use.
+/// Disk backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum BackendChoice {
-    /// The best that works here.
+    /// The best one that works here.
     Auto,
     /// Loop devices with real filesystems; root on Linux.
     Loop,
@@ -227,7 +227,7 @@ pub(crate) enum BackendChoice {
     Directory,
 }
 
-/// The disk of a node, for each of the programs that share it.
+/// Disk of a node, for each of the programs that share it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DiskArgs {
     /// The kubelet's directory.
@@ -236,10 +236,10 @@ pub(crate) struct DiskArgs {
     /// The directory of the volumes' bytes, as given to mock-ec2.
     #[arg(long, value_name = "DIR")]
     volume_dir: PathBuf,
-    /// How disks work: the same as the node's csi-mock.
+    /// Disk backend: the same as the node's csi-mock.
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
-    /// Tags loop devices: the same as the node's csi-mock.
+    /// Tag of loop devices: the same as the node's csi-mock.
     #[arg(long, value_name = "NAME", default_value = "csi-mock")]
     run: String,
 }
@@ -283,16 +283,16 @@ struct NodeAgent {
     instance_type: String,
     #[command(flatten)]
     disk: DiskArgs,
-    /// The machine's container runtime, as served by the `machine` program; one of its own when absent.
+    /// The machine's container runtime, as served by the `machine` program. Default: an own one.
     #[arg(long, value_name = "unix:///PATH", value_parser = socket)]
     runtime: Option<String>,
-    /// Where CSI drivers put their registration sockets; ROOT/plugins_registry when absent.
+    /// Directory of the CSI drivers' registration sockets. Default: ROOT/plugins_registry.
     #[arg(long, value_name = "DIR")]
     plugins_registry: Option<PathBuf>,
-    /// Where the node's own server listens, with TLS, so that the API server can fetch logs; port 0 picks a free one.
+    /// TLS listener of the node's own server, from which the API server fetches logs; port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// The node's InternalIP; derived from the instance when absent. Needed when --listen is on all addresses.
+    /// The node's InternalIP. Default: derived from the instance. Needed when --listen is on all addresses.
     #[arg(long, value_name = "IP")]
     node_ip: Option<IpAddr>,
 }
@@ -303,7 +303,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Keeps the program out of the caller's crate.
     node_agent_main(args.into_iter().map(Into::into).collect())
 }
 
@@ -327,7 +327,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     let registry = args.plugins_registry.clone().unwrap_or_else(|| args.disk.root.join(PLUGINS_REGISTRY));
     std::fs::create_dir_all(&registry).with_context(|| format!("--plugins-registry {}", registry.display()))?;
     let runtime_name = format!("runtime-{}", args.node_name);
-    // Containers are a process of their own, as they outlive a kubelet.
+    // Containers run in a separate process, as they outlive a kubelet.
     let machine = args.runtime.is_none().then(|| {
         let (name, node, disk) = (runtime_name.clone(), args.node_name.clone(), disk.clone());
         Process::start(&world, &args.node_name, move |ctx| {
@@ -355,11 +355,11 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     }
     let door = Door::open(args.listen, &args.node_name).await.context("--listen")?;
     config.internal_ip = args.node_ip.map(|ip| ip.to_string());
-    // Where it listens is where it is reached, whatever the modelled network calls it.
+    // The server is reached at its listener, whatever its address in the modelled network.
     let listens = door.address().ip();
     config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
     config.kubelet_port = door.address().port();
-    // The program is this one process, once: it ends when the process does.
+    // The program is this one process: it ends when the process does.
     door.serve(&ctx, node_agent::service(&ctx, &config.logs, logs_from));
     let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver), &agent("kubelet", ""));
     ctx.spawn(node_agent::run(ctx.clone(), client, config));
@@ -369,7 +369,7 @@ async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result
     Ok(())
 }
 
-/// Waits until the process ends, which it does only by itself.
+/// Waits until the process ends by itself.
 pub(crate) async fn wait(process: &Process) {
     if let Some(ctx) = process.ctx() {
         ctx.downed().await;

@@ -1,4 +1,4 @@
-//! What the control loops say in the trace.
+//! Events of the control loops in the trace.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ substrate::events! {
         pub node: Text,
     }
 
-    /// A node says that it is not ready.
+    /// A node reported that it is not ready.
     pub struct NodeNotReady = "node.not-ready" {
         /// The node.
         pub node: Text,
     }
 
-    /// A node has not been heard of for too long.
+    /// A node has not sent a heartbeat for too long.
     pub struct NodeUnknown = "node.unknown" {
         /// The node.
         pub node: Text,
     }
 
-    /// The attach-detach controller begins to attach a volume.
+    /// The attach-detach controller starts to attach a volume.
     pub struct Attach = "ad.attach" {
         /// The volume's id at the driver.
         pub volume: Text,
@@ -33,21 +33,21 @@ substrate::events! {
         pub pv: Text,
         /// The node.
         pub node: Text,
-        /// Never: only detaches are forced.
+        /// Always false: only detaches are forced.
         pub forced: bool,
     }
 
-    /// The attach-detach controller begins to detach a volume.
+    /// The attach-detach controller starts to detach a volume.
     pub struct Detach = "ad.detach" {
         /// The volume's id at the driver.
         pub volume: Text,
-        /// Its PersistentVolume; empty when it is not known.
+        /// Its PersistentVolume; empty if unknown.
         pub pv: Text,
         /// The node.
         pub node: Text,
-        /// Whether it goes ahead although the node may still use the volume.
+        /// True if the detach proceeds although the node may still use the volume.
         pub forced: bool,
-        /// Why it is forced.
+        /// Reason of a forced detach.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub reason: Option<ForcedReason>,
     }
@@ -56,13 +56,13 @@ substrate::events! {
     pub struct EventRecorded = "k8s.event" {
         /// The component.
         pub source: Arc<str>,
-        /// The machine-readable cause.
+        /// Machine-readable reason.
         pub reason: Text,
         /// `Normal` or `Warning`.
         pub r#type: Text,
         /// The object, as in `pod/default/db-0`.
         pub object: Text,
-        /// The text for people.
+        /// Message for people.
         pub message: Text,
     }
 
@@ -70,7 +70,7 @@ substrate::events! {
     pub struct EventLost = "event.lost" {
         /// The Event's reason.
         pub reason: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
@@ -80,17 +80,17 @@ substrate::events! {
         pub of: Text,
         /// `list` or `watch`.
         pub verb: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
-    /// What a loop wants, and what it takes for true. Only at the trace level, and for observers that ask for it.
+    /// Desired and actual state of a loop. Only at the trace level, and for observers that ask for it.
     pub struct LoopState = "loop.state" {
         /// The loop.
         pub of: Text,
-        /// What it wants, sorted.
+        /// Desired state, sorted.
         pub desired: Vec<String>,
-        /// What it takes for true, sorted.
+        /// Actual state as the loop knows it, sorted.
         pub actual: Vec<String>,
     }
 
@@ -98,9 +98,9 @@ substrate::events! {
     pub struct PodCollected = "pod-gc.deleted" {
         /// Namespace and name.
         pub pod: String,
-        /// Why it goes.
+        /// Reason of the deletion.
         pub reason: Text,
-        /// What went wrong, if anything.
+        /// The error, if there was one.
         pub error: Option<String>,
     }
 
@@ -115,27 +115,27 @@ substrate::events! {
         pub error: Option<String>,
     }
 
-    /// The PV binder could not do something. Only at the trace level, and for observers that ask for it.
+    /// The PV binder failed at a sync or a write. Only at the trace level, and for observers that ask for it.
     pub struct BinderError = "binder.error" {
         /// `sync` or `write`.
         pub what: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
-    /// The scheduler could not write something. Only at the trace level, and for observers that ask for it.
+    /// A write of the scheduler failed. Only at the trace level, and for observers that ask for it.
     pub struct SchedulerError = "scheduler.error" {
-        /// What it is.
+        /// The write.
         pub what: Text,
         /// The pod.
         pub pod: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
     /// A sidecar does not reach its driver yet. Only at the trace level, and for observers that ask for it.
     pub struct CsiUnreached = "csi.connect" {
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
@@ -143,10 +143,10 @@ substrate::events! {
     pub struct CsiAsked = "csi.asked" {
         /// The RPC (`ControllerPublishVolume`).
         pub rpc: Text,
-        /// The volume, or the name of the one that is to be made; absent where the request names none.
+        /// The volume, or the name of the one to create; absent if the request names none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volume: Option<Text>,
-        /// The node, by the driver's id; absent where the request names none.
+        /// The node, by the driver's id; absent if the request names none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Text>,
     }
@@ -155,39 +155,38 @@ substrate::events! {
     pub struct CsiAnswered = "csi.answered" {
         /// The RPC (`ControllerPublishVolume`).
         pub rpc: Text,
-        /// The volume, or the name of the one that is to be made; absent where the request names none.
+        /// The volume, or the name of the one to create; absent if the request names none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volume: Option<Text>,
-        /// The node, by the driver's id; absent where the request names none.
+        /// The node, by the driver's id; absent if the request names none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Text>,
         /// The gRPC code, as Go prints it.
         pub code: Text,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         pub took_ms: u64,
         /// The error's message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub message: Option<String>,
     }
 
-    /// external-provisioner could not write something. Only at the trace level, and for observers that ask for it.
+    /// A write of external-provisioner failed. Only at the trace level, and for observers that ask for it.
     pub struct ProvisionerError = "provisioner.error" {
         /// `save`, `delete` or `finalizer`.
         pub what: Text,
         /// The PersistentVolume.
         pub object: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
     }
 
-    /// external-attacher could not write down that something went wrong. Only at the trace level, and for observers
-    /// that ask for it.
+    /// external-attacher could not record an error. Only at the trace level, and for observers that ask for it.
     pub struct AttacherError = "attacher.error" {
         /// The VolumeAttachment.
         pub attachment: Text,
-        /// What went wrong.
+        /// The error.
         pub error: String,
-        /// What went wrong with writing it down.
+        /// Error of the write that should record it.
         pub saving: String,
     }
 
@@ -197,7 +196,7 @@ substrate::events! {
         pub lease: Text,
         /// The replica.
         pub identity: Text,
-        /// How often the lease changed hands.
+        /// Number of leader changes.
         pub transitions: i32,
     }
 

@@ -1,6 +1,6 @@
-//! The expander (`persistentvolume-expander-controller`, `pkg/controller/volume/expand/expand_controller.go`): it makes
-//! volumes of kube-controller-manager's own plugins larger. Those of CSI drivers are the resizer's, and it says so on
-//! the claim.
+//! The expander (`persistentvolume-expander-controller`, `pkg/controller/volume/expand/expand_controller.go`): it
+//! expands volumes of kube-controller-manager's in-tree plugins. CSI volumes are the resizer's; the expander emits an
+//! event of the claim that says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::binder::quantity;
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 
-/// What its Events have as source.
+/// Source of its Events.
 const SOURCE: &str = "volume_expand";
-/// How many claims are looked at at once.
+/// Number of claims processed at once.
 const WORKERS: usize = 10;
-/// What the resizer writes when nodes have to know the size that the filesystem has.
+/// Annotation that the resizer writes for nodes: the size of the filesystem.
 const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 
-/// What a claim asks for.
+/// Returns the size that a claim requests.
 fn request(claim: &PersistentVolumeClaim) -> i128 {
     let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     size(requests.and_then(|requests| requests.get("storage")))
 }
 
-/// What a claim has.
+/// Returns the capacity of a claim.
 fn capacity(claim: &PersistentVolumeClaim) -> i128 {
     let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
     size(capacity.and_then(|capacity| capacity.get("storage")))
@@ -36,19 +36,19 @@ fn size(quantity: Option<&Quantity>) -> i128 {
     quantity.and_then(quantity::milli).unwrap_or_default()
 }
 
-/// Whether a change of a claim is to be looked at: it is bound, and it is new, asks for more, or has more.
+/// Returns true for a bound claim that is new, or whose request or capacity has grown.
 fn is_news(old: Option<&PersistentVolumeClaim>, new: &PersistentVolumeClaim) -> bool {
     let bound = new.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
     bound && old.is_none_or(|old| request(new) > request(old) || capacity(new) > capacity(old))
 }
 
-/// Whether the volume of a claim is to be made larger.
+/// Returns true if the volume of a claim must be expanded.
 fn is_wanted(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     let annotated = volume.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(PRE_RESIZE_CAPACITY));
     request(claim) > capacity(claim) || annotated
 }
 
-/// Whether a volume is that of a claim.
+/// Returns true if a volume belongs to a claim.
 fn is_of(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let holder = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     holder.is_some_and(|holder| {
@@ -62,7 +62,7 @@ struct Controller {
     recorder: EventRecorder,
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
+/// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
     let claims: Informer<PersistentVolumeClaim> = Informer::start(&ctx, client.all(), ListParams::default());
     claims.synced().await;

@@ -1,5 +1,5 @@
-//! What can be set in the processes, by upstream's names: flags as they are on a command line, and constants of
-//! upstream's source that no flag reaches.
+//! Settings of the processes, by upstream's names: command-line flags, and constants of upstream's source that no flag
+//! sets.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use substrate::words::nearest;
 
 use crate::timers::Timers;
 
-/// Something that can be set.
+/// A setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
     /// The process, one of [`PROCESSES`](crate::PROCESSES) or `kubelet`.
     pub process: &'static str,
-    /// Upstream's name: a flag without its dashes, or a constant or field of a configuration.
+    /// Upstream's name: a flag without its dashes, or a constant or configuration field.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
     field: Field,
 }
 
-/// What is set, and how.
+/// Kind of a setting, and its field.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     Duration(fn(&mut Timers) -> &mut Duration),
@@ -29,7 +29,7 @@ enum Field {
 }
 
 impl Flag {
-    /// What its value can be.
+    /// Returns a description of its values.
     pub fn values(&self) -> &'static str {
         match self.field {
             Field::Duration(_) => "a duration, 250ms or 2m",
@@ -38,7 +38,7 @@ impl Flag {
         }
     }
 
-    /// Upstream's default, as it is written.
+    /// Returns upstream's default as text.
     pub fn default(&self) -> String {
         let mut timers = Timers::default();
         match self.field {
@@ -49,14 +49,14 @@ impl Flag {
     }
 }
 
-/// Why something cannot be set.
+/// Error of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// The word that is wrong.
+    /// The invalid word.
     pub word: String,
-    /// The nearest right word.
+    /// The nearest valid word.
     pub nearest: Option<&'static str>,
 }
 
@@ -72,12 +72,12 @@ impl std::fmt::Display for FlagError {
 
 impl std::error::Error for FlagError {}
 
-/// The kubelet, which is no process of control loops.
+/// The kubelet, which runs no control loops.
 pub const KUBELET: &str = "kubelet";
 
 macro_rules! flags {
     ($($process:literal { $($name:literal: $kind:ident($field:ident), $about:literal;)+ })+) => {
-        /// Everything that can be set.
+        /// All settings.
         pub const FLAGS: &[Flag] = &[$($(Flag {
             process: $process,
             name: $name,
@@ -159,7 +159,7 @@ flags! {
 /// Sets `name` of `process` in the timers of that process.
 ///
 /// # Errors
-/// What there is not, or a value that it cannot have.
+/// An unknown process or name, or an invalid value.
 pub fn set(timers: &mut Timers, process: &str, name: &str, value: &str) -> Result<(), FlagError> {
     let of_process = || FLAGS.iter().filter(|flag| flag.process == process);
     if of_process().next().is_none() {
@@ -190,10 +190,10 @@ pub fn set(timers: &mut Timers, process: &str, name: &str, value: &str) -> Resul
     Ok(())
 }
 
-/// Process, name and value of what is written `PROCESS.NAME=VALUE`, of which the value is right.
+/// Parses `PROCESS.NAME=VALUE` and validates the value.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is invalid.
 pub fn parse(text: &str) -> Result<(String, String, String), String> {
     let bad = || format!("`{text}` sets nothing: write PROCESS.NAME=VALUE, as in csi-attacher.timeout=30s");
     let (key, value) = text.split_once('=').ok_or_else(bad)?;
@@ -224,7 +224,7 @@ mod tests {
                 let _ = set(&mut others, other.process, other.name, value);
                 assert_ne!(timers, others, "{} and {}", flag.name, other.name);
             }
-            // What is written as its default is its default.
+            // The default as text parses to the default.
             let mut timers = Timers::default();
             set(&mut timers, flag.process, flag.name, &flag.default()).unwrap();
             assert_eq!(timers, Timers::default(), "{}", flag.name);

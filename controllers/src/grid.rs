@@ -1,9 +1,9 @@
-//! The grid of a periodic loop that sleeps while nothing can change.
+//! Grid of a periodic loop that sleeps while its inputs cannot change.
 
 use std::time::Duration;
 
-/// Instants at which a loop of a fixed period would run. A loop that skips those at which it would find nothing to
-/// do is seen from outside as upstream's, which never skips.
+/// Instants at which a loop of a fixed period would run. A loop that skips idle instants looks from outside like
+/// upstream's, which never skips.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     start: Duration,
@@ -11,12 +11,12 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid from the monotonic time `start`; `period` is already divided by `time-scale`.
+    /// Creates a grid from the monotonic time `start`; `period` is already divided by `time-scale`.
     pub fn new(start: Duration, period: Duration) -> Self {
         Self { start, period: period.max(Duration::from_nanos(1)) }
     }
 
-    /// The first instant of the grid at or after `at` and after `last`.
+    /// Returns the first instant of the grid at or after `at` and after `last`.
     pub fn at_or_after(&self, at: Duration, last: Option<Duration>) -> Duration {
         let since = at.saturating_sub(self.start).as_nanos();
         let period = self.period.as_nanos();
@@ -24,7 +24,7 @@ impl Grid {
         if let Some(last) = last {
             steps = steps.max(last.saturating_sub(self.start).as_nanos() / period + 1);
         }
-        // Nanoseconds of five hundred years fit.
+        // Five hundred years fit in u64 nanoseconds.
         self.start + Duration::from_nanos(u64::try_from(steps * period).unwrap_or(u64::MAX))
     }
 }

@@ -1,4 +1,4 @@
-//! What a loop wants and what it takes for true, told to whoever asks: a debugger, a look at a moment.
+//! Desired and actual state of a loop, for observers such as a debugger.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,12 +6,12 @@ use substrate::process::Ctx;
 
 use crate::events::LoopState;
 
-/// Tells of the state of one loop whenever that has changed.
+/// Publisher of one loop's state after each change.
 #[derive(Debug, Default)]
 pub(crate) struct Insight(Mutex<Option<LoopState>>);
 
 impl Insight {
-    /// Tells of `state` if somebody hears it and it is another one than the last.
+    /// Emits `state` if it has an observer and differs from the last.
     pub(crate) fn tell(&self, ctx: &Ctx, state: impl FnOnce() -> LoopState) {
         if !ctx.trace().hears::<LoopState>() {
             return;

@@ -1,7 +1,7 @@
 //! The storage control loops and the node agent (kubelet's volume side), over the wire APIs only.
 //!
-//! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
-//! (informer → world → executor). [`kube`] is what the shells share.
+//! Each loop has a pure part that follows its Kubernetes original, and a thin async shell (informer → world →
+//! executor). The shells share [`kube`].
 
 pub mod attach_detach;
 pub mod attacher;

@@ -1,4 +1,4 @@
-//! What the loops of a process count, as Prometheus reads it.
+//! Prometheus metrics of a process's loops.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::attach_detach::ForcedReason;
 /// Upstream's `pkg/controller/volume/attachdetach/metrics`: the subsystem, and a name that repeats it.
 const FORCED_DETACHES: &str = "attach_detach_controller_attachdetach_controller_forced_detaches";
 
-/// The counters of one process, from its start on. Clones share them.
+/// Counters of one process since its start. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     forced: Arc<ForcedDetaches>,
@@ -27,7 +27,7 @@ struct ForcedDetaches {
 }
 
 impl Metrics {
-    /// Counts a detach that skips the safety check.
+    /// Counts a detach without the safety check.
     pub(crate) fn forced_detach(&self, reason: ForcedReason) {
         let counter = match reason {
             ForcedReason::Timeout => &self.forced.timeout,
@@ -36,7 +36,7 @@ impl Metrics {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The text form of Prometheus. A label that was never counted has no sample, as upstream's counters.
+    /// Returns the Prometheus text format. A label that was never counted has no sample, as upstream.
     pub fn text(&self) -> String {
         let mut text = format!(
             "# HELP {FORCED_DETACHES} [ALPHA] Number of times the A/D Controller performed a forced detach\n\
@@ -53,7 +53,7 @@ impl Metrics {
         text
     }
 
-    /// Answers `GET /metrics`, and nothing else.
+    /// Serves only `GET /metrics`.
     pub fn service(&self) -> HttpService {
         let metrics = self.clone();
         from_service(tower::service_fn(move |request: Request<Body>| {

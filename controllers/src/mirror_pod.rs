@@ -1,5 +1,5 @@
-//! Pods that stand for a process of this program, as kubelet's mirror pods stand for static ones: an object to look at,
-//! which nobody starts, places or removes but whoever made it.
+//! Pods that represent a process of this program, like kubelet's mirror pods of static pods. They are only objects to
+//! look at: no kubelet starts them, and only their creator places or removes them.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::kube::{Api, ApiError, Client, DeleteParams, Kind, ListParams};
 
-/// The annotation of mirror pods: kubectl leaves them where they are when it drains a node.
+/// Annotation of mirror pods: `kubectl drain` skips them.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
-/// The annotation that says where a pod comes from that is no object of the API first.
+/// Annotation with the source of a pod that does not come from the API.
 pub const SOURCE: &str = "kubernetes.io/config.source";
-/// What both say of a pod that stands for a process of this program.
+/// Value of both for a pod that represents a process of this program.
 pub const MOORING: &str = "mooring";
 
-/// Whether `pod` stands for a process of this program. Loops do not count it.
+/// Returns true if `pod` represents a process of this program. The loops ignore it.
 pub fn is_stand_in(pod: &Pod) -> bool {
     pod.annotation(MIRROR).is_some() && pod.annotation(SOURCE) == Some(MOORING)
 }
 
-/// The pods of one namespace that stand for processes, and the nodes that they are on: what whoever keeps them asks of
-/// the API server. The readers and writers of these objects are large; they are compiled here and not again there.
+/// API of the pods in one namespace that represent processes, and of the nodes. Their large encoders and decoders are
+/// compiled in this crate, not in the caller's.
 #[derive(Clone, Debug)]
 pub struct StandIns {
     pods: Api<Pod>,
@@ -30,27 +30,27 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// Those of `namespace`.
+    /// Returns the API of `namespace`.
     pub fn new(client: &Client, namespace: &str) -> Self {
         Self { pods: client.namespaced(namespace), nodes: client.all() }
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub fn nodes(&self) -> BoxFuture<'_, Result<Vec<Node>, ApiError>> {
         Box::pin(async { Ok(self.nodes.list(&ListParams::default()).await?.items) })
     }
 
-    /// All pods of the namespace, whoever made them.
+    /// Returns all pods of the namespace, including others'.
     pub fn pods(&self) -> BoxFuture<'_, Result<Vec<Pod>, ApiError>> {
         Box::pin(async { Ok(self.pods.list(&ListParams::default()).await?.items) })
     }
 
-    /// POST of a pod.
+    /// Creates a pod.
     pub fn create<'a>(&'a self, pod: &'a Pod) -> BoxFuture<'a, Result<Arc<Pod>, ApiError>> {
         Box::pin(self.pods.create(pod))
     }
 
-    /// PUT of a pod's status.
+    /// Replaces a pod's status.
     pub fn replace_status<'a>(&'a self, pod: &'a Pod) -> BoxFuture<'a, Result<Arc<Pod>, ApiError>> {
         Box::pin(self.pods.replace_status(pod))
     }
@@ -61,19 +61,19 @@ impl StandIns {
     }
 }
 
-/// The pod that `object` is.
+/// Decodes a pod.
 ///
 /// # Errors
-/// The field that does not fit.
+/// The invalid field.
 pub fn pod_of(object: &Value) -> Result<Pod, serde_json::Error> {
-    // As text, for which its reader is there already.
+    // As text, because that decoder is compiled already.
     crate::kube::decode(object.to_string().as_bytes())
 }
 
-/// The status of a pod that `status` is.
+/// Decodes the status of a pod.
 ///
 /// # Errors
-/// The field that does not fit.
+/// The invalid field.
 pub fn status_of(status: Value) -> Result<PodStatus, serde_json::Error> {
     let object = Value::Object([("status".to_owned(), status)].into_iter().collect());
     Ok(pod_of(&object)?.status.unwrap_or_default())

@@ -1,8 +1,8 @@
-//! Planted defects of the control loops, to prove that whoever checks a run sees them.
+//! Planted defects of the control loops, which prove that the checkers of a run find them.
 
 use substrate::mutant::Mutant;
 
-/// All of them. A loop asks for them by their names, with the feature `mutants`.
+/// All planted defects. A loop queries them by name, with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "multi-attach-check-skipped",

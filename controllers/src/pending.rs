@@ -1,12 +1,12 @@
 //! Operations in flight and in backoff (`nestedPendingOperations` and `exponentialbackoff` upstream).
 //!
-//! At most one running operation per overlapping key; after a failure the same operation waits, another one on the
+//! At most one operation runs per overlapping key. After a failure the same operation waits; another operation on the
 //! same key does not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What an operation works on. An empty pod or node overlaps with every pod or node of the volume.
+/// Key of an operation. An empty pod or node overlaps with every pod or node of the volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperationKey {
     /// Unique volume name.
@@ -18,28 +18,28 @@ pub struct OperationKey {
 }
 
 impl OperationKey {
-    /// A key for all pods and nodes of a volume.
+    /// Creates a key for all pods and nodes of a volume.
     pub fn volume(volume: &str) -> Self {
         Self { volume: volume.to_owned(), ..Self::default() }
     }
 
-    /// A key for a volume on one node.
+    /// Creates a key for a volume on one node.
     pub fn on_node(volume: &str, node: &str) -> Self {
         Self { volume: volume.to_owned(), node: node.to_owned(), ..Self::default() }
     }
 
-    /// A key for a volume and one pod.
+    /// Creates a key for a volume and one pod.
     pub fn for_pod(volume: &str, pod: &str) -> Self {
         Self { volume: volume.to_owned(), pod: pod.to_owned(), ..Self::default() }
     }
 
-    /// The same, borrowed.
+    /// Returns the borrowed key.
     pub fn get(&self) -> OperationKeyRef<'_> {
         OperationKeyRef { volume: &self.volume, pod: &self.pod, node: &self.node }
     }
 }
 
-/// An [`OperationKey`] to look up by.
+/// Borrowed [`OperationKey`] for lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationKeyRef<'a> {
     /// Unique volume name.
@@ -51,7 +51,7 @@ pub struct OperationKeyRef<'a> {
 }
 
 impl<'a> OperationKeyRef<'a> {
-    /// A key for all pods and nodes of a volume.
+    /// Creates a key for all pods and nodes of a volume.
     pub fn volume(volume: &'a str) -> Self {
         Self { volume, pod: "", node: "" }
     }
@@ -68,7 +68,7 @@ impl From<OperationKeyRef<'_>> for OperationKey {
     }
 }
 
-/// Why an operation may not start. Both are silent upstream: logged, no event.
+/// Reason why an operation may not start. Both are silent upstream: logged, no event.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum NotStarted {
     /// an operation on this volume is running
@@ -87,25 +87,25 @@ struct Operation {
     key: OperationKey,
     name: &'static str,
     running: bool,
-    /// Duration before the next retry; zero before the first failure.
+    /// Wait before the next retry; zero before the first failure.
     backoff: Duration,
     failed_at: Duration,
     error: String,
 }
 
 impl Operation {
-    /// Upstream asks whether the time since the failure is *greater* than the backoff.
+    /// Returns true within the backoff. Like upstream, the time since the failure must *exceed* the backoff.
     fn blocked(&self, now: Duration) -> bool {
         !self.backoff.is_zero() && now.saturating_sub(self.failed_at) <= self.backoff
     }
 
-    /// The first instant, in milliseconds of resolution, at which it is no longer blocked.
+    /// Returns the first unblocked instant, with millisecond resolution.
     fn free_at(&self) -> Duration {
         if self.backoff.is_zero() { Duration::ZERO } else { self.failed_at + self.backoff + Duration::from_millis(1) }
     }
 }
 
-/// The table of operations in flight and in backoff.
+/// Table of operations in flight and in backoff.
 #[derive(Clone, Debug)]
 pub struct PendingOperations {
     initial: Duration,
@@ -114,8 +114,8 @@ pub struct PendingOperations {
 }
 
 impl PendingOperations {
-    /// An empty table with backoff from `initial`, doubling, up to `max` (500 ms and 2 m 2 s upstream; pass them
-    /// already divided by `time-scale`).
+    /// Creates an empty table with backoff from `initial`, doubling, up to `max` (500 ms and 2 m 2 s upstream; pass
+    /// them already divided by `time-scale`).
     pub fn new(initial: Duration, max: Duration) -> Self {
         Self { initial, max, volumes: BTreeMap::new() }
     }
@@ -123,7 +123,7 @@ impl PendingOperations {
     /// Marks `name` as running on `key`.
     ///
     /// # Errors
-    /// When an operation on an overlapping key runs, or `name` itself is in backoff on `key`.
+    /// If an operation on an overlapping key runs, or `name` itself is in backoff on `key`.
     pub fn start(&mut self, now: Duration, key: &OperationKey, name: &'static str) -> Result<(), NotStarted> {
         let operations = self.volumes.entry(key.volume.clone()).or_default();
         if operations.iter().any(|op| op.running && op.key.get().overlaps(key.get())) {
@@ -145,7 +145,7 @@ impl PendingOperations {
                 return Err(NotStarted::Backoff { until: op.free_at(), error: op.error.clone() });
             }
         } else if op.blocked(now) {
-            // Another operation starts with a clean record.
+            // A different operation starts without a backoff.
             op.backoff = Duration::ZERO;
             op.error.clear();
         }
@@ -175,7 +175,7 @@ impl PendingOperations {
         }
     }
 
-    /// Takes back a start whose operation did nothing: no success, no failure, no backoff.
+    /// Cancels a start whose operation had no effect: no success, no failure, no backoff.
     pub fn cancel(&mut self, key: &OperationKey) {
         let Some(operations) = self.volumes.get_mut(&key.volume) else { return };
         if let Some(op) = operations.iter_mut().find(|op| op.running && op.key == *key) {
@@ -187,19 +187,19 @@ impl PendingOperations {
         }
     }
 
-    /// Whether an operation runs on an overlapping key.
+    /// Returns true if an operation runs on an overlapping key.
     pub fn is_pending(&self, key: OperationKeyRef<'_>) -> bool {
         let operations = self.volumes.get(key.volume);
         operations.is_some_and(|ops| ops.iter().any(|op| op.running && op.key.get().overlaps(key)))
     }
 
-    /// When `name` may start on `key` as far as backoff is concerned: nothing when at once, else a monotonic time.
+    /// Returns the monotonic time until which backoff blocks `name` on `key`; None if it may start now.
     pub fn blocked_until(&self, now: Duration, key: OperationKeyRef<'_>, name: &str) -> Option<Duration> {
         let op = self.volumes.get(key.volume)?.iter().find(|op| op.key.get() == key && op.name == name)?;
         op.blocked(now).then(|| op.free_at())
     }
 
-    /// Whether nothing runs (operations in backoff may remain).
+    /// Returns true if no operation runs (some may be in backoff).
     pub fn is_idle(&self) -> bool {
         !self.volumes.values().flatten().any(|op| op.running)
     }
@@ -246,7 +246,7 @@ mod tests {
         table.finish(MS(1), &key, Err("no"));
         assert_eq!(table.start(MS(2), &key, "volume_detach"), Ok(()));
         table.finish(MS(3), &key, Err("no"));
-        // The detach's first failure starts its own backoff at the beginning.
+        // The detach's first failure starts its own backoff from the initial value.
         assert_eq!(table.blocked_until(MS(3), key.get(), "volume_detach"), Some(MS(504)));
     }
 

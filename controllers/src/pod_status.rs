@@ -1,4 +1,4 @@
-//! What kube-controller-manager's loops write of a pod's status (`pkg/util/pod`, `pkg/api/v1/pod`).
+//! Writes of kube-controller-manager's loops to a pod's status (`pkg/util/pod`, `pkg/api/v1/pod`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
@@ -6,17 +6,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::{ApiError, Client, Guard, Kind, time};
 
-/// The pod's phase.
+/// Returns the pod's phase.
 pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
 }
 
-/// The pod's conditions.
+/// Returns the pod's conditions.
 pub fn conditions(pod: &Pod) -> &[PodCondition] {
     pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default()
 }
 
-/// The condition that says why a pod is taken away.
+/// Returns the condition with the reason of a pod's disruption.
 pub fn disruption_target(pod: &Pod, reason: &str, message: &str) -> PodCondition {
     PodCondition {
         type_: "DisruptionTarget".to_owned(),
@@ -28,7 +28,7 @@ pub fn disruption_target(pod: &Pod, reason: &str, message: &str) -> PodCondition
     }
 }
 
-/// Sets a condition (`UpdatePodCondition`): a new status is a transition now. False when nothing changes.
+/// Sets a condition (`UpdatePodCondition`): a new status sets the transition time. Returns false if nothing changes.
 pub fn update_condition(status: &mut PodStatus, mut condition: PodCondition, now: Timestamp) -> bool {
     let conditions = status.conditions.get_or_insert_default();
     condition.last_transition_time = Some(time(now));
@@ -48,8 +48,8 @@ pub fn update_condition(status: &mut PodStatus, mut condition: PodCondition, now
     !same
 }
 
-/// Changes the status of `pod` to `status` (`PatchPodStatus`): nothing else of the pod is in the patch but its uid, which
-/// keeps it from another pod of the same name. Sends nothing when nothing changes.
+/// Patches the status of `pod` to `status` (`PatchPodStatus`). The patch holds only the status and the pod's uid, so it
+/// cannot change another pod of the same name. An empty patch is not sent.
 ///
 /// # Errors
 /// The API server's refusal, or no answer.

@@ -1,4 +1,4 @@
-//! Which processes there are, which loops are in which, and what each is called.
+//! Processes, their loops, and the names of both.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     resizer, scheduler, taint_eviction,
 };
 
-/// The processes of the control plane that run loops, as upstream deploys them: each has a client and caches of its own.
+/// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
 pub const PROCESSES: &[&str] = &[MANAGER, SCHEDULER, ATTACHER, PROVISIONER, RESIZER];
 
 const MANAGER: &str = "kube-controller-manager";
@@ -23,10 +23,10 @@ const SCHEDULER: &str = "kube-scheduler";
 const ATTACHER: &str = "csi-attacher";
 const PROVISIONER: &str = "csi-provisioner";
 const RESIZER: &str = "csi-resizer";
-/// The garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
+/// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
-/// The loops, by the names of their originals.
+/// Loops, by the names of their originals.
 pub const LOOPS: &[&str] = &{
     let mut names = [""; TABLE.len()];
     let mut i = 0;
@@ -37,45 +37,45 @@ pub const LOOPS: &[&str] = &{
     names
 };
 
-/// What a whole cluster can leave out besides the [`LOOPS`]: the node agent and the driver.
+/// Components that a whole cluster can leave out besides the [`LOOPS`]: the node agent and the driver.
 const ON_NODES: [&str; 2] = ["kubelet", "csi-mock"];
 
-/// A loop of a process.
+/// Loop of a process.
 pub(crate) struct Loop {
     /// Its name.
     pub name: &'static str,
-    /// The process that it is in.
+    /// Its process.
     pub process: &'static str,
-    /// How it calls itself to the API server.
+    /// User agent.
     pub agent: Agent,
-    /// How it is started.
+    /// Start function.
     pub start: Start,
 }
 
-/// The user agent of a loop.
+/// User agent of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Agent {
-    /// A client of its own beside its process' shared informers, with this component.
+    /// Own client beside its process' shared informers, with this component.
     Of(&'static str),
-    /// The only client of its process, with this component.
+    /// Only client of its process, with this component.
     Only(&'static str),
-    /// A sidecar's: its name and nothing else.
+    /// Sidecar: only its name.
     Sidecar,
 }
 
-/// How a loop is started.
+/// Start function of a loop.
 pub(crate) enum Start {
-    /// With the API server alone.
+    /// Needs only the API server.
     Loop(fn(Ctx, Client, Timers, Metrics) -> BoxFuture<'static, ()>),
-    /// Beside a driver, once that answers.
+    /// Needs a driver; starts once the driver answers.
     Sidecar(fn(Ctx, HttpService, Timers) -> BoxFuture<'static, Reached>),
 }
 
-/// A sidecar that has reached its driver.
+/// Sidecar whose driver answered.
 pub(crate) struct Reached {
     /// The driver's name.
     pub driver: String,
-    /// Runs it for ever.
+    /// Runs it forever.
     pub run: Box<dyn FnOnce(Ctx, Client) -> BoxFuture<'static, ()> + Send>,
 }
 
@@ -91,8 +91,8 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
     Loop { name, process: name, agent: Agent::Sidecar, start: Start::Sidecar(connect) }
 }
 
-/// All loops, in the order in which they start. They are static: a constant would be compiled with all its loops into
-/// every crate that looks at it.
+/// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
+/// uses it.
 pub(crate) static TABLE: [Loop; 14] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
@@ -162,7 +162,7 @@ pub(crate) static TABLE: [Loop; 14] = [
     }),
 ];
 
-/// The loops of a process that are not left out.
+/// Returns the loops of a process that are not left out.
 pub(crate) fn loops_of<'a>(
     process: &'a str,
     without: &'a BTreeSet<String>,
@@ -170,21 +170,21 @@ pub(crate) fn loops_of<'a>(
     TABLE.iter().filter(move |one| one.process == process && !without.contains(one.name))
 }
 
-/// Whether anything is left to run in `process` without the loops `without`; false for what is none of [`PROCESSES`].
+/// Returns true if a loop of `process` remains without the loops `without`; false for a name outside [`PROCESSES`].
 pub fn runs(process: &str, without: &BTreeSet<String>) -> bool {
     loops_of(process, without).next().is_some()
 }
 
-/// Whether `process` talks to the driver's controller service.
+/// Returns true if `process` calls the driver's controller service.
 pub fn needs_driver(process: &str) -> bool {
     TABLE.iter().any(|one| one.process == process && matches!(one.start, Start::Sidecar(_)))
 }
 
-/// What `--without` leaves out of a whole cluster: names of [`LOOPS`], `kubelet`, `csi-mock`, and
+/// Resolves the names of `--without` for a whole cluster: those of [`LOOPS`], `kubelet`, `csi-mock`, and
 /// `kube-controller-manager` for all of its loops.
 ///
 /// # Errors
-/// The name that is none.
+/// The unknown name.
 pub fn left_out<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<String>, String> {
     left_out_of(&names.into_iter().collect::<Vec<_>>())
 }
@@ -206,17 +206,17 @@ fn left_out_of(names: &[&str]) -> Result<BTreeSet<String>, String> {
     Ok(out)
 }
 
-/// Every name that [`left_out`] takes.
+/// Returns every name that [`left_out`] accepts.
 pub fn can_be_left_out() -> Vec<&'static str> {
     LOOPS.iter().copied().chain(ON_NODES).chain([MANAGER]).collect()
 }
 
-/// Whether none of kube-controller-manager's loops are ours.
+/// Returns true if no loop of kube-controller-manager is ours.
 pub fn manager_is_left_out(without: &BTreeSet<String>) -> bool {
     !runs(MANAGER, without)
 }
 
-/// The user agent of a component of Kubernetes, as client-go builds it.
+/// Returns the user agent of a Kubernetes component, as client-go builds it.
 pub fn agent(binary: &str, component: &str) -> String {
     let slash = if component.is_empty() { "" } else { "/" };
     format!("{binary}/v1.36.2 (linux/amd64) kubernetes/mooring{slash}{component}")

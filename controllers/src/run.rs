@@ -1,4 +1,4 @@
-//! Runs one process: its loops at once, or when it leads.
+//! Runs one process: its loops at once, or once it leads.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -15,16 +15,17 @@ use crate::processes::{Agent, Loop, Start, agent, loops_of};
 use crate::scheduler;
 use crate::timers::Timers;
 
-/// How the processes run.
+/// Settings of the processes.
 #[derive(Clone, Debug, Default)]
 pub struct LoopsConfig {
-    /// Loops (names of [`LOOPS`](crate::LOOPS)) that are left to someone else; other names are ignored.
+    /// Loops (names of [`LOOPS`](crate::LOOPS)) that other programs run; other names are ignored.
     pub without: BTreeSet<String>,
-    /// What they wait.
+    /// Durations.
     pub timers: Timers,
-    /// That the process is one replica of several: its loops run while it leads. No Lease is written when absent.
+    /// Election settings if the process is one replica of several: its loops run while it leads. None: no Lease is
+    /// written.
     pub election: Option<Election>,
-    /// Where they count.
+    /// Metrics of the process.
     pub metrics: Metrics,
 }
 
@@ -33,10 +34,10 @@ pub struct LoopsConfig {
 /// `apiserver` is the API server, `csi` the driver's controller socket, which only the sidecars need. Each loop has its
 /// original's user agent; kube-controller-manager's loops share their informers.
 ///
-/// It returns when a leader lost its lease (`leader.lost` says so): the process has to end then, with all that it
-/// started, as upstream's exit. It also returns, after `process.failed`, when it cannot run. Otherwise it runs for ever.
+/// Returns when a leader has lost its lease (event `leader.lost`). The process must then end with everything that it
+/// started, as upstream exits. Also returns, after `process.failed`, if it cannot run. Otherwise never returns.
 ///
-/// The future is boxed here, so that the loops are compiled once and as this crate is optimised, not in each caller.
+/// The future is boxed here so that the loops are compiled once, with this crate's optimisation, not in each caller.
 pub fn run(
     ctx: Ctx,
     process: &str,
@@ -71,7 +72,7 @@ async fn serve(
         let csi = csi.ok_or_else(|| format!("{process} needs the driver's controller socket"))?;
         let reached = connect(ctx.clone(), csi, config.timers.clone()).await;
         let post = config.election.as_ref().map(|election| sidecar_post(process, &reached.driver, election, &config));
-        // Beside a busy client, so that the election is not held up.
+        // A separate client, so that a busy one does not delay the election.
         let voter = client.beside(&own);
         let candidate = post.map(|post| Candidate::new(ctx, &voter, &voter, &post, &config.timers));
         return lead(candidate, || ctx.spawn((reached.run)(ctx.clone(), client))).await;
@@ -99,7 +100,7 @@ async fn serve(
     .await
 }
 
-/// Starts the loops, at once or when the candidate leads; ends when it leads no more.
+/// Starts the loops, at once or once the candidate leads; returns when it no longer leads.
 async fn lead(candidate: Option<Candidate>, start: impl FnOnce()) -> Result<(), String> {
     let Some(mut candidate) = candidate else {
         start();
@@ -111,8 +112,8 @@ async fn lead(candidate: Option<Candidate>, start: impl FnOnce()) -> Result<(), 
     Ok(())
 }
 
-/// kube-controller-manager's and kube-scheduler's: a new candidate at each start, and requests that take at most half
-/// of the renew deadline.
+/// Settings of kube-controller-manager and kube-scheduler: a new identity at each start, and requests that take at most
+/// half of the renew deadline.
 fn component_post(ctx: &Ctx, process: &str, election: &Election, config: &LoopsConfig) -> Post {
     let is_scheduler = process == "kube-scheduler";
     let uuid = substrate::ids::uuid(&mut ctx.rng("leader election identity"));
@@ -127,7 +128,7 @@ fn component_post(ctx: &Ctx, process: &str, election: &Election, config: &LoopsC
     }
 }
 
-/// A sidecar's: it is the same candidate when it comes back.
+/// Settings of a sidecar: a restarted one keeps its identity.
 fn sidecar_post(process: &str, driver: &str, election: &Election, config: &LoopsConfig) -> Post {
     let lock = match process {
         "csi-attacher" => format!("external-attacher-leader-{driver}"),

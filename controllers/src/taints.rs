@@ -1,4 +1,4 @@
-//! Taints of nodes: which match, and how they are written (`pkg/util/taints`, `AddOrUpdateTaintOnNode`).
+//! Taints of nodes: matching and writes (`pkg/util/taints`, `AddOrUpdateTaintOnNode`).
 
 use std::time::Duration;
 
@@ -7,36 +7,35 @@ use substrate::seed::between;
 
 use crate::kube::{ApiError, Client, Guard, Kind, time};
 
-/// The effect that evicts.
+/// Effect that evicts.
 pub const NO_EXECUTE: &str = "NoExecute";
-/// The effect that keeps new pods away.
+/// Effect that keeps new pods away.
 pub const NO_SCHEDULE: &str = "NoSchedule";
-/// Ready is False.
+/// Taint of a node whose Ready condition is False.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// Ready is Unknown.
+/// Taint of a node whose Ready condition is Unknown.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Tries of a taint write that meets another writer, and the wait between them, which is up to twice as long
-/// (`UpdateTaintBackoff`).
+/// Attempts at a taint write after conflicts, and the wait between them, plus up to 100 % (`UpdateTaintBackoff`).
 const TRIES: usize = 5;
 const RETRY_MS: u64 = 100;
 
-/// The node's taints.
+/// Returns the node's taints.
 pub fn of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether the node has a taint of this key and effect.
+/// Returns true if the node has a taint of this key and effect.
 pub fn has(node: &Node, key: &str, effect: &str) -> bool {
     of(node).iter().any(|t| t.key == key && t.effect == effect)
 }
 
-/// A taint without value.
+/// Creates a taint without a value.
 pub fn taint(key: &str, effect: &str) -> Taint {
     Taint { key: key.to_owned(), effect: effect.to_owned(), value: None, time_added: None }
 }
 
-/// Whether the toleration tolerates the taint.
+/// Returns true if the toleration tolerates the taint.
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let any_or = |field: &Option<String>, value: &str| field.as_deref().is_none_or(|f| f.is_empty() || f == value);
     if !any_or(&toleration.effect, &taint.effect) || !any_or(&toleration.key, &taint.key) {
@@ -53,8 +52,8 @@ fn same(a: &Taint, b: &Taint) -> bool {
     a.key == b.key && a.effect == b.effect
 }
 
-/// The list with `taint` (`AddOrUpdateTaint`): in the place of the one of its key and effect, or at the end; nothing when
-/// it is there already, since the same time.
+/// Returns the list with `taint` (`AddOrUpdateTaint`), replacing one of its key and effect; None if it is present with
+/// the same time.
 fn added(present: &[Taint], taint: &Taint) -> Option<Vec<Taint>> {
     let mut next = present.to_vec();
     match next.iter_mut().find(|old| same(old, taint)) {
@@ -65,17 +64,17 @@ fn added(present: &[Taint], taint: &Taint) -> Option<Vec<Taint>> {
     Some(next)
 }
 
-/// The list without `taint`; nothing when it is not there.
+/// Returns the list without `taint`; None if it is absent.
 fn removed(present: &[Taint], taint: &Taint) -> Option<Vec<Taint>> {
     let next: Vec<Taint> = present.iter().filter(|old| !same(old, taint)).cloned().collect();
     (next.len() != present.len()).then_some(next)
 }
 
-/// Adds taints to and removes taints from `node`, as it was last seen (`SwapNodeControllerTaint`): first a patch that
-/// adds, then one that removes, if there is something to remove.
+/// Adds and removes taints of `node`, as last seen (`SwapNodeControllerTaint`): first a patch that adds, then one that
+/// removes, if needed.
 ///
 /// # Errors
-/// The API server's refusal, or the conflict of the fifth try.
+/// The API server's refusal, or a conflict at the fifth attempt.
 pub async fn swap(client: &Client, node: &Node, add: &[Taint], remove: &[Taint]) -> Result<(), ApiError> {
     let now = Some(time(client.ctx().now().wall));
     let add: Vec<Taint> = add.iter().map(|taint| Taint { time_added: now.clone(), ..taint.clone() }).collect();
@@ -85,10 +84,10 @@ pub async fn swap(client: &Client, node: &Node, add: &[Taint], remove: &[Taint])
     take_off(client, node, remove).await
 }
 
-/// Removes taints from `node`, as it was last seen (`RemoveTaintOffNode`). Asks nobody when the node had none of them.
+/// Removes taints of `node`, as last seen (`RemoveTaintOffNode`). Sends no request if the node has none of them.
 ///
 /// # Errors
-/// The API server's refusal, or the conflict of the fifth try.
+/// The API server's refusal, or a conflict at the fifth attempt.
 pub async fn take_off(client: &Client, node: &Node, taints: &[Taint]) -> Result<(), ApiError> {
     if !taints.iter().any(|taint| has(node, &taint.key, &taint.effect)) {
         return Ok(());
@@ -96,8 +95,8 @@ pub async fn take_off(client: &Client, node: &Node, taints: &[Taint]) -> Result<
     write(client, node.name(), taints, removed).await
 }
 
-/// Reads the node, changes its taints one by one, and patches them with the resourceVersion that was read
-/// (`PatchNodeTaints`); anew when somebody else wrote in between.
+/// Reads the node, changes its taints one by one, and patches them with the resourceVersion of the read
+/// (`PatchNodeTaints`). Retries after a conflict.
 async fn write(
     client: &Client,
     name: &str,
@@ -114,7 +113,7 @@ async fn write(
             next = change(present, taint).or(next);
         }
         let Some(next) = next else { return Ok(()) };
-        // Boxed: kilobytes that what waits for the answer would hold.
+        // Boxed: the future would otherwise hold kilobytes while it waits.
         let mut new = Box::new(Node::clone(&old));
         new.spec.get_or_insert_default().taints = Some(next);
         let Err(error) = api.strategic_patch(&old, &new, Guard::ResourceVersion).await else { return Ok(()) };

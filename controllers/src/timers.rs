@@ -1,23 +1,23 @@
-//! Every duration that the loops wait, with upstream's defaults.
+//! Durations of the loops, with upstream's defaults.
 
 use std::time::Duration;
 
-/// All durations are before `time-scale`: loops divide them where they use them (`Ctx::scaled`).
+/// Durations before `time-scale`: loops divide them at their use (`Ctx::scaled`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timers {
     /// Grid of the attach-detach and volume-manager reconcilers (`reconcilerLoopPeriod`): 100 ms.
     pub reconciler_loop: Duration,
     /// Longest wait for an unmount before a detach is forced on an unhealthy node (`maxWaitForUnmountDuration`): 6 min.
     pub max_wait_for_unmount: Duration,
-    /// Whether the six-minute rule never forces (`--disable-force-detach-on-timeout`): false.
+    /// Disables the forced detach after six minutes (`--disable-force-detach-on-timeout`): false.
     pub disable_force_detach: bool,
-    /// How often attach-detach drops pods that are gone from its desired state: 1 min.
+    /// Period after which attach-detach drops deleted pods from its desired state: 1 min.
     pub desired_state_populator: Duration,
-    /// How often, at most, attach-detach adds pods that it missed: 3 min.
+    /// Shortest period after which attach-detach adds missed pods: 3 min.
     pub add_missing_pods: Duration,
-    /// How often attach-detach verifies attachments (`--attach-detach-reconcile-sync-period`): 60 s.
+    /// Period of verifying attachments (`--attach-detach-reconcile-sync-period`): 60 s.
     pub verify_attached_sync: Duration,
-    /// Longest wait for a VolumeAttachment to become attached or to go: 2 min.
+    /// Longest wait for a VolumeAttachment to become attached or deleted: 2 min.
     pub attachment_wait: Duration,
     /// First step of the wait's polling, ×1.05 each: 500 ms.
     pub attachment_poll_initial: Duration,
@@ -28,13 +28,13 @@ pub struct Timers {
     /// Longest backoff of a failed volume operation: 2 min 2 s.
     pub pending_max: Duration,
 
-    /// How long a lease is believed without a renewal (`--leader-elect-lease-duration`): 15 s.
+    /// Lease duration (`--leader-elect-lease-duration`): 15 s.
     pub election_lease: Duration,
-    /// How long a leader tries to renew before it gives up (`--leader-elect-renew-deadline`): 10 s.
+    /// Time that a leader tries to renew (`--leader-elect-renew-deadline`): 10 s.
     pub election_renew_deadline: Duration,
-    /// How often kube-controller-manager and kube-scheduler renew, or look (`--leader-elect-retry-period`): 2 s.
+    /// Retry period of kube-controller-manager and kube-scheduler (`--leader-elect-retry-period`): 2 s.
     pub election_retry: Duration,
-    /// How often a sidecar renews, or looks (`--leader-election-retry-period`): 5 s.
+    /// Retry period of a sidecar (`--leader-election-retry-period`): 5 s.
     pub sidecar_election_retry: Duration,
 
     /// Longest CSI call of external-attacher (`--timeout`): 15 s.
@@ -47,60 +47,60 @@ pub struct Timers {
     pub sidecar_retry_start: Duration,
     /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
     pub sidecar_retry_max: Duration,
-    /// How often external-attacher compares with ListVolumes (`--reconcile-sync`): 1 min.
+    /// Period of external-attacher's comparison with ListVolumes (`--reconcile-sync`): 1 min.
     pub attacher_reconcile_sync: Duration,
 
-    /// How often the binder looks at all volumes and claims (`--pvclaimbinder-sync-period`): 15 s.
+    /// Period of the binder's resync of all volumes and claims (`--pvclaimbinder-sync-period`): 15 s.
     pub binder_sync: Duration,
 
-    /// Longest wait of the scheduler for volumes to be bound (`BindTimeout`): 600 s.
+    /// Longest wait of the scheduler for volume binding (`BindTimeout`): 600 s.
     pub bind_timeout: Duration,
-    /// How often the scheduler polls while it waits: 1 s.
+    /// Period of the scheduler's poll during that wait: 1 s.
     pub bind_poll: Duration,
     /// First backoff of an unschedulable pod, doubling (`podInitialBackoffSeconds`): 1 s.
     pub pod_initial_backoff: Duration,
     /// Longest backoff of an unschedulable pod (`podMaxBackoffSeconds`): 10 s.
     pub pod_max_backoff: Duration,
-    /// After how long an unschedulable pod is tried again without an event: 5 min.
+    /// Time after which an unschedulable pod is retried without an event: 5 min.
     pub unschedulable_flush: Duration,
 
-    /// How often node lifecycle looks at the nodes (`--node-monitor-period`): 5 s.
+    /// Period of node lifecycle's monitor (`--node-monitor-period`): 5 s.
     pub node_monitor_period: Duration,
-    /// After how long without a heartbeat a node is Unknown (`--node-monitor-grace-period`): 50 s.
+    /// Time without a heartbeat after which a node is Unknown (`--node-monitor-grace-period`): 50 s.
     pub node_monitor_grace: Duration,
-    /// The same for a node that never posted (`--node-startup-grace-period`): 60 s.
+    /// Same for a node that never posted (`--node-startup-grace-period`): 60 s.
     pub node_startup_grace: Duration,
     /// Nodes of a zone that get a NoExecute taint, per second (`--node-eviction-rate`): 0.1.
     pub node_eviction_rate: f64,
-    /// The same in an unhealthy zone of more than 50 nodes (`--secondary-node-eviction-rate`): 0.01.
+    /// Same in an unhealthy zone of more than 50 nodes (`--secondary-node-eviction-rate`): 0.01.
     pub secondary_node_eviction_rate: f64,
-    /// How often pod GC runs: 20 s.
+    /// Period of pod GC: 20 s.
     pub pod_gc_period: Duration,
-    /// How long a node must be missing before its pods are orphans (`quarantineTime`): 40 s.
+    /// Time that a node must be missing before its pods are orphans (`quarantineTime`): 40 s.
     pub pod_gc_quarantine: Duration,
 
-    /// How often the kubelet renews its lease: 10 s.
+    /// Period of the kubelet's lease renewal: 10 s.
     pub lease_renew: Duration,
-    /// Duration that the lease states, in whole seconds: 40 s.
+    /// Duration in the lease, in whole seconds: 40 s.
     pub lease_duration: Duration,
-    /// How often the kubelet computes its node status: 10 s.
+    /// Period of the kubelet's node status: 10 s.
     pub node_status_update: Duration,
-    /// How often the kubelet posts a status that has not changed: 5 min.
+    /// Period of posting an unchanged node status: 5 min.
     pub node_status_report: Duration,
     /// Longest wait of a pod sync for its volumes (`podAttachAndMountTimeout`): 2 min 3 s.
     pub pod_attach_and_mount_timeout: Duration,
-    /// How often a pod sync looks whether its volumes are there (`podAttachAndMountRetryInterval`): 300 ms.
+    /// Period of a pod sync's check for its volumes (`podAttachAndMountRetryInterval`): 300 ms.
     pub pod_attach_and_mount_poll: Duration,
-    /// How often the kubelet looks at a running pod again, and so at the size of its volumes, stretched by up to half
-    /// of it (`syncFrequency`): 1 min.
+    /// Period of a running pod's sync, including the size of its volumes, plus up to half of it (`syncFrequency`): 1
+    /// min.
     pub pod_sync: Duration,
     /// Longest CSI call of the kubelet (`csiTimeout`): 2 min.
     pub kubelet_csi_timeout: Duration,
-    /// Longest wait for an answer to `GetInfo` of a plugin's registration socket: 1 s.
+    /// Timeout of `GetInfo` at a plugin's registration socket: 1 s.
     pub registration_get_info_timeout: Duration,
-    /// Longest wait for an answer to `NotifyRegistrationStatus`: 5 s.
+    /// Timeout of `NotifyRegistrationStatus`: 5 s.
     pub registration_notify_timeout: Duration,
-    /// How often plugin registration reconciles: 1 s.
+    /// Period of plugin registration: 1 s.
     pub registration_reconcile: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The attach-detach controller and external-attacher against the API server, the driver and the cloud.
+//! The attach-detach controller and external-attacher with the API server, the driver and the cloud.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn an_attach_that_fails_is_said_and_tried_again() {
     story(2, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
-        // Two: the attacher's own write of the finalizer has the attachment looked at again at once.
+        // Twice: the attacher's own write of the finalizer triggers a second attempt at once.
         let fault: Fault = substrate::json::from_value(json!({
             "name": "publish-fails", "match": { "plane": "csi", "op": "ControllerPublishVolume" },
             "when": { "first": 2 }, "effect": { "grpc": "INTERNAL" },
@@ -87,7 +87,7 @@ fn what_was_attached_before_a_restart_is_known_after_it() {
     });
 }
 
-/// kubernetes#89173, `findAndRemoveDeletedPods`.
+/// Regression of kubernetes#89173 (`findAndRemoveDeletedPods`).
 #[test]
 fn a_volume_whose_driver_ceases_to_attach_is_detached() {
     story(3, |world| async move {

@@ -1,4 +1,4 @@
-//! Bindings: of pods to nodes, and of claims to the volumes that they name.
+//! Bindings of pods to nodes, and of claims to named volumes.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn fault(rig: &Rig, fault: Value) {
     rig.world.faults().add(rig.world.clock().mono(), fault).expect("a fault");
 }
 
-/// Lets the scheduler put pods on every node.
+/// Lets the scheduler use every node.
 async fn untainted(rig: &Rig) {
     for node in ["node-a", "node-b"] {
         edit(&rig.client.all::<Node>(), node, |node| node.spec.get_or_insert_default().taints = None).await;
@@ -80,7 +80,7 @@ fn volume_and_claim() -> (PersistentVolume, PersistentVolumeClaim) {
     (object(volume), object(claim))
 }
 
-/// After how long the two are bound; the later of them comes `gap` after the other.
+/// Returns the time until both are bound; the later object comes `gap` after the other.
 fn bound_after(seed: u64, volume_first: bool, gap: Duration) -> Duration {
     story(seed, async |world| {
         let rig = Rig::new(&world, &["node-a"], &[]).await;
@@ -143,7 +143,7 @@ fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
             conditions.iter().find(|c| c.type_ == "PodScheduled").and_then(|c| c.observed_generation)
         };
         assert_eq!(generation().await, Some(1));
-        // Every five minutes it is tried again without a reason.
+        // It is retried every five minutes without an event.
         rig.sleep(S(2 * 60 * 60)).await;
         let failed = events(&rig, "FailedScheduling").await;
         let series: Vec<_> = failed.iter().map(|e| e.series.as_ref().map(|s| s.count)).collect();
@@ -153,7 +153,7 @@ fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
         assert_eq!(first.reporting_controller.as_deref(), Some("default-scheduler"));
         assert_eq!(first.reporting_instance.as_deref(), Some("default-scheduler-kube-scheduler"));
         assert!(first.event_time.is_some() && first.regarding.as_ref().is_some_and(|r| r.name.as_deref() == Some("p")));
-        // The old API shows the same objects.
+        // The core API shows the same objects.
         let old = rig.client.all::<CoreEvent>().list(&Default::default()).await.expect("a list");
         let same = old.items.iter().find(|e| e.metadata.name == first.metadata.name).expect("the event");
         assert_eq!((&same.message, &same.involved_object.name), (&first.note, &Some("p".to_owned())));

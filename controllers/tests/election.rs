@@ -1,4 +1,4 @@
-//! Replicas of one process: one of them works.
+//! Replicas of one process, of which one works.
 
 mod common;
 
@@ -20,7 +20,7 @@ async fn lease(rig: &Rig, name: &str) -> LeaseSpec {
     leases(rig).get(name).await.expect("a lease").spec.clone().expect("a spec")
 }
 
-/// Processes and times of the events of one type.
+/// Returns processes and times of the events of one type.
 fn moments<T: EventType>(rig: &Rig) -> Vec<(String, f64)> {
     let events = rig.world.trace().events();
     let of = events.iter().filter(|event| event.is::<T>());
@@ -35,7 +35,7 @@ fn cut(rig: &Rig, who: &str) {
     rig.world.faults().add(rig.world.clock().mono(), fault).expect("in force");
 }
 
-/// A cluster with two managers, and nothing else of the control plane.
+/// Starts a cluster with two managers, and no other part of the control plane.
 async fn two_managers(world: &substrate::World) -> (Rig, [substrate::Process; 2]) {
     let rig = Rig::new(world, &["node-a"], controllers::LOOPS).await;
     let managers = ["manager-0", "manager-1"].map(|name| rig.replica(MANAGER, name));
@@ -65,7 +65,7 @@ fn of_two_replicas_one_works() {
         assert_eq!(*event.process, *elected[0].0);
         assert_eq!((&*text.source, &*text.object), (MANAGER, "lease/kube-system/kube-controller-manager"));
         assert_eq!(text.message, format!("{holder} became leader"));
-        // The other one does nothing at all.
+        // The other replica does no work.
         assert!(recorded.iter().all(|(e, _)| *e.process == *elected[0].0));
         assert_eq!(rig.messages("RegisteredNode").len(), 1);
     });
@@ -83,8 +83,8 @@ fn when_the_leader_crashes_the_other_takes_over_after_the_lease() {
             let elected = moments::<LeaderElected>(&rig);
             assert_eq!(elected.len(), 2, "{elected:?}");
             assert_ne!(elected[1].0, leader);
-            // Fifteen seconds from when the last renewal was seen: it was up to 2 s old at the crash, and who waits
-            // looks every 2 to 4.4 s.
+            // Fifteen seconds after the last seen renewal, which was up to 2 s old at the crash; a waiting replica
+            // reads every 2 to 4.4 s.
             let after = elected[1].1 - crashed;
             assert!((13.0..=15.0 + 2.0 * 4.4).contains(&after), "after {after} s");
             assert_eq!(lease(&rig, MANAGER).await.lease_transitions, Some(1));
@@ -105,12 +105,12 @@ fn a_leader_that_is_cut_off_gives_up_before_another_one_leads() {
             let (lost, elected) = (moments::<LeaderLost>(&rig), moments::<LeaderElected>(&rig));
             assert_eq!(lost.len(), 1, "{lost:?}");
             assert_eq!(lost[0].0, leader);
-            // The renewal that fails begins within two seconds of the cut, and has ten.
+            // The failing renewal starts within two seconds of the cut, and has ten.
             let after = lost[0].1 - at;
             assert!((10.0..=12.1).contains(&after), "gave up after {after} s");
             assert_eq!(elected.len(), 2, "{elected:?}");
             assert!(elected[1].0 != leader && elected[1].1 > lost[0].1, "{lost:?} {elected:?}");
-            // It ended, was started again, and waits.
+            // It ended, was restarted, and waits.
             let again = by_name(&managers, &leader).ctx().expect("runs");
             assert_eq!(again.incarnation(), 2);
             rig.world.faults().remove("cut");
@@ -141,7 +141,7 @@ fn sidecars_name_their_leases_after_the_driver_and_come_back_as_themselves() {
             rig.events("k8s.event").iter().filter_map(|e| Some(e.str("source")?.to_owned())).collect();
         let source = "external-attacher-leader-ebs.csi.aws.com/csi-attacher.0".to_owned();
         assert!(sources.contains(&source), "{sources:?}");
-        // The same name is the same candidate: it does not wait for its own lease to run out.
+        // The same name is the same candidate: it does not wait for its own lease to expire.
         let before = rig.seconds();
         running[0].restart();
         rig.sleep(S(5)).await;
@@ -170,7 +170,7 @@ fn a_cut_off_sidecar_gives_up_and_a_cut_off_scheduler_releases_nothing() {
         rig.sleep(S(30)).await;
         let lost = moments::<LeaderLost>(&rig);
         assert_eq!(lost.len(), 2, "{lost:?}");
-        // It asks for the lease once more, to give it up, and hears nothing for half of the deadline.
+        // It requests the lease once more, to release it, and gets no answer for half of the deadline.
         assert!((15.0..=17.1).contains(&(lost[1].1 - at)), "{lost:?}");
         rig.world.faults().remove("cut");
         assert!(lease(&rig, "kube-scheduler").await.holder_identity.is_some_and(|holder| !holder.is_empty()));

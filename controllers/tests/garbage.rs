@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolume, Secret};
 use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
 
-/// Loops that the garbage collector does not need.
+/// Loops that these tests do not need.
 const OTHERS: &[&str] = &["kube-scheduler", "csi-attacher", "csi-provisioner", "csi-resizer"];
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
@@ -31,12 +31,12 @@ struct Story(Rig);
 impl Story {
     async fn new(world: substrate::World) -> Self {
         let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
-        // The watches of all kinds are open.
+        // Long enough for the watches of all kinds.
         rig.sleep(S(5)).await;
         Self(rig)
     }
 
-    /// Makes a ConfigMap with these owners, and returns its uid.
+    /// Creates a ConfigMap with these owners, and returns its uid.
     async fn map(&self, namespace: &str, name: &str, owners: &[Value]) -> String {
         let metadata = json!({ "name": name, "namespace": namespace, "ownerReferences": owners });
         let api = self.0.client.namespaced::<ConfigMap>(namespace);
@@ -63,7 +63,7 @@ impl Story {
             .await;
     }
 
-    /// Requests of the garbage collector that change something, since `from`.
+    /// Returns the changing requests of the garbage collector since `from`.
     fn lines(&self, from: u64) -> Vec<String> {
         let of = |w: &Written| w.agent.contains("generic-garbage-collector") && !w.path.contains("/events");
         let written = self.0.written(from, "");
@@ -108,7 +108,7 @@ fn in_the_foreground_the_owner_goes_last() {
         let lines = story.lines(from);
         let at = |start: &str| lines.iter().position(|line| line.starts_with(start));
         let path = "/api/v1/namespaces/default/configmaps";
-        // The dependent that has dependents itself is deleted in the foreground (`attemptToDeleteItem`).
+        // The dependent that has dependents is deleted in the foreground (`attemptToDeleteItem`).
         let middle = at(&format!("DELETE {path}/b")).expect("deleted");
         assert!(lines[middle].contains(r#""propagationPolicy":"Foreground""#), "{lines:#?}");
         let leaf = at(&format!("DELETE {path}/c")).expect("deleted");
@@ -273,7 +273,7 @@ fn custom_objects_are_collected_once_their_kind_is_known() {
             "name": "s", "ownerReferences": [reference("example.com/v1", "Thing", "a", &a, true)],
         } });
         client.namespaced::<Secret>("default").create(&object(secret)).await.expect("a Secret");
-        // New kinds are looked for every 30 s.
+        // New kinds are discovered every 30 s.
         story.0.sleep(S(40)).await;
         let path = ResourcePath { root: "/apis/example.com/v1".into(), plural: "things".into() };
         let from = story.0.now_ms();

@@ -1,4 +1,4 @@
-//! Requests whose answer comes late.
+//! Requests with late answers.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn a_time_scale_does_not_cut_off_a_request_that_is_late() {
         let user = Process::start(&world, "user", |_| std::future::pending());
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
-        // Divided, it is two seconds late.
+        // Divided by the time scale, it is two seconds late.
         late(&world, json!({ "method": "PUT" }), "before", json!({ "first": 1 }));
         let namespaces = client.all::<Namespace>();
         let mut labelled = Namespace::clone(&*namespaces.get("default").await.expect("a namespace"));
@@ -48,8 +48,8 @@ fn a_time_scale_does_not_cut_off_a_request_that_is_late() {
     assert_eq!(answer.map_err(|e| e.to_string()), Ok(true));
 }
 
-/// A volume is made, attached, grown, detached and deleted, while one of the PATCHes of `from` comes late. True when that
-/// happened.
+/// Creates, attaches, expands, detaches and deletes a volume while one of the PATCHes of `from` is late. Returns true
+/// if the fault fired.
 fn goes(from: &str, moment: &str, nth: u64) -> bool {
     story(nth, async |world| {
         let rig = Rig::new(&world, &["node-a"], &[]).await;

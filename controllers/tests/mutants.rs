@@ -1,4 +1,4 @@
-//! Each planted defect does what it says, and nothing when it is off.
+//! Each planted defect has its described effect, and none when it is off.
 #![cfg(feature = "mutants")]
 
 mod common;
@@ -12,7 +12,7 @@ use substrate::json::{Value, json};
 
 const SCHEDULER: &[&str] = &["kube-scheduler"];
 
-/// A pod `one` on node-a, whose volume is attached.
+/// Starts a pod `one` on node-a with an attached volume.
 async fn attached(world: World, nodes: &[&str]) -> Rig {
     let rig = Rig::new(&world, nodes, SCHEDULER).await;
     rig.claim("data").await;
@@ -39,7 +39,7 @@ fn count(rig: &Rig, kind: &str, state: &str) -> usize {
     rig.events(kind).iter().filter(|event| event.str("state") == Some(state)).count()
 }
 
-/// What `story` gives without and with the defect.
+/// Returns the results of `story` without and with the defect.
 fn both<F: Future<Output = T>, T>(mutant: &str, story: impl Fn(World) -> F) -> (T, T) {
     assert!(controllers::mutants::MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
     (mutated(&[], &story), mutated(&[mutant], &story))
@@ -271,7 +271,7 @@ fn a_claim_that_is_made_anew_gets_the_volume_of_the_old_one() {
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
         rig.until_attached("node-a", S(10)).await;
-        // While nobody looks the claim goes, and one of its name comes.
+        // While the controllers are down, the claim is replaced by another one of its name.
         rig.crash_controllers();
         rig.force_delete("one").await;
         let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");

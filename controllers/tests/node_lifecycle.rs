@@ -1,4 +1,4 @@
-//! What node lifecycle, taint eviction and pod GC write, request by request.
+//! Writes of node lifecycle, taint eviction and pod GC, request by request.
 
 mod common;
 
@@ -14,7 +14,7 @@ async fn rig(world: &substrate::World) -> Rig {
     Rig::new(world, &["node-a", "node-b", "node-c"], ALONE).await
 }
 
-/// A running pod on `node`.
+/// Creates a running pod on `node`.
 async fn running(rig: &Rig, name: &str, node: &str) -> Pod {
     let pod = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": {
         "nodeName": node, "containers": [{ "name": "c", "image": "i" }],
@@ -38,7 +38,7 @@ fn taints(value: &Value) -> Vec<(&str, &str)> {
     all.iter().map(|t| (t["key"].as_str().unwrap_or(""), t["effect"].as_str().unwrap_or(""))).collect()
 }
 
-/// Upstream since 1.34 (kubernetes#120816), as the audit log of 1.36.2 has it.
+/// Upstream since 1.34 (kubernetes#120816), according to the audit log of 1.36.2.
 #[test]
 fn a_node_that_is_silent_is_written_in_one_pass_and_in_order() {
     story(1, |world| async move {
@@ -107,7 +107,7 @@ fn a_node_that_is_back_loses_each_taint_by_a_patch() {
 fn a_taint_that_meets_another_writer_is_tried_again_with_what_is_there() {
     story(3, |world| async move {
         let rig = rig(&world).await;
-        // Admission's taint of new nodes is gone by then.
+        // By then the admission taint of new nodes is gone.
         rig.sleep(S(10)).await;
         let fault = substrate::json::from_value(json!({
             "name": "other-writer", "match": { "plane": "k8s", "op": "patch", "where": { "object": "node-a", "subresource": "" } },

@@ -1,4 +1,4 @@
-//! Binder, provisioner, scheduler and protection together, against the API server, the driver and the cloud.
+//! Binder, provisioner, scheduler and protection together, with the API server, the driver and the cloud.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -22,7 +22,7 @@ use substrate::world::{Options, World, simulate};
 const DRIVER: &str = "ebs.csi.aws.com";
 const ZONE: &str = "topology.ebs.csi.aws.com/zone";
 
-/// A control plane without nodes: Node and CSINode objects are written by the test.
+/// Control plane without nodes: the test writes the Node and CSINode objects.
 struct Cluster {
     world: World,
     controllers: Process,
@@ -145,7 +145,7 @@ impl Cluster {
         list.items.into_iter().find(|object| object.name() == name)
     }
 
-    /// Waits in virtual time, at most `limit`.
+    /// Waits in virtual time, at most `limit` seconds.
     async fn until<K: Kind>(&self, what: &str, name: &str, limit: u64, test: impl Fn(Option<&K>) -> bool) {
         for _ in 0..limit * 10 {
             if test(self.get::<K>(name).await.as_ref()) {
@@ -178,7 +178,7 @@ impl Cluster {
         self.world.trace().lines()
     }
 
-    /// Reasons of recorded Events about an object.
+    /// Returns the reasons of recorded Events about an object.
     fn reasons(&self, object: &str) -> Vec<String> {
         let about = |e: &&Line| e.kind == "k8s.event" && e.str("object") == Some(object);
         self.events().iter().filter(about).filter_map(|e| e.str("reason").map(str::to_owned)).collect()
@@ -234,7 +234,7 @@ fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
         assert_eq!(cluster.reasons("pod/default/web"), ["Scheduled"]);
         assert_eq!(cluster.messages("Scheduled"), ["Successfully assigned default/web to node-000"]);
 
-        // The claim is held while the pod is there, the volume until the driver has deleted what is behind it.
+        // The claim stays while its pod exists, the volume until the driver has deleted its own.
         let claims = cluster.user.namespaced::<PersistentVolumeClaim>("default");
         claims.delete("data", &DeleteParams::default()).await.unwrap();
         cluster.now.sleep(Duration::from_secs(5)).await;
@@ -279,7 +279,7 @@ fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
     });
 }
 
-/// lib `provisionClaimOperation`: sig-storage-lib-external-provisioner#121.
+/// Regression of sig-storage-lib-external-provisioner#121 (`provisionClaimOperation`).
 #[test]
 fn a_selected_node_that_is_gone_is_taken_back() {
     story(Options::default(), 2, |cluster| async move {
@@ -442,7 +442,7 @@ fn many_claims_and_pods_settle() {
         cluster.now.sleep(Duration::from_secs(60)).await;
         let pods = cluster.user.all::<Pod>().list(&Default::default()).await.unwrap();
         assert_eq!(pods.items.iter().filter(|pod| node_of(Some(pod)).is_some()).count(), 200);
-        // A pod may be seen before its claim; that is all that may go wrong.
+        // A pod may arrive before its claim; no other failure is allowed.
         let failed = cluster.messages("FailedScheduling");
         assert!(
             failed.iter().all(|why| why.contains("persistentvolumeclaim") && why.contains("not found")),

@@ -1,4 +1,4 @@
-//! The sidecars and their driver: what they do when it refuses, and what they write.
+//! The sidecars with a driver that refuses calls, and their writes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use substrate::fault::Fault;
 use substrate::json::{Value, from_value, json, to_value};
 use substrate::link::Link;
 
-/// A control plane without a scheduler, a class whose volumes can grow, and two VolumeAttributesClasses.
+/// Starts a control plane without a scheduler, a class with expandable volumes, and two VolumeAttributesClasses.
 async fn rig(world: &World) -> Rig {
     let rig = Rig::new(world, &["node-a"], &["kube-scheduler"]).await;
     let class = json!({
@@ -67,7 +67,7 @@ async fn bound(rig: &Rig, claim: Value) {
     .await;
 }
 
-/// Changes the claim as a user would.
+/// Changes the claim as a user.
 async fn edit(rig: &Rig, change: impl Fn(&mut PersistentVolumeClaim)) {
     let mut claim = PersistentVolumeClaim::clone(&*data(rig).await);
     change(&mut claim);
@@ -89,14 +89,14 @@ async fn name_class(rig: &Rig, class: &str) {
     .await;
 }
 
-/// Says something about the claim as its node would.
+/// Changes the claim's status as its node.
 async fn node_says(rig: &Rig, change: impl Fn(&mut k8s_openapi::api::core::v1::PersistentVolumeClaimStatus)) {
     let mut claim = PersistentVolumeClaim::clone(&*data(rig).await);
     change(claim.status.as_mut().expect("a status"));
     rig.client.namespaced("default").replace_status(&claim).await.expect("said");
 }
 
-/// A field of the claim's status.
+/// Returns a field of the claim's status.
 async fn status(rig: &Rig, field: &str) -> Value {
     to_value(&data(rig).await.status).expect("JSON").get(field).cloned().unwrap_or(Value::Null)
 }
@@ -119,7 +119,7 @@ async fn volume_size(rig: &Rig) -> String {
     volume.spec.as_ref().and_then(|s| s.capacity.as_ref()).expect("a capacity")["storage"].0.clone()
 }
 
-/// The first `first` calls of `op` fail so; gives the fault's name.
+/// Fails the first `first` calls of `op`; returns the fault's name.
 fn refuse(rig: &Rig, op: &str, code: &str, first: u64) {
     let fault = json!({
         "name": "refusal", "match": { "plane": "csi", "op": op }, "when": { "first": first }, "effect": { "grpc": code },
@@ -396,7 +396,7 @@ fn a_claim_is_cloned_and_held_while_it_is() {
     });
 }
 
-/// Makes the snapshot kinds, without a controller for them.
+/// Creates the snapshot kinds, without a controller for them.
 async fn define_snapshots(client: &Client) {
     for (kind, plural, scope) in [
         ("VolumeSnapshot", "volumesnapshots", "Namespaced"),
@@ -431,7 +431,7 @@ async fn post(client: &Client, path: &str, object: Value) -> Value {
 const SNAPSHOTS: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots";
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 
-/// A claim that is made from the snapshot `s`.
+/// Builds a claim with the snapshot `s` as source.
 fn from_snapshot(name: &str) -> Value {
     let source =
         json!({ "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } });
@@ -440,7 +440,7 @@ fn from_snapshot(name: &str) -> Value {
     claim
 }
 
-/// Takes the snapshot `s` of the claim, as the snapshot controllers would; gives its uid and the driver's handle.
+/// Takes the snapshot `s` of the claim, like the snapshot controllers; returns its uid and the driver's handle.
 async fn take_snapshot(rig: &Rig) -> (String, String) {
     let volume = volume(rig).await.spec.as_ref().and_then(|s| s.csi.clone()).expect("CSI").volume_handle;
     let user = rig.client.ctx().clone();
@@ -459,7 +459,7 @@ async fn take_snapshot(rig: &Rig) -> (String, String) {
     (snapshot["metadata"]["uid"].as_str().expect("a uid").to_owned(), taken.snapshot_id)
 }
 
-/// Makes the content that the snapshot is bound to.
+/// Creates the content that the snapshot is bound to.
 async fn post_content(rig: &Rig, uid: &str, handle: &str) {
     let reference = json!({ "uid": uid, "namespace": "default", "name": "s" });
     let content = json!({
@@ -472,7 +472,7 @@ async fn post_content(rig: &Rig, uid: &str, handle: &str) {
     post(&rig.client, CONTENTS, content).await;
 }
 
-/// The snapshot `s`.
+/// Reads the snapshot `s`.
 async fn snapshot(rig: &Rig) -> Value {
     let path = format!("{SNAPSHOTS}/s");
     let answer = rig.client.get(&path).await.expect("the snapshot");
@@ -518,7 +518,7 @@ fn a_snapshot_whose_restoring_came_to_nothing_is_let_go() {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         define_snapshots(&rig.client).await;
-        // Whether there are snapshots at all is asked for at the start.
+        // The provisioner checks for snapshot kinds only at its start.
         rig.crash_controllers();
         rig.restart_controllers();
         let (uid, handle) = take_snapshot(&rig).await;

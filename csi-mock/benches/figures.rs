@@ -1,6 +1,6 @@
-//! The driver's figures, measured: `cargo bench -p csi-mock`. Never a timed test.
+//! Measures the driver's figures: `cargo bench -p csi-mock`. No test depends on the time.
 //!
-//! Each is the median of several runs, with minimum and maximum, beside its bound. Those of real devices need root.
+//! Each is the median of several runs, with minimum and maximum, beside its bound. Figures of real devices need root.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures wall time")]
 #![expect(clippy::unwrap_used, reason = "a bench ends where it goes wrong")]
@@ -22,7 +22,7 @@ use substrate::{Ctx, HttpService};
 
 const VOLUME: &str = "vol-0123456789abcdef0";
 
-/// Prints the median of `runs` beside its bound; `above` says that more is better.
+/// Prints the median of `runs` beside its bound; `above` if more is better.
 fn report(name: &str, unit: &str, bound: f64, above: bool, mut runs: Vec<f64>) {
     runs.sort_by(f64::total_cmp);
     let (median, min, max) = (runs[runs.len() / 2], runs[0], runs[runs.len() - 1]);
@@ -54,7 +54,7 @@ fn stage(volume: &str, root: &Path) -> NodeStageVolumeRequest {
     }
 }
 
-/// Stage, publish, unpublish, unstage, through the service.
+/// Runs stage, publish, unpublish and unstage through the service.
 async fn cycle(service: &HttpService, volume: &str, root: &Path) {
     let mut node = NodeClient::new(Channel(service.clone()));
     let request = stage(volume, root);
@@ -127,7 +127,7 @@ async fn memory_service() -> Vec<f64> {
     runs
 }
 
-/// Resident size of the driver's program after some calls, in MB.
+/// Returns the resident size of the driver's program after some calls, in MB.
 fn resident() -> Vec<f64> {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
@@ -168,7 +168,7 @@ mod devices {
         file.set_len(1 << 30).unwrap();
     }
 
-    /// What mkfs and the kernel's mounts and unmounts of one cycle take alone, on a device that is empty.
+    /// Returns the time that mkfs and the kernel's mounts and unmounts of one cycle take alone, on an empty device.
     fn by_hand(device: &Path, dir: &Path) -> f64 {
         use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
         let [staged, published] = ["staged", "published"].map(|name| dir.join(name));

@@ -3,7 +3,7 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(["csi.proto", "registration.proto"], ["proto"])?;
-    // BTreeMap, because the order of maps can be observed on the wire.
+    // BTreeMap, because the order of maps is visible on the wire.
     let mut config = tonic_prost_build::configure()
         .btree_map(".")
         .build_transport(false)

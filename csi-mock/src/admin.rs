@@ -1,6 +1,6 @@
 //! `/admin/v1/*`: faults, settings, the call log and broken rules, the socket, reset; `/healthz` and `/metrics`.
 //!
-//! Changes want `application/json`, which no web page can send across origins without being asked first.
+//! Changes require `application/json`, which a web page can send to another origin only after a preflight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +23,16 @@ use crate::calls::Calls;
 use crate::disk::Disk;
 use crate::settings::Change;
 
-/// What the endpoints work on.
+/// State of the endpoints.
 #[derive(Clone, Debug)]
 struct Desk {
     calls: Calls,
     disk: Option<Arc<dyn Disk>>,
 }
 
-/// The planes of faults that act on a driver.
+/// Planes of faults that affect a driver.
 const PLANES: &[Plane] = &[Plane::Csi];
-/// The same with a node's disk.
+/// Same with a node's disk.
 const NODE_PLANES: &[Plane] = &[Plane::Csi, Plane::Disk];
 
 impl Desk {
@@ -41,7 +41,7 @@ impl Desk {
     }
 }
 
-/// The admin endpoints for a port of their own; with a token, every request must carry it.
+/// Returns the admin endpoints for their own port; with a token, every request must carry it.
 pub(crate) fn service(calls: &Calls, disk: Option<Arc<dyn Disk>>, token: Option<Secret>) -> HttpService {
     let router = match token {
         None => router(calls, disk),
@@ -57,7 +57,7 @@ async fn check_token(State(token): State<Secret>, request: Request, next: Next) 
     }
 }
 
-/// The admin endpoints of a driver process.
+/// Returns the admin endpoints of a driver process.
 pub(crate) fn router(calls: &Calls, disk: Option<Arc<dyn Disk>>) -> Router {
     let desk = Desk { calls: calls.clone(), disk };
     let faults = FaultsApi::new(calls.ctx(), desk.planes()).router();
@@ -83,7 +83,7 @@ fn refuse(status: StatusCode, message: &str) -> Response {
     admin::error(status, message).map(axum::body::Body::new)
 }
 
-/// Why a change was not made.
+/// Refusal of a change.
 struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {
@@ -99,7 +99,7 @@ fn want_json(headers: &HeaderMap) -> Result<(), Refusal> {
     Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json".to_owned()))
 }
 
-/// A change, read from the body of a request.
+/// Parses a change from the body of a request.
 fn change<T: DeserializeOwned>(what: &str, headers: &HeaderMap, body: &Bytes) -> Result<T, Refusal> {
     want_json(headers)?;
     serde_json::from_slice(body).map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("{what}: {error}")))
@@ -125,7 +125,7 @@ async fn change_settings(
     }
 }
 
-/// How long the socket stays away.
+/// Absence of the socket.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Absence {
@@ -133,7 +133,7 @@ struct Absence {
     absent_ms: u64,
 }
 
-/// Longest time without a socket.
+/// Longest absence of the socket.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(3600);
 
 async fn drop_socket(
@@ -152,7 +152,7 @@ async fn drop_socket(
     Err(Refusal(StatusCode::CONFLICT, "this driver has no unix socket of its own".to_owned()))
 }
 
-/// Healthy as Probe is: ready, and able to read its disk.
+/// Answers like Probe: healthy if the driver is ready and can read its disk.
 async fn health(State(Desk { calls, disk }): State<Desk>) -> Response {
     if !calls.settings().ready() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
@@ -174,7 +174,7 @@ async fn records(State(Desk { calls, .. }): State<Desk>) -> Response {
     answer(&json!({ "open": calls.open(), "calls": calls.records() }))
 }
 
-/// What the driver sees: devices and mounts of its node, and how its calls ended.
+/// Returns the driver's state: devices and mounts of its node, and the results of its calls.
 async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
     let mut state = json!({ "open": calls.open(), "calls": calls.totals() });
     if let Some(disk) = disk {
@@ -192,7 +192,7 @@ async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
     answer(&state)
 }
 
-/// Ends the faults that act on the driver and empties its log; those of other servers of the world stay.
+/// Ends the faults of the driver and empties its log; faults of other servers of the world stay.
 async fn reset(State(desk): State<Desk>, headers: HeaderMap) -> Result<Response, Refusal> {
     want_json(&headers)?;
     let faults = desk.calls.ctx().faults();

@@ -1,12 +1,12 @@
-//! Requests on a unix socket, whatever they name as `:authority`.
+//! Requests on a unix socket with any `:authority`.
 //!
-//! Python's, Ruby's and C++'s gRPC send the socket's path, percent-encoded, as `:authority`. No host has a `%` in its
-//! name, so the HTTP/2 library refuses such a request before anybody sees it. On a unix socket the authority means
-//! nothing: there is nobody else whom it could name. So each `%` in it becomes a `-` on the way in.
+//! gRPC for Python, Ruby and C++ sends the percent-encoded socket path as `:authority`. Host names contain no `%`, so
+//! the HTTP/2 library refuses such a request before any handler sees it. On a unix socket the authority has no meaning,
+//! since the socket has one server. So each `%` in it is replaced by `-` on arrival.
 //!
-//! That is done in place, in the compressed header block (RFC 7541): `%` and `-` have codes of six bits each, so no
-//! length changes, and what the client's table of headers holds stays as large as it thinks. Of the table only one
-//! thing is kept: which entries are called `:authority`.
+//! The change is made in place, in the compressed header block (RFC 7541). The codes of `%` and `-` have six bits each,
+//! so no length changes, and the client's header table keeps its size. Of that table only the entries called
+//! `:authority` are tracked.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What an HTTP/2 connection begins with (RFC 9113, 3.4).
+/// Start of an HTTP/2 connection (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEADER: usize = 9;
 const HEADERS: u8 = 1;
@@ -24,40 +24,40 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// The longest header block that is waited for, in bytes: far more than the HTTP/2 library takes.
+/// Longest header block that is buffered, in bytes: far more than the HTTP/2 library accepts.
 const LONGEST_BLOCK: usize = 256 << 10;
-/// How many bytes are read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
-/// The name of the header, as text and in the code of RFC 7541, appendix B.
+/// Name of the header, as text and in the code of RFC 7541, appendix B.
 const NAME: &[u8] = b":authority";
 const NAME_CODED: [u8; 8] = [0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
-/// Its place in the static table.
+/// Its index in the static table.
 const STATIC_NAME: usize = 1;
-/// Entries of the static table; those above are the client's.
+/// Number of entries of the static table; higher indexes are the client's.
 const STATIC: usize = 61;
-/// Most entries that a table of 4096 bytes holds, of which each counts 32 bytes and its text.
+/// Largest number of entries in a table of 4096 bytes; each counts its text plus 32 bytes.
 const ENTRIES: usize = 128;
-/// An entry that is coded with less surely fits into the table; one that does not would empty it.
+/// A shorter entry certainly fits into the table. An entry that does not fit would empty the table.
 const LONGEST_ENTRY: usize = 2048;
-/// How many symbols have a code of how many bits, in the order of the codes. Longer codes stand for no character of an
-/// authority.
+/// Number of symbols by code length in bits, in the order of the codes. Longer codes are for characters that an
+/// authority cannot contain.
 const CODES: [(u32, u32); 10] =
     [(5, 10), (6, 26), (7, 32), (8, 6), (10, 5), (11, 3), (12, 2), (13, 6), (14, 2), (15, 3)];
-/// The codes of `%` and of `-`: of six bits both, and they differ in the last two.
+/// Codes of `%` and `-`: six bits each, with a difference in the last two.
 const PERCENT: u32 = 0b01_0101;
 const SIX: u32 = 6;
 
-/// A stream whose requests have no `%` in their `:authority`.
+/// Stream whose requests have no `%` in their `:authority`.
 #[derive(Debug)]
 pub(crate) struct AnyAuthority<S> {
     stream: S,
-    /// Read, and not looked at yet.
+    /// Read but not parsed.
     raw: BytesMut,
-    /// Looked at.
+    /// Parsed.
     ready: BytesMut,
     state: State,
-    /// The client's table: whether an entry is called `:authority`, the newest first.
+    /// Header table of the client: true for entries called `:authority`, newest first.
     table: VecDeque<bool>,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct AnyAuthority<S> {
 enum State {
     /// It may become HTTP/2.
     Preface,
-    /// So much of a frame is let through as it is.
+    /// Remaining bytes of a frame that pass unchanged.
     Frame(usize),
-    /// It is not HTTP/2, or nothing that is understood here.
+    /// Not HTTP/2, or not parseable: everything passes unchanged.
     Plain,
 }
 
@@ -77,7 +77,7 @@ impl<S> AnyAuthority<S> {
         Self { stream, raw, ready, state: State::Preface, table: VecDeque::new() }
     }
 
-    /// Lets through what can be; the rest waits for more.
+    /// Passes all complete parts; the rest waits for more bytes.
     fn sift(&mut self) {
         while !self.raw.is_empty() {
             match self.state {
@@ -91,7 +91,7 @@ impl<S> AnyAuthority<S> {
                 State::Frame(0) => match self.frame() {
                     Some(Some(whole)) => self.state = State::Frame(whole),
                     Some(None) => return,
-                    // Whoever reads the bytes says what is wrong with them.
+                    // The HTTP/2 library reports the error.
                     None => self.state = State::Plain,
                 },
                 State::Frame(left) => {
@@ -108,8 +108,8 @@ impl<S> AnyAuthority<S> {
         self.raw.advance(length);
     }
 
-    /// How many of the next bytes can pass, once they are looked at: those of a frame, or of all frames of a header
-    /// block. `Some(None)` when there are not enough; nothing when they make no sense.
+    /// Returns the number of next bytes that can pass after parsing: one frame, or all frames of a header block.
+    /// `Some(None)` if there are too few; None if they are invalid.
     fn frame(&mut self) -> Option<Option<usize>> {
         let Some(first) = Frame::read(&self.raw, 0) else { return Some(None) };
         if first.kind != HEADERS {
@@ -146,7 +146,7 @@ impl<S> AnyAuthority<S> {
     }
 }
 
-/// The header of a frame that begins somewhere in the bytes.
+/// Header of a frame at a position in the bytes.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     kind: u8,
@@ -163,7 +163,7 @@ impl Frame {
         Some(Self { kind: header[3], flags: header[4], payload, end: payload + length })
     }
 
-    /// The part of the header block in it.
+    /// Returns the range of the header block fragment.
     fn fragment(self, bytes: &[u8]) -> Option<Range<usize>> {
         let (mut from, mut to) = (self.payload, self.end);
         if self.kind == HEADERS && self.flags & PADDED != 0 {
@@ -177,7 +177,7 @@ impl Frame {
     }
 }
 
-/// Takes the `%` out of each `:authority` of a header block; nothing when the block makes no sense.
+/// Replaces `%` in each `:authority` of a header block; None if the block is invalid.
 fn correct(block: &mut [u8], table: &mut VecDeque<bool>) -> Option<()> {
     let mut at = 0;
     while at < block.len() {
@@ -220,7 +220,7 @@ fn correct(block: &mut [u8], table: &mut VecDeque<bool>) -> Option<()> {
     Some(())
 }
 
-/// An integer with a prefix of `bits` bits at `at`, and where it ends (RFC 7541, 5.1).
+/// Parses an integer with a prefix of `bits` bits at `at`; returns it and its end (RFC 7541, 5.1).
 fn integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> {
     let most = (1_usize << bits) - 1;
     let mut value = usize::from(*block.get(at)?) & most;
@@ -236,11 +236,11 @@ fn integer(block: &[u8], at: usize, bits: u32) -> Option<(usize, usize)> {
             return Some((value, next));
         }
     }
-    // More than any header of a block has.
+    // Larger than any valid header field.
     None
 }
 
-/// Where the bytes of the string at `at` lie, and whether they are coded (RFC 7541, 5.2).
+/// Returns the range of the string at `at`, and true if it is coded (RFC 7541, 5.2).
 fn string(block: &[u8], at: usize) -> Option<(Range<usize>, bool)> {
     let coded = block.get(at)? & 0x80 != 0;
     let (length, from) = integer(block, at, 7)?;
@@ -254,7 +254,7 @@ fn replace(value: &mut [u8]) {
     }
 }
 
-/// The same in a coded string.
+/// Replaces `%` in a coded string.
 fn replace_coded(value: &mut [u8]) {
     let end = value.len() * 8;
     let mut at = 0;
@@ -269,8 +269,8 @@ fn replace_coded(value: &mut [u8]) {
     }
 }
 
-/// The symbol whose code begins at the bit `at`: the code, and its bits. Codes of one length follow one another, and
-/// the first of the next length is the one after the last with zeros behind it.
+/// Returns code and length of the symbol at the bit `at`. Codes of one length are consecutive. The first of the next
+/// length is the successor of the last, shifted left.
 fn symbol(value: &[u8], at: usize, end: usize) -> Option<(u32, u32)> {
     let (mut code, mut bits, mut first) = (0, 0, 0);
     for (length, count) in CODES {
@@ -304,7 +304,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AnyAuthority<S> {
             let mut read = ReadBuf::new(&mut chunk);
             ready!(Pin::new(&mut this.stream).poll_read(cx, &mut read))?;
             if read.filled().is_empty() {
-                // What waited for more goes on as it is.
+                // An incomplete rest passes unchanged.
                 let rest = this.raw.split();
                 this.ready.unsplit(rest);
                 break;
@@ -351,7 +351,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes out of `bytes` that arrive in chunks of this size.
+    /// Returns the output for `bytes` that arrive in chunks of this size.
     async fn sifted(bytes: &[u8], chunk: usize) -> Vec<u8> {
         let (mut there, here) = tokio::io::duplex(1 << 20);
         let (bytes, mut out) = (bytes.to_vec(), Vec::new());
@@ -376,9 +376,9 @@ mod tests {
         [PREFACE, &frame(4, 0, &[]), &frames.concat()].concat()
     }
 
-    /// `%2Frun%2Fcsi.sock` as RFC 7541 codes it, and the same with `-`.
+    /// Returns `%2Frun%2Fcsi.sock` coded by RFC 7541, and the same with `-`.
     fn coded(sign: u32) -> Vec<u8> {
-        // The codes of the other characters, from appendix B.
+        // Codes of the other characters, from appendix B.
         let codes = [
             (sign, 6),
             (2, 5),
@@ -426,7 +426,7 @@ mod tests {
             (&name_coded, true),
         ] {
             let (wrong, right) = if is_coded { (&wrong[..], &right[..]) } else { (WRONG, RIGHT) };
-            // `:method POST` before, a literal with a `%` that stays behind.
+            // Before it `:method POST`, after it a literal with a `%` that must stay.
             let block = |value: &[u8]| {
                 [&[0x83][..], &literal(first, value, is_coded), &literal(&[0x44], b"/a%2Fb", false)].concat()
             };
@@ -445,7 +445,7 @@ mod tests {
             [
                 literal(&name, value, false),
                 literal(&[0x40, 1, b'x'], b"%", false),
-                // The older entry is the authority's, the newer the other's.
+                // The older entry is `:authority`, the newer one another header.
                 literal(&[0x0f, 48], value, false),
                 literal(&[0x0f, 47], b"%", false),
             ]
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn the_codes_follow_one_another() {
-        // `0` is the first, `~` the last but one of thirteen bits, and what has more is of no authority.
+        // `0` is the first, `~` the last but one of thirteen bits. Longer codes do not occur in an authority.
         assert_eq!(symbol(&[0b0000_0000], 0, 8), Some((0, 5)));
         assert_eq!(symbol(&[0xff, 0b1110_1000], 0, 16), Some((0x1ffd, 13)));
         assert_eq!(symbol(&[0xff, 0xff, 0xff], 0, 24), None);

@@ -1,4 +1,4 @@
-//! What every RPC has in common: its trace, its fault points, its entry in the call log, its lock on the volume.
+//! Common parts of every RPC: its trace events, fault points, log entry, and lock on the volume.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use crate::events::{CsiCall, CsiDone, CsiViolation, Rule};
 use crate::kept::{Kept, Message};
 use crate::settings::Settings;
 
-/// How long a fault takes the socket away.
+/// Absence of the socket after a fault.
 const ABSENCE: Duration = Duration::from_secs(1);
-/// How many finished calls the log keeps.
+/// Number of finished calls in the log.
 const LOG: usize = 1000;
 
-/// The calls of one driver process. Cheap to clone; all clones share ordinals, locks and the log.
+/// Calls of one driver process. Clones share ordinals, locks and the log.
 #[derive(Clone, Debug)]
 pub struct Calls(Arc<Inner>);
 
@@ -31,14 +31,14 @@ pub struct Calls(Arc<Inner>);
 struct Inner {
     ctx: Ctx,
     settings: Settings,
-    /// Whether calls stand in the trace.
+    /// If set, calls emit events.
     traced: bool,
-    /// What has an operation in flight: a volume (or the name of one to be), and the node where the lock is on both.
-    /// Nobody iterates it.
+    /// Locked keys: a volume (or the name of a new one), and the node if the lock includes it. Never iterated, so its
+    /// order does not matter.
     busy: DashSet<(String, String)>,
-    /// Volume and node id: what the node service of this process has staged, for the lifecycle.
+    /// Volume and node id of volumes staged by this process, for the lifecycle rules.
     staged: DashSet<(String, String)>,
-    /// Where the driver's socket can be told to go away for a while.
+    /// Channel to the listener for absences of the driver's socket.
     socket: OnceLock<mpsc::UnboundedSender<Duration>>,
     log: Mutex<Log>,
 }
@@ -49,15 +49,15 @@ struct Log {
     ended: u64,
     done: VecDeque<Record>,
     open: u64,
-    /// By RPC and code: how many calls ended so, and how many milliseconds they took together.
+    /// By RPC and code: number of calls, and their total duration in milliseconds.
     totals: BTreeMap<(&'static str, &'static str), (u64, u64)>,
     violations: VecDeque<Violation>,
-    /// By rule: how often it was broken.
+    /// Number of violations by rule.
     broken: BTreeMap<Rule, u64>,
 }
 
-/// A call that the lifecycle of CSI does not allow at this point (csi-driver.md §1.1). The driver answers it as it
-/// must; that it was made at all is the fault of the caller, or of what a scenario did to it.
+/// Call that violates the lifecycle of CSI (csi.proto spec, "Volume Lifecycle"). The driver answers it by the
+/// specification. The caller, or a scenario, is to blame for the call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// The call, see [`Record::ordinal`].
@@ -68,16 +68,16 @@ pub struct Violation {
     pub rpc: &'static str,
     /// The volume.
     pub volume: String,
-    /// The node, as the request names it; empty where it has none.
+    /// The node in the request; empty if it names none.
     pub node: String,
 }
 
-/// A finished call, as `GET /admin/v1/calls` shows it, without what is secret in it.
+/// Finished call, as `GET /admin/v1/calls` returns it, without its secrets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Record {
-    /// Position among the calls of this driver, from 1, by their beginning.
+    /// Position among the calls of this driver by their start, from 1.
     pub ordinal: u64,
-    /// Position among them by their end: two calls were under way together when the two orders differ.
+    /// Position among them by their end. Two calls overlapped if the two orders differ.
     pub ended: u64,
     /// The RPC (`NodeStageVolume`).
     pub rpc: &'static str,
@@ -90,35 +90,35 @@ pub struct Record {
     /// The staging or target path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// When it began, in milliseconds since the start of the world.
+    /// Start in milliseconds since the start of the world.
     pub began_ms: u64,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// The gRPC code by name (`OK`), or `CANCELLED` when the caller went away.
+    /// The gRPC code by name (`OK`), or `CANCELLED` if the caller went away.
     pub code: &'static str,
     /// The error's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What was asked for.
+    /// The request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Kept>,
-    /// What was answered; nothing when the call failed or the answer is a stream.
+    /// The answer; None if the call failed or the answer is a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Kept>,
 }
 
-/// What a call is about.
+/// Subject of a call.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The RPC (`NodeStageVolume`).
     pub rpc: &'static str,
-    /// The volume, as the request names it.
+    /// The volume in the request.
     pub volume: String,
     /// The node: its id in controller RPCs, its name in node RPCs.
     pub node: String,
     /// The staging or target path.
     pub target: String,
-    /// The capability without which the RPC does not exist.
+    /// Required capability of the RPC.
     pub needs: Option<Feature>,
 }
 
@@ -128,12 +128,12 @@ impl About {
     }
 }
 
-/// A text of the trace, which leaves empty ones out.
+/// Converts a text for the trace; None if empty.
 fn some(text: &str) -> Option<Text> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// A call under way. Dropped before [`Calls::run`] ends it, it is recorded as cancelled.
+/// Call under way. If it is dropped before [`Calls::run`] ends it, it is recorded as cancelled.
 #[derive(Debug)]
 pub struct Call {
     calls: Calls,
@@ -141,14 +141,14 @@ pub struct Call {
     ordinal: u64,
     began: Duration,
     request: Option<Kept>,
-    /// The volume that the call made, which its request could not name.
+    /// Volume that the call created, which its request could not name.
     created: OnceLock<String>,
-    /// A fault wants the answer to name a device that is another's.
+    /// True if a fault makes the answer name another volume's device.
     wrong_device: AtomicBool,
     done: bool,
 }
 
-/// Holds the lock on a volume, or on a volume and a node; freed when dropped.
+/// Lock on a volume, or on a volume and a node; released when dropped.
 #[derive(Debug)]
 pub struct Held {
     calls: Calls,
@@ -162,17 +162,17 @@ impl Drop for Held {
 }
 
 impl Calls {
-    /// The calls of the driver that runs in `ctx`, with the settings of its default.
+    /// Creates the call log of the driver in `ctx`, with default settings.
     pub fn new(ctx: &Ctx) -> Self {
         Self::with(ctx, Settings::default())
     }
 
-    /// The calls of the driver that runs in `ctx` with `settings`.
+    /// Creates the call log of the driver in `ctx` with `settings`.
     pub fn with(ctx: &Ctx, settings: Settings) -> Self {
         Self::made(ctx, settings, true)
     }
 
-    /// Calls that are no RPCs of CSI and stay out of the trace; faults act on them all the same.
+    /// Creates a log for calls outside CSI, without events; faults apply all the same.
     pub(crate) fn untraced(ctx: &Ctx) -> Self {
         Self::made(ctx, Settings::default(), false)
     }
@@ -182,20 +182,20 @@ impl Calls {
         Self(Arc::new(Inner { ctx: ctx.clone(), settings, traced, busy, staged, socket, log }))
     }
 
-    /// What of the driver can be changed while it runs.
+    /// Returns the settings that can change at run time.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The driver's process.
+    /// Returns the driver's process.
     pub fn ctx(&self) -> &Ctx {
         &self.0.ctx
     }
 
-    /// Runs one RPC as [`Calls::run`] does, and keeps its request and its answer in the log.
+    /// Runs one RPC like [`Calls::run`], and logs its request and answer.
     ///
     /// # Errors
-    /// What `work` or a fault answers.
+    /// The error of `work` or of a fault.
     pub async fn rpc<Q: Message, T: Message>(
         &self,
         about: About,
@@ -208,10 +208,10 @@ impl Calls {
         result.map(tonic::Response::new)
     }
 
-    /// The same for an RPC whose answer is a stream, of which nothing is kept.
+    /// Runs an RPC with a streamed answer, which is not logged.
     ///
     /// # Errors
-    /// What `work` or a fault answers.
+    /// The error of `work` or of a fault.
     pub async fn stream<Q: Message, T>(
         &self,
         about: About,
@@ -224,11 +224,11 @@ impl Calls {
         result.map(tonic::Response::new)
     }
 
-    /// Runs one RPC: records it, lets faults act before it and before its reply, and records the result. `work`
-    /// calls [`Call::after_effect`] itself, between its side effect and what it remembers of it.
+    /// Runs one RPC: records it, applies faults before it and before its reply, and records the result. `work` itself
+    /// calls [`Call::after_effect`], between its side effect and the change of the driver's memory.
     ///
     /// # Errors
-    /// What `work` or a fault answers.
+    /// The error of `work` or of a fault.
     pub async fn run<T>(
         &self,
         about: About,
@@ -283,7 +283,7 @@ impl Calls {
         }
     }
 
-    /// Takes the lock on `key` (a volume id, or the name of a volume to be created).
+    /// Takes the lock on `key` (a volume id, or the name of a new volume).
     ///
     /// # Errors
     /// ABORTED while another operation on it is in flight (CSI: the caller must retry with backoff).
@@ -291,7 +291,7 @@ impl Calls {
         self.lock_at(key, "")
     }
 
-    /// Takes the lock on a volume and a node together: operations on other nodes may go on beside it.
+    /// Takes the lock on a volume and a node together; operations on other nodes may run in parallel.
     ///
     /// # Errors
     /// ABORTED while another operation on both is in flight.
@@ -304,18 +304,18 @@ impl Calls {
         Err(Status::aborted(format!("an operation on volume `{volume}`{at} is in flight: retry later")))
     }
 
-    /// Names the one who listens on the driver's socket; the first one stays.
+    /// Sets the listener of the driver's socket; a second call has no effect.
     pub(crate) fn listens(&self, socket: mpsc::UnboundedSender<Duration>) {
         // A driver has one socket.
         let _ = self.0.socket.set(socket);
     }
 
-    /// Takes the driver's socket away for so long; false when it has none.
+    /// Removes the driver's socket for `absence`. Returns false if it has none.
     pub(crate) fn drop_socket(&self, absence: Duration) -> bool {
         self.0.socket.get().is_some_and(|socket| socket.send(absence).is_ok())
     }
 
-    /// Notes that the node service of this process has staged a volume, or not any more.
+    /// Records that the node service of this process has staged or unstaged a volume.
     pub(crate) fn note_staged(&self, volume: &str, node_id: &str, staged: bool) {
         let key = (volume.to_owned(), node_id.to_owned());
         if staged {
@@ -325,37 +325,37 @@ impl Calls {
         }
     }
 
-    /// Whether the node service of this process has the volume staged.
+    /// Returns true if the node service of this process has the volume staged.
     pub(crate) fn is_staged(&self, volume: &str, node_id: &str) -> bool {
         self.0.staged.contains(&(volume.to_owned(), node_id.to_owned()))
     }
 
-    /// The finished calls, oldest first.
+    /// Returns the finished calls, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.log().done.iter().cloned().collect()
     }
 
-    /// How many calls of each RPC ended with each code (`NodeStageVolume OK`).
+    /// Returns the number of calls by RPC and code (`NodeStageVolume OK`).
     pub fn totals(&self) -> BTreeMap<String, u64> {
         self.log().totals.iter().map(|((rpc, code), (n, _))| (format!("{rpc} {code}"), *n)).collect()
     }
 
-    /// By RPC and code: how many calls ended so, and how many milliseconds they took together.
+    /// Returns, by RPC and code, the number of calls and their total duration in milliseconds.
     pub fn times(&self) -> BTreeMap<(&'static str, &'static str), (u64, u64)> {
         self.log().totals.clone()
     }
 
-    /// The latest calls that the lifecycle of CSI does not allow, oldest first.
+    /// Returns the latest lifecycle violations, oldest first.
     pub fn violations(&self) -> Vec<Violation> {
         self.log().violations.iter().cloned().collect()
     }
 
-    /// By rule of the lifecycle: how often it was broken.
+    /// Returns the number of violations by rule.
     pub fn broken(&self) -> BTreeMap<Rule, u64> {
         self.log().broken.clone()
     }
 
-    /// How many calls have not ended.
+    /// Returns the number of calls under way.
     pub fn open(&self) -> u64 {
         self.log().open
     }
@@ -375,21 +375,21 @@ impl Calls {
 }
 
 impl Call {
-    /// The fault point between the side effect and what is remembered of it.
+    /// Fault point between the side effect and the change of the driver's memory.
     ///
     /// # Errors
-    /// What the fault answers.
+    /// The error of the fault.
     pub async fn after_effect(&self) -> Result<(), Status> {
         if self.point(Moment::AfterEffect).await? { Err(reply_lost()) } else { Ok(()) }
     }
 
-    /// Puts the id of a volume that the call made on record.
+    /// Records the id of a volume that the call created.
     pub fn created(&self, volume: &str) {
-        // A call makes one volume; a second id would be that of a repeat within the call.
+        // A call creates one volume; a second id belongs to a repeat within the call.
         let _ = self.created.set(volume.to_owned());
     }
 
-    /// Records that the lifecycle of CSI does not allow this call now.
+    /// Records a lifecycle violation by this call.
     pub fn violates(&self, rule: Rule) {
         let About { rpc, volume, node, target, .. } = &self.about;
         let violation = Violation { ordinal: self.ordinal, rule, rpc, volume: volume.clone(), node: node.clone() };
@@ -409,12 +409,12 @@ impl Call {
         }
     }
 
-    /// Whether a fault wants the answer to name a device that is another's.
+    /// Returns true if a fault makes the answer name another volume's device.
     pub fn wrong_device(&self) -> bool {
         self.wrong_device.load(Ordering::Relaxed)
     }
 
-    /// Lets a fault act at `moment`; true when the reply is to be lost.
+    /// Applies a fault at `moment`. Returns true if the reply must be dropped.
     async fn point(&self, moment: Moment) -> Result<bool, Status> {
         let about = &self.about;
         let attributes = [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target)];
@@ -437,7 +437,7 @@ impl Call {
                 self.wrong_device.store(wrong, Ordering::Relaxed);
                 Ok(false)
             }
-            // The rest is not in the catalogue, and so is refused where faults are added.
+            // Other effects are not in the catalogue, so they are refused when a fault is added.
             _ => Ok(false),
         }
     }
@@ -500,7 +500,7 @@ impl Drop for Call {
     }
 }
 
-/// What a client reports when the connection breaks before the answer.
+/// Returns a client's error for a connection that broke before the answer.
 fn reply_lost() -> Status {
     Status::unavailable("connection reset by peer: the reply was lost")
 }
@@ -525,12 +525,12 @@ const CODES: [(Code, &str); 17] = [
     (Code::Unauthenticated, "UNAUTHENTICATED"),
 ];
 
-/// A code as the gRPC specification spells it (`FAILED_PRECONDITION`).
+/// Returns the name of a code in the gRPC specification (`FAILED_PRECONDITION`).
 pub fn code_name(code: Code) -> &'static str {
     CODES.iter().find(|(c, _)| *c == code).map_or("UNKNOWN", |(_, name)| name)
 }
 
-/// The code of that name; letter case and underscores do not matter (`FailedPrecondition` is as good).
+/// Returns the code of a name, ignoring case and underscores (`FailedPrecondition` is valid).
 pub fn code_by_name(name: &str) -> Option<Code> {
     let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
     CODES.iter().find(|(_, n)| plain(n) == plain(name)).map(|(code, _)| *code)

@@ -1,19 +1,19 @@
-//! What the driver offers, and the switches for it.
+//! Capabilities of the driver, and their switches.
 //!
-//! A capability is named as CSI names it, and its service may stand before it: `controller.LIST_VOLUMES`. A name
-//! alone means every service that has a capability of this name (`EXPAND_VOLUME` is one of the controller and one of
-//! the node). The set can change while the driver runs; each RPC looks at it when it begins.
+//! A capability has its name in CSI, optionally after its service: `controller.LIST_VOLUMES`. A name without a service
+//! means every service with that capability (`EXPAND_VOLUME` exists in the controller and on the node). The set can
+//! change while the driver runs; each RPC checks it at its start.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// The services that have capabilities.
+/// Services with capabilities.
 const PLUGIN: &str = "plugin";
 const CONTROLLER: &str = "controller";
 const GROUP: &str = "group";
 const NODE: &str = "node";
 
-/// One capability of CSI 1.12.
+/// Capability of CSI 1.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// The plugin has a controller service.
@@ -40,15 +40,15 @@ pub enum Feature {
     CreateDeleteSnapshot,
     /// ListSnapshots.
     ListSnapshots,
-    /// Volumes from volumes.
+    /// Volumes cloned from volumes.
     CloneVolume,
     /// `readonly` of ControllerPublishVolume.
     PublishReadonly,
     /// ControllerExpandVolume.
     ControllerExpandVolume,
-    /// Lists of volumes say where each is published.
+    /// Published nodes in lists of volumes.
     ListVolumesPublishedNodes,
-    /// Lists of volumes say how each is (alpha).
+    /// Volume condition in lists of volumes (alpha).
     ControllerVolumeCondition,
     /// ControllerGetVolume (alpha).
     GetVolume,
@@ -58,7 +58,7 @@ pub enum Feature {
     ModifyVolume,
     /// GetSnapshot (alpha).
     GetSnapshot,
-    /// The RPCs of groups of snapshots.
+    /// RPCs of volume group snapshots.
     CreateDeleteGetVolumeGroupSnapshot,
     /// NodeStageVolume and NodeUnstageVolume.
     StageUnstageVolume,
@@ -66,7 +66,7 @@ pub enum Feature {
     GetVolumeStats,
     /// NodeExpandVolume.
     NodeExpandVolume,
-    /// NodeGetVolumeStats says how the volume is (alpha).
+    /// Volume condition in NodeGetVolumeStats (alpha).
     NodeVolumeCondition,
     /// The access modes SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER, on the node (alpha).
     NodeSingleNodeMultiWriter,
@@ -74,7 +74,7 @@ pub enum Feature {
     VolumeMountGroup,
 }
 
-/// All of them: service, name, number on the wire. The number is that of the service's own enumeration.
+/// All capabilities: service, name, and number in the service's enumeration.
 const TABLE: [(Feature, &str, &str, i32); 28] = [
     (Feature::ControllerService, PLUGIN, "CONTROLLER_SERVICE", 1),
     (Feature::VolumeAccessibilityConstraints, PLUGIN, "VOLUME_ACCESSIBILITY_CONSTRAINTS", 2),
@@ -106,7 +106,7 @@ const TABLE: [(Feature, &str, &str, i32); 28] = [
     (Feature::VolumeMountGroup, NODE, "VOLUME_MOUNT_GROUP", 6),
 ];
 
-/// What remains when everything optional is taken away: a volume can be made, attached and mounted.
+/// Capabilities that are needed to create, attach and mount a volume.
 const MINIMAL: [Feature; 5] = [
     Feature::ControllerService,
     Feature::VolumeAccessibilityConstraints,
@@ -115,7 +115,7 @@ const MINIMAL: [Feature; 5] = [
     Feature::StageUnstageVolume,
 ];
 
-/// What the EBS driver has besides (csi-driver.md §4: neither ListVolumes nor GetCapacity).
+/// Further capabilities of the EBS driver, which has neither ListVolumes nor GetCapacity.
 const EBS: [Feature; 10] = [
     Feature::ExpansionOnline,
     Feature::CreateDeleteSnapshot,
@@ -134,59 +134,59 @@ impl Feature {
         TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
     }
 
-    /// The name of CSI (`LIST_VOLUMES`).
+    /// Returns the name in CSI (`LIST_VOLUMES`).
     pub fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// Its number in the enumeration of its service.
+    /// Returns its number in the enumeration of its service.
     pub(crate) fn number(self) -> i32 {
         self.row().3
     }
 }
 
-/// A set of capabilities.
+/// Set of capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities(BTreeSet<Feature>);
 
 impl Default for Capabilities {
-    /// Those of the EBS driver.
+    /// Returns the capabilities of the EBS driver.
     fn default() -> Self {
         Self(MINIMAL.into_iter().chain(EBS).collect())
     }
 }
 
 impl Capabilities {
-    /// Everything that CSI 1.12 has; of the two kinds of expansion the online one.
+    /// Returns all capabilities of CSI 1.12; of the two kinds of expansion the online one.
     pub fn all() -> Self {
         Self(TABLE.iter().map(|row| row.0).filter(|c| *c != Feature::ExpansionOffline).collect())
     }
 
-    /// What a volume needs to be made, attached and mounted, and nothing else.
+    /// Returns the capabilities that are needed to create, attach and mount a volume.
     pub fn minimal() -> Self {
         Self(MINIMAL.into_iter().collect())
     }
 
-    /// Whether it is offered.
+    /// Returns true if it is in the set.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.contains(&feature)
     }
 
-    /// The same set with one more.
+    /// Returns the set with one more.
     #[must_use]
     pub fn with(mut self, feature: Feature) -> Self {
         self.0.insert(feature);
         self
     }
 
-    /// The same set with one less.
+    /// Returns the set without one.
     #[must_use]
     pub fn without(mut self, feature: Feature) -> Self {
         self.0.remove(&feature);
         self
     }
 
-    /// The numbers of those of a service, in order.
+    /// Returns the numbers of a service's capabilities, in order.
     fn of(&self, service: &str) -> impl Iterator<Item = i32> {
         self.0.iter().filter(move |c| c.row().1 == service).map(|c| c.number())
     }
@@ -203,15 +203,15 @@ impl Capabilities {
         self.of(NODE)
     }
 
-    /// The names with their services (`node.EXPAND_VOLUME`), in order.
+    /// Returns the names with their services (`node.EXPAND_VOLUME`), in order.
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(|c| format!("{}.{}", c.row().1, c.row().2)).collect()
     }
 
-    /// The set after `changes` to it: the words of [`Capabilities::from_str`].
+    /// Applies `changes`, which are words of [`Capabilities::from_str`].
     ///
     /// # Errors
-    /// What is wrong with a word.
+    /// The error in a word.
     pub fn changed(&self, changes: &str) -> Result<Self, String> {
         let mut set = self.0.clone();
         for word in changes.split(',').map(str::trim).filter(|w| !w.is_empty()) {
@@ -259,8 +259,8 @@ impl Capabilities {
 impl FromStr for Capabilities {
     type Err = String;
 
-    /// Words with commas between them, each applied to what those before it left: `all`, `minimal`, `ebs` (the
-    /// default) and `none` are sets, `NAME` and `+NAME` add, `-NAME` takes away.
+    /// Parses words separated by commas, applied from left to right: `all`, `minimal`, `ebs` (the default) and `none`
+    /// are sets, `NAME` and `+NAME` add, `-NAME` removes.
     fn from_str(text: &str) -> Result<Self, String> {
         Self::default().changed(text)
     }

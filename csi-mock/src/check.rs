@@ -1,4 +1,4 @@
-//! Checks of request fields that several RPCs share. Every refusal names the field.
+//! Checks of request fields shared by several RPCs. Every error names the field.
 
 use csi_proto::csi::VolumeCapability;
 use csi_proto::csi::volume_capability::AccessType;
@@ -11,36 +11,36 @@ const MAX_STRING: usize = 128;
 const MAX_MAP: usize = 4096;
 /// Longest node id in bytes (CSI: NodeGetInfo).
 const MAX_NODE_ID: usize = 256;
-/// Filesystems that can be asked for.
+/// Supported filesystems.
 const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
-/// What is made when the capability does not say.
+/// Default filesystem.
 const DEFAULT_FILESYSTEM: &str = "ext4";
 
-/// INVALID_ARGUMENT with the field named.
+/// Returns INVALID_ARGUMENT with the field named.
 pub fn invalid(field: &str, reason: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!("{field}: {reason}"))
 }
 
-/// A required string of at most 128 bytes.
+/// Checks a required string of at most 128 bytes.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when it is empty or too long.
+/// INVALID_ARGUMENT if it is empty or too long.
 pub fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     sized(field, value, MAX_STRING)
 }
 
-/// A required node id of at most 256 bytes.
+/// Checks a required node id of at most 256 bytes.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when it is empty or too long.
+/// INVALID_ARGUMENT if it is empty or too long.
 pub fn node_id(value: &str) -> Result<&str, Status> {
     sized("node_id", value, MAX_NODE_ID)
 }
 
-/// A required absolute path of at most 4096 bytes without `..`.
+/// Checks a required absolute path of at most 4096 bytes without `..`.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when it is not.
+/// INVALID_ARGUMENT if it is invalid.
 pub fn path<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     sized(field, value, crate::disk::MAX_PATH)?;
     if !value.starts_with('/') {
@@ -55,11 +55,10 @@ pub fn path<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     Ok(value)
 }
 
-/// The path of a volume that the request is only about: one that is not absolute is well formed, and nothing is
-/// mounted there.
+/// Checks the path of a volume in a query: a relative path is well-formed, but has no mount.
 ///
 /// # Errors
-/// NOT_FOUND for a relative path, which csi-sanity asks for; else those of [`path`].
+/// NOT_FOUND for a relative path, as csi-sanity requires; else those of [`path`].
 pub fn path_of_volume<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     let relative = !value.is_empty() && !value.starts_with('/');
     if relative && path(field, &format!("/{value}")).is_ok() {
@@ -76,10 +75,10 @@ fn sized<'a>(field: &str, value: &'a str, limit: usize) -> Result<&'a str, Statu
     }
 }
 
-/// A map of at most 4 KiB, counting names and values (CSI: general size limits).
+/// Checks a map of at most 4 KiB, counting names and values (CSI: general size limits).
 ///
 /// # Errors
-/// INVALID_ARGUMENT when it is larger.
+/// INVALID_ARGUMENT if it is larger.
 pub fn map(field: &str, value: &std::collections::BTreeMap<String, String>) -> Result<(), Status> {
     let bytes: usize = value.iter().map(|(k, v)| k.len() + v.len()).sum();
     if bytes > MAX_MAP {
@@ -88,10 +87,10 @@ pub fn map(field: &str, value: &std::collections::BTreeMap<String, String>) -> R
     Ok(())
 }
 
-/// A required name of at most 128 bytes without control characters (CSI: CreateVolumeRequest.name).
+/// Checks a required name of at most 128 bytes without control characters (CSI: CreateVolumeRequest.name).
 ///
 /// # Errors
-/// INVALID_ARGUMENT when it is not.
+/// INVALID_ARGUMENT if it is invalid.
 pub fn name<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     required(field, value)?;
     if value.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r')) {
@@ -100,7 +99,7 @@ pub fn name<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     Ok(value)
 }
 
-/// How many entries a page has at most; nothing when the request leaves it open.
+/// Returns the largest number of entries on a page; None if the request leaves it open.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for a negative number.
@@ -112,29 +111,29 @@ pub fn max_entries(field: &str, value: i32) -> Result<Option<usize>, Status> {
     }
 }
 
-/// A volume capability that was checked.
+/// Validated volume capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// The access mode.
     pub mode: Mode,
-    /// Whether the raw device is asked for and not a filesystem.
+    /// True for a raw device instead of a filesystem.
     pub block: bool,
     /// The filesystem; empty for raw block.
     pub fs_type: String,
     /// Mount options.
     pub mount_flags: Vec<String>,
-    /// The group that the volume is given to.
+    /// Group that gets the volume.
     pub group: Option<u32>,
 }
 
 impl Capability {
-    /// Whether nobody may write: by the mode, or by a mount option.
+    /// Returns true if writes are refused: by the mode, or by a mount option.
     pub fn reader_only(&self) -> bool {
         matches!(self.mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
             || self.mount_flags.iter().any(|f| f == "ro")
     }
 
-    /// Whether one volume may be published at several targets of a node (CSI: NodePublishVolume).
+    /// Returns true if one volume may be published at several targets of a node (CSI: NodePublishVolume).
     pub fn many_targets(&self) -> bool {
         matches!(
             self.mode,
@@ -145,19 +144,19 @@ impl Capability {
         )
     }
 
-    /// Whether the volume must be on several nodes at once.
+    /// Returns true if the volume must be available on several nodes at once.
     pub fn many_nodes(&self) -> bool {
         matches!(self.mode, Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter)
     }
 }
 
-/// Whether `flag` is one mount option. Only an SELinux context may have commas, in its label's categories.
+/// Returns true if `flag` is one mount option. Only an SELinux context may contain commas, in its label's categories.
 fn is_option(flag: &str) -> bool {
     let label = ["context=", "fscontext=", "defcontext=", "rootcontext="].iter().any(|key| flag.starts_with(key));
     !flag.is_empty() && !flag.contains('\0') && (label || !flag.contains(','))
 }
 
-/// A required capability with a known mode and access type, and a filesystem that we know.
+/// Checks a required capability with a known mode, access type and filesystem.
 ///
 /// # Errors
 /// INVALID_ARGUMENT with the part named.
@@ -195,12 +194,12 @@ pub fn capability(field: &str, value: Option<&VolumeCapability>) -> Result<Capab
     Ok(Capability { mode, block: false, fs_type, mount_flags, group })
 }
 
-/// That the driver offers what a capability asks for: `single_node_multi_writer` says whether it has the capability
-/// of that name on the side that is asked.
+/// Checks that the driver supports a capability. `single_node_multi_writer` is true if the service has the capability
+/// of that name.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a mode that is not supported: several nodes are for raw block only, and the two newer modes
-/// for drivers that know them.
+/// INVALID_ARGUMENT for an unsupported mode: several nodes are for raw block only, and the two newer modes for drivers
+/// with SINGLE_NODE_MULTI_WRITER.
 pub fn supported(field: &str, capability: &Capability, single_node_multi_writer: bool) -> Result<(), Status> {
     let refused = |why: &str| {
         let mode = capability.mode.as_str_name();

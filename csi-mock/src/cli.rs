@@ -27,12 +27,12 @@ use crate::serve::Endpoint;
 use crate::settings::{LockKey, Settings};
 use crate::{admin, identity, registration, serve};
 
-/// Where mock-ec2 listens when nothing else is said.
+/// Default endpoint of mock-ec2.
 const DEFAULT_EC2: &str = "http://127.0.0.1:4566";
-/// The program's name.
+/// Name of the program.
 const NAME: &str = "csi-mock";
 
-/// Which services answer.
+/// Services of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Identity and Controller.
@@ -64,23 +64,23 @@ enum BackendChoice {
         --node-name node-a --zone us-east-1a --root /run/node-a --volume-dir /run/volumes"
 )]
 struct Args {
-    /// Which services answer.
+    /// Services of the driver.
     #[arg(long, value_enum, default_value_t = Mode::All)]
     mode: Mode,
-    /// Where the driver answers: a unix socket, or a TCP port of this machine [default: CSI_ENDPOINT].
+    /// Endpoint of the driver: a unix socket, or a TCP port of this machine [default: CSI_ENDPOINT].
     #[arg(long, value_name = "unix:///PATH | tcp://127.0.0.1:PORT", value_parser = serve::endpoint)]
     endpoint: Option<Endpoint>,
-    /// What the driver offers: all, minimal, ebs, none, or names of CSI, each applied to what those before it left
-    /// (`all,-LIST_VOLUMES`, `+VOLUME_MOUNT_GROUP`, `node.EXPAND_VOLUME`). The admin endpoint can change it.
+    /// Capabilities of the driver: all, minimal, ebs, none, or names of CSI, applied from left to right
+    /// (`all,-LIST_VOLUMES`, `+VOLUME_MOUNT_GROUP`, `node.EXPAND_VOLUME`). The admin endpoint can change them.
     #[arg(long, value_name = "WORDS", default_value = "ebs", value_parser = capabilities)]
     capabilities: Capabilities,
-    /// How many GiB of volumes fit in each zone; without it there is no such limit.
+    /// Capacity for volumes in each zone, in GiB [default: unlimited].
     #[arg(long, value_name = "GIB")]
     capacity_gib: Option<u64>,
     /// The driver's name.
     #[arg(long, value_name = "NAME", default_value = DRIVER_NAME, value_parser = driver_name)]
     driver_name: String,
-    /// The instance that the node is; without it, --mode all launches one of its own.
+    /// The node's instance. Without it, --mode all launches an instance.
     #[arg(long, value_name = "i-…")]
     node_id: Option<String>,
     /// The node's name in Kubernetes [default: the node id].
@@ -89,7 +89,7 @@ struct Args {
     /// The zone that the node is in.
     #[arg(long, value_name = "ZONE", default_value = "us-east-1a")]
     zone: String,
-    /// How many volumes the node takes; 0 leaves it to the orchestrator.
+    /// Largest number of volumes on the node; 0 leaves it to the orchestrator.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_VOLUMES, value_parser = clap::value_parser!(i64).range(0..))]
     volume_attach_limit: i64,
     /// The cloud [default: AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL, or http://127.0.0.1:4566].
@@ -98,18 +98,18 @@ struct Args {
     /// The region that requests are signed for [default: AWS_REGION, or us-east-1].
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// Gathers looks at single volumes and instances for half a second and asks for all of them in one call, as the EBS
-    /// driver does when it is told so.
+    /// Collects reads of single volumes and instances for half a second and makes one call for all of them, like the
+    /// EBS driver's --batching.
     #[arg(long)]
     batching: bool,
-    /// What publish and unpublish of the controller lock: a driver that locks the volume alone answers ABORTED to one
-    /// node while it works for another.
+    /// Lock of publish and unpublish in the controller: a driver that locks only the volume answers ABORTED to one node
+    /// while it works for another.
     #[arg(long, value_enum, default_value_t = LockKey::VolumeAndNode)]
     lock: LockKey,
-    /// How disks work.
+    /// Disk backend.
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
-    /// Where the cloud keeps the volumes' files (node and all) [default in --mode all: none, with directories for
+    /// Directory of the volumes' files in the cloud (node and all) [default in --mode all: none, with directories for
     /// volumes].
     #[arg(long, value_name = "DIR")]
     volume_dir: Option<PathBuf>,
@@ -117,22 +117,22 @@ struct Args {
     /// the system's directory for temporary files].
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Leaves it to somebody else to make the node's devices appear, such as to `mooring up --without csi-mock`.
+    /// Leaves the node's devices to another program, such as `mooring up --without csi-mock`.
     #[arg(long)]
     no_plug: bool,
-    /// Tags loop devices, so that one can tell whose they are.
+    /// Tag of loop devices, which identifies their owner.
     #[arg(long, value_name = "NAME", default_value = "csi-mock")]
     run: String,
-    /// Makes mounts in a mount namespace of this process's own, which ends with it.
+    /// Makes mounts in a private mount namespace, which ends with this process.
     #[arg(long)]
     private_mounts: bool,
-    /// kubelet's plugin directory: the driver registers itself there as node-driver-registrar does.
+    /// kubelet's plugin directory: the driver registers itself there like node-driver-registrar.
     #[arg(long, value_name = "DIR")]
     registration_dir: Option<PathBuf>,
-    /// Serves /admin/v1 on TCP too; it always answers on the driver's socket.
+    /// Serves /admin/v1 on TCP, too; it always answers on the driver's socket.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     admin_listen: Option<SocketAddr>,
-    /// What admin requests over TCP must carry as bearer token; needed off loopback.
+    /// Bearer token of admin requests over TCP; needed off loopback.
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     admin_token: Option<Secret>,
     /// The bearer token of the cloud's admin endpoints, for the device stream.
@@ -146,7 +146,7 @@ fn capabilities(text: &str) -> Result<Capabilities, String> {
     text.parse()
 }
 
-/// CSI: at most 63 characters, a domain name.
+/// Checks a driver name (CSI: at most 63 characters, a domain name).
 fn driver_name(text: &str) -> Result<String, String> {
     let part = |p: &str| {
         !p.is_empty()
@@ -160,7 +160,7 @@ fn driver_name(text: &str) -> Result<String, String> {
     Err(format!("`{text}` must look like a domain name of at most 63 characters"))
 }
 
-/// What is to be done, after the arguments were checked against one another.
+/// Startup plan, after the arguments were checked against one another.
 #[derive(Clone, Debug)]
 struct Plan {
     args: Args,
@@ -170,13 +170,13 @@ struct Plan {
     settings: Settings,
 }
 
-/// The node part of it.
+/// Node part of the plan.
 #[derive(Clone, Debug)]
 struct NodePlan {
-    /// The instance; one is launched when it is missing.
+    /// The instance; one is launched if it is missing.
     id: Option<String>,
     root: PathBuf,
-    /// Where the cloud keeps its volumes; the directory backend makes a place of its own when it is missing.
+    /// Directory of the cloud's volumes; the directory backend creates its own if it is missing.
     volumes: Option<PathBuf>,
 }
 
@@ -255,7 +255,7 @@ impl Plan {
         let backend = match self.args.backend {
             BackendChoice::Loop => Some(Backend::Loop),
             BackendChoice::Directory => Some(Backend::Directory),
-            // Without the files of the cloud there is nothing that a device could be made of.
+            // Without the files of the cloud there is no content for a device.
             BackendChoice::Auto => volumes.is_none().then_some(Backend::Directory),
         };
         let volumes = &volumes.clone().unwrap_or_else(|| root.join(".mooring").join("volumes"));
@@ -296,7 +296,7 @@ impl Plan {
         }
     }
 
-    /// Starts everything within process `ctx`.
+    /// Starts all services within process `ctx`.
     async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>, host: &Host) -> anyhow::Result<()> {
         let ec2 = dial::http(&self.ec2).map_err(|e| anyhow!("--ec2-endpoint: {e}"))?;
         let ec2 = Link::over(ctx, "ec2", ec2);
@@ -327,7 +327,7 @@ impl Plan {
             }
         }
         let mut router = routes.into_axum_router();
-        // Over TCP only where no token is asked for: calls of CSI carry none.
+        // Over TCP only if no token is required: CSI calls carry none.
         if matches!(self.endpoint, Endpoint::Unix(_)) || self.args.admin_token.is_none() {
             router = router.merge(admin::router(&calls, disk.clone()));
         }
@@ -341,7 +341,7 @@ impl Plan {
             }
             Endpoint::Tcp(address) => format!("tcp://{}", serve::tcp(ctx, *address, service).await?),
         };
-        // The driver answers before kubelet is told of it.
+        // The driver must answer before kubelet is told of it.
         if let Some(socket) = self.registration_socket() {
             let driver = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
             serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, driver))?;
@@ -356,7 +356,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Runs until somebody ends it.
+    /// Runs until it is told to end.
     async fn serve(self, world: World, host: Host) -> anyhow::Result<()> {
         let disk = self.disk()?;
         let (failed, mut failure) = mpsc::unbounded_channel();
@@ -383,7 +383,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Keeps the program out of the caller's crate.
     main_of(args.into_iter().map(Into::into).collect())
 }
 
@@ -411,7 +411,7 @@ fn main_of(args: Vec<OsString>) -> ExitCode {
     let code = host::run(NAME, &options, |world, host| plan.serve(world, host));
     if code != ExitCode::from(host::exit::ENVIRONMENT) {
         for path in made {
-            // Gone with what it announced; somebody else may have removed it already.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,9 +1,9 @@
-//! Events of the driver: its calls, what they did to disks, and what the device plug did.
+//! Events of the driver: its calls, their effects on disks, and those of the device plug.
 
 use serde::{Deserialize, Serialize};
 use substrate::json::Text;
 
-/// A rule of the lifecycle of CSI (csi-driver.md §1.1).
+/// Rule of the volume lifecycle in the CSI specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -22,7 +22,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// As it is written (`publish-before-stage`).
+    /// Returns its name (`publish-before-stage`).
     pub fn name(self) -> &'static str {
         match self {
             Self::DeleteWhilePublished => "delete-while-published",
@@ -35,33 +35,33 @@ impl Rule {
     }
 }
 
-/// Whether the driver's socket is there.
+/// State of the driver's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SocketState {
-    /// It was taken away.
+    /// It was removed.
     Gone,
-    /// There is a new one.
+    /// A new one was created.
     Back,
 }
 
 substrate::events! {
-    /// A call of the driver began.
+    /// A call of the driver started.
     pub struct CsiCall = "csi.call" {
         /// The RPC (`NodeStageVolume`).
         pub rpc: Text,
-        /// The volume, where the request names one.
+        /// The volume, if the request names one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volume: Option<Text>,
         /// The node: its id in controller RPCs, its name in node RPCs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Text>,
-        /// The staging or target path; the volume's name where one is made.
+        /// The staging or target path; the volume's name if one is created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub target: Option<Text>,
         /// Position among the calls of this driver process, from 1.
         pub ordinal: u64,
-        /// NodePublishVolume of a driver without STAGE_UNSTAGE_VOLUME: nothing was staged before.
+        /// NodePublishVolume of a driver without STAGE_UNSTAGE_VOLUME: there was no stage before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub stages_nothing: bool,
     }
@@ -70,24 +70,24 @@ substrate::events! {
     pub struct CsiDone = "csi.done" {
         /// The RPC.
         pub rpc: Text,
-        /// The volume: the one that the request names, or that the call made.
+        /// The volume in the request, or the one that the call created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volume: Option<Text>,
         /// The node: its id in controller RPCs, its name in node RPCs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Text>,
-        /// That of the call.
+        /// Position of the call.
         pub ordinal: u64,
-        /// The gRPC code by name (`OK`), or `CANCELLED` when the caller went away.
+        /// The gRPC code by name (`OK`), or `CANCELLED` if the caller went away.
         pub code: Text,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         pub took_ms: u64,
         /// The error's message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub message: Option<String>,
     }
 
-    /// A call was made that the lifecycle of CSI does not allow at this point.
+    /// A call violated the lifecycle of CSI.
     pub struct CsiViolation = "csi.violation" {
         /// The RPC.
         pub rpc: Text,
@@ -100,38 +100,38 @@ substrate::events! {
         /// The staging or target path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub target: Option<Text>,
-        /// The rule that it breaks.
+        /// The violated rule.
         pub rule: Rule,
-        /// That of the call.
+        /// Position of the call.
         pub ordinal: u64,
     }
 
-    /// kubelet told the registrar what became of the registration.
+    /// kubelet reported the result of the registration to the registrar.
     pub struct CsiRegistration = "csi.registration" {
         /// The driver.
         pub driver: Text,
-        /// Whether it is registered.
+        /// True if it is registered.
         pub registered: bool,
-        /// Why not.
+        /// The reason of a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
     }
 
-    /// The controller named another device than the one that holds the volume.
+    /// The controller named a device of another volume.
     pub struct CsiWrongDevice = "csi.wrong_device" {
         /// The volume.
         pub volume: Text,
         /// The node.
         pub node: Text,
-        /// The device's name in the publish context.
+        /// The device name in the publish context.
         pub told: Text,
-        /// The name of the device that holds the volume.
+        /// The name of the volume's device.
         pub found: Text,
     }
 
-    /// The driver's socket went away or came back.
+    /// The driver's socket was removed or recreated.
     pub struct CsiSocket = "csi.socket" {
-        /// What it did.
+        /// New state.
         pub state: SocketState,
     }
 
@@ -143,11 +143,11 @@ substrate::events! {
         pub node: Text,
         /// The staging path.
         pub path: Text,
-        /// Whether the mount refuses writes.
+        /// True if the mount refuses writes.
         pub readonly: bool,
-        /// Whether the device was empty and got a filesystem.
+        /// True if the device was empty and got a filesystem.
         pub formatted: bool,
-        /// Whether it is a raw device, which is mounted nowhere.
+        /// True for a raw device, which has no mount.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub raw: bool,
         /// The filesystem; absent for a raw device, and where directories stand for volumes.
@@ -179,11 +179,11 @@ substrate::events! {
         pub node: Text,
         /// The target path.
         pub path: Text,
-        /// Whether the mount refuses writes.
+        /// True if the mount refuses writes.
         pub readonly: bool,
     }
 
-    /// A volume was taken away from a pod's path.
+    /// A volume was unpublished from a pod's path.
     pub struct DiskUnpublished = "disk.unpublished" {
         /// The volume.
         pub volume: Text,
@@ -193,7 +193,7 @@ substrate::events! {
         pub path: Text,
     }
 
-    /// A volume was mounted for writing while other nodes have it so, too.
+    /// A volume was mounted for writing while other nodes have a writable mount, too.
     pub struct DiskDoubleMount = "disk.double_mount" {
         /// The volume.
         pub volume: Text,
@@ -203,13 +203,13 @@ substrate::events! {
         pub others: Vec<String>,
     }
 
-    /// Device and filesystem of a volume were made as large as the volume.
+    /// Device and filesystem of a volume were expanded to the volume's size.
     pub struct DiskExpanded = "disk.expanded" {
         /// The volume.
         pub volume: Text,
         /// The node.
         pub node: Text,
-        /// Where it is mounted.
+        /// Its mount path.
         pub path: Text,
         /// The size of the device in bytes.
         pub size_bytes: u64,
@@ -225,7 +225,7 @@ substrate::events! {
         pub device: Text,
     }
 
-    /// A device vanished from a node.
+    /// A device was removed from a node.
     pub struct DiskUnplugged = "disk.unplugged" {
         /// The volume.
         pub volume: Text,
@@ -233,7 +233,7 @@ substrate::events! {
         pub node: Text,
     }
 
-    /// A device on a node was told that its volume has grown.
+    /// A device on a node was updated after its volume had grown.
     pub struct DiskResized = "disk.resized" {
         /// The volume.
         pub volume: Text,
@@ -243,13 +243,13 @@ substrate::events! {
         pub size_bytes: u64,
     }
 
-    /// The device plug could not do what the cloud told.
+    /// The disk failed at a line of the device stream.
     pub struct DiskError = "disk.error" {
         /// The volume.
         pub volume: Text,
         /// The node.
         pub node: Text,
-        /// Why.
+        /// The error.
         pub error: String,
     }
 
@@ -263,7 +263,7 @@ substrate::events! {
     pub struct PlugDisconnected = "plug.disconnected" {
         /// The node.
         pub node: Text,
-        /// Why.
+        /// The error.
         pub error: String,
     }
 
@@ -273,22 +273,22 @@ substrate::events! {
         pub action: Text,
         /// The first parameters of the request.
         pub parameters: String,
-        /// How many attempts were made.
+        /// Number of attempts.
         pub attempts: u32,
-        /// How long it took with all attempts, in milliseconds.
+        /// Duration with all attempts, in milliseconds.
         pub took_ms: u64,
-        /// What went wrong.
+        /// The error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
     }
 
-    /// A request to the cloud is made again. Only at the trace level, and for observers that ask for it.
+    /// A request to the cloud is retried. Only at the trace level, and for observers that ask for it.
     pub struct Ec2Retry = "ec2.retry" {
         /// The action.
         pub action: Text,
-        /// Why the attempt before failed.
+        /// Error of the previous attempt.
         pub error: String,
-        /// How many attempts were made.
+        /// Number of attempts so far.
         pub attempt: u32,
     }
 }
@@ -323,7 +323,7 @@ mod tests {
         let trace = Trace::new(Clock::live(), Level::Trace);
         trace.info(&"csi".into(), event);
         let line = &trace.lines()[0];
-        // What another OS process wrote is read back into the same type, and is the same text again.
+        // An event from another OS process is parsed into the same type, and has the same text again.
         let there = Trace::new(Clock::live(), Level::Trace);
         there.adopt(EVENTS, line.clone()).unwrap();
         assert_eq!(there.lines()[0].fields, line.fields);

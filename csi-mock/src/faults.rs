@@ -1,4 +1,4 @@
-//! What can be broken in a driver: its calls, and the disk under it.
+//! Fault points of a driver: its calls, and the disk under it.
 
 use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values};
 use substrate::fault::{Kind, Moment, Plane};
@@ -27,7 +27,7 @@ pub const FAILURES: &[&str] = &[
 
 /// Moments of a call that changes nothing.
 const AROUND: &[Moment] = &[Moment::Before, Moment::BeforeReply];
-/// Moments of a disk's operation: there is nothing between what it does and its answer.
+/// Moments of a disk operation: after its effect there is only its answer.
 const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
 
 const fn told(name: &'static str, about: &'static str) -> Attribute {
@@ -46,7 +46,7 @@ const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'
     Possible { effect, at, values, shows }
 }
 
-/// What any call can suffer at `at`.
+/// Returns the effects that every call supports at `at`.
 const fn common(at: &'static [Moment]) -> [Possible; 6] {
     [
         possible(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
@@ -76,12 +76,12 @@ const ATTACH: &[Possible] = &{
     [a, b, c, d, e, f, possible(Kind::WrongDevice, DONE, Values::Flag, shows)]
 };
 
-/// A call that changes nothing.
+/// Declares a call that changes nothing.
 const fn look(name: &'static str, attributes: &'static [Attribute], about: &'static str) -> Operation {
     Operation { plane: Plane::Csi, name, classes: &[], about, attributes, moments: AROUND, can: LOOK }
 }
 
-/// A call that does something.
+/// Declares a call with an effect.
 const fn act(name: &'static str, attributes: &'static [Attribute], about: &'static str) -> Operation {
     Operation { plane: Plane::Csi, name, classes: &[], about, attributes, moments: ALL, can: ACT }
 }
@@ -143,7 +143,7 @@ const RAW: Attribute = told("path", "where the device is published");
 const HOLDS: Attribute = told("volume", "the volume's id");
 const ABOVE: Attribute = told("volume", "the id of the volume that is mounted above the path");
 
-/// What any operation of a disk can suffer.
+/// Effects that every disk operation supports.
 const FAILS: Possible = possible(
     Kind::IoError,
     DONE,
@@ -152,7 +152,7 @@ const FAILS: Possible = possible(
 );
 const ERRS: Possible = Possible { effect: Kind::Error, ..FAILS };
 const PAUSES: Possible = possible(Kind::PauseIo, DONE, Values::Span, "it takes that much longer");
-/// What some can suffer.
+/// Effects that some operations support.
 const WRONG: Possible =
     possible(Kind::WrongDevice, BEFORE, Values::Flag, "it fails: the device found holds another volume");
 const TEARS: Possible =
@@ -173,7 +173,7 @@ const fn disk(
     Operation { plane: Plane::Disk, name, classes: &[], about, attributes, moments: DONE, can }
 }
 
-/// The operations of a node's disk, in whichever process asks for them.
+/// Operations of a node's disk, in any process.
 pub const DISK: &[Operation] = &[
     disk("plug", &[HOLDS, NODE, DEVICE], DISK_COMMON, "makes the device of an attached volume appear"),
     disk("unplug", &[HOLDS, NODE], DISK_DEVICE, "takes the device of a volume away"),
@@ -226,5 +226,5 @@ const fn joined() -> [Operation; count()] {
     all
 }
 
-/// All of it: what a whole driver has.
+/// All operations of a whole driver.
 pub const OPERATIONS: &[Operation] = &joined();

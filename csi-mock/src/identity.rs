@@ -1,4 +1,4 @@
-//! The Identity service: who the driver is and what it has.
+//! The Identity service: name and capabilities of the driver.
 
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
@@ -15,7 +15,7 @@ use crate::capabilities::Feature;
 pub const DRIVER_NAME: &str = "ebs.csi.aws.com";
 /// Topology key of the EBS driver.
 pub const ZONE_KEY: &str = "topology.ebs.csi.aws.com/zone";
-/// Topology key that Kubernetes knows.
+/// Topology key of Kubernetes.
 pub const WELL_KNOWN_ZONE_KEY: &str = "topology.kubernetes.io/zone";
 
 /// The Identity service of one driver process.
@@ -23,11 +23,11 @@ pub const WELL_KNOWN_ZONE_KEY: &str = "topology.kubernetes.io/zone";
 pub struct IdentityService {
     calls: Calls,
     driver_name: String,
-    /// Whether a controller service answers on the same endpoint.
+    /// True if a controller service answers on the same endpoint.
     controller: bool,
 }
 
-/// The gRPC services of a driver, with Identity as the first; `controller` says that Controller is added.
+/// Returns the gRPC services of a driver, starting with Identity; `controller` if Controller will be added.
 pub(crate) fn routes(calls: &Calls, driver_name: &str, controller: bool) -> tonic::service::Routes {
     calls.ctx().faults().declare(crate::faults::IDENTITY);
     let identity = IdentityService { calls: calls.clone(), driver_name: driver_name.to_owned(), controller };
@@ -70,7 +70,7 @@ impl Identity for IdentityService {
             (Feature::ExpansionOnline, expansion(volume_expansion::Type::Online)),
             (Feature::ExpansionOffline, expansion(volume_expansion::Type::Offline)),
         ];
-        // What a controller does is not offered where none answers.
+        // Controller capabilities are offered only where the controller answers.
         let here = |feature: Feature| {
             self.controller || matches!(feature, Feature::VolumeAccessibilityConstraints | Feature::ExpansionOnline)
         };

@@ -1,4 +1,4 @@
-//! Requests and replies as the call log keeps them: copies that become JSON when somebody looks.
+//! Requests and replies in the call log: copies that are converted to JSON on demand.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// The largest message that is kept, in bytes on the wire: the log of a busy driver must stay small.
+/// Largest logged message, in bytes on the wire: the log of a busy driver must stay small.
 const LARGEST: usize = 8 << 10;
 
-/// A message of CSI.
+/// CSI message.
 pub trait Message: prost::Message + Serialize + Clone + 'static {}
 
 impl<T: prost::Message + Serialize + Clone + 'static> Message for T {}
@@ -20,17 +20,17 @@ trait Shown: Send + Sync {
 
 impl<T: Message> Shown for T {
     fn value(&self) -> Value {
-        // Keys of messages are strings and their numbers finite: nothing that JSON could not hold.
+        // Keys of messages are strings and their numbers finite, so JSON can represent them.
         serde_json::to_value(self).map(without_empty).unwrap_or_default()
     }
 }
 
-/// A message that one can still look at. Its secrets are not shown.
+/// Logged message. Its secrets are hidden.
 #[derive(Clone)]
 pub struct Kept(Arc<dyn Shown>);
 
 impl Kept {
-    /// Keeps `message`; of one that is too large only its size.
+    /// Logs `message`, or only its size if it is too large.
     pub fn new<T: Message>(message: &T) -> Self {
         match message.encoded_len() {
             size if size > LARGEST => Self(Arc::new(TooLarge(size))),
@@ -38,14 +38,14 @@ impl Kept {
         }
     }
 
-    /// The fields that are set, by their names in csi.proto.
+    /// Returns the fields that are set, by their names in csi.proto.
     pub fn value(&self) -> Value {
         self.0.value()
     }
 }
 
 impl fmt::Debug for Kept {
-    /// As JSON: generated `Debug` code would show secrets.
+    /// Formats as JSON: generated `Debug` code would show secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.value())
     }
@@ -71,7 +71,7 @@ impl Shown for TooLarge {
     }
 }
 
-/// What of a message is set: protobuf cannot tell an empty field from an absent one either.
+/// Removes empty fields, which protobuf cannot distinguish from absent ones.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -81,17 +81,17 @@ fn without_empty(value: Value) -> Value {
                 Value::Array(items) => !items.is_empty(),
                 Value::Bool(flag) => *flag,
                 Value::Number(number) => number.as_i64() != Some(0),
-                // A raw device is a choice without fields.
+                // A raw device is a oneof variant without fields.
                 Value::Object(map) => !map.is_empty() || key == "block",
             };
             let fields = map.into_iter().map(|(key, value)| match value {
-                // The entries of a map are all set.
+                // All entries of a map are set.
                 Value::Object(map) if map.values().all(Value::is_string) && !map.is_empty() => {
                     (key, Value::Object(map))
                 }
                 value => (key, without_empty(value)),
             });
-            // The name of a choice is no field of the message; the one that was chosen is.
+            // The name of a oneof is not a field of the message; the chosen variant is.
             let flat = fields.flat_map(|(key, value)| match value {
                 Value::Object(chosen) if ["type", "access_type"].contains(&&*key) => chosen,
                 value => Map::from_iter([(key, value)]),

@@ -1,7 +1,7 @@
 //! A CSI driver with real disks: controller service over the EC2 API, node service over a [`disk::Disk`].
 //!
-//! The node service never touches a block device or a path by itself: everything below the RPCs is the
-//! [`disk::Disk`] of its node, which in the simulation is a memory model and in the live world real mounts.
+//! The node service does not touch block devices or paths itself, but calls the [`disk::Disk`] of its node. In the
+//! simulation that is a memory model, in the live world real mounts.
 
 mod admin;
 mod authority;
@@ -26,8 +26,8 @@ pub mod settings;
 pub use cli::main_with;
 pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
-/// Starts all services of one driver in process `ctx`, as `--mode all` does; returns the router, with the admin
-/// endpoints. The settings are those of `controller`.
+/// Starts all services of one driver in process `ctx`, like `--mode all`. Returns the router, with the admin endpoints.
+/// The settings are those of `controller`.
 pub fn start(
     ctx: &substrate::Ctx,
     controller: controller::ControllerConfig,
@@ -41,7 +41,7 @@ pub fn start(
     peer(routes, admin::router(&calls, disk))
 }
 
-/// The peer that a driver is: its gRPC services, with the deadlines of their callers kept, and the admin endpoints.
+/// Returns the driver's service: its gRPC services with deadlines, and the admin endpoints.
 pub(crate) fn peer(routes: tonic::service::Routes, admin: axum::Router) -> substrate::HttpService {
     csi_proto::keep_deadlines(substrate::body::from_router(routes.into_axum_router().merge(admin)))
 }

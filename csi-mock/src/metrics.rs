@@ -5,18 +5,18 @@ use std::fmt::Write;
 use crate::calls::Calls;
 use crate::disk::Disk;
 
-/// One family: its name, its kind, and what it counts.
+/// Writes the header of a metric family: name, type and help.
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     // Writing to a String does not fail.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 fn sample(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
-    // See above.
+    // Writing to a String does not fail.
     let _ = writeln!(text, "{name}{labels} {value}");
 }
 
-/// All metrics; those of the disk are left out when it cannot be read.
+/// Returns all metrics; those of the disk are omitted if it cannot be read.
 pub(crate) async fn text(calls: &Calls, disk: Option<&dyn Disk>) -> String {
     let mut text = String::new();
     let times = calls.times();

@@ -1,8 +1,8 @@
-//! Planted defects of the driver and of its disk: what they are, and where they come from.
+//! Planted defects of the driver and of its disk, with their origins.
 
 use substrate::mutant::Mutant;
 
-/// All of them. Each is asked for where the code would go wrong, and only with the feature `mutants`.
+/// List of planted defects. Each is queried at its place in the code, and only with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "unstage-forgets-unmount",

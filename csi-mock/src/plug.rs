@@ -1,8 +1,8 @@
-//! The device plug: makes block devices appear and vanish on a node as the cloud attaches and detaches.
+//! The device plug: adds and removes block devices on a node as the cloud attaches and detaches volumes.
 //!
-//! It follows the cloud's device stream of one instance. Each (re)connection begins with all current attachments
-//! and a `synced` line, so that a plug which was away catches up: what is not among them is pulled. What the disk fails
-//! at is tried again in the same way, on a new connection.
+//! It follows the cloud's device stream of one instance. Each (re)connection starts with all current attachments and a
+//! `synced` line, so that the plug catches up after an interruption: devices outside the list are pulled. A failed disk
+//! operation is retried by the same means, on a new connection.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,38 +25,38 @@ use crate::events::{self, DiskPlugged, DiskResized, DiskUnplugged, PlugDisconnec
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait before a new connection.
 const LAST_WAIT: Duration = Duration::from_secs(5);
-/// Longest line that is accepted, in bytes.
+/// Longest accepted line, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// What the plug of one node is made with.
+/// Configuration of a node's plug.
 #[derive(Clone, Debug)]
 pub struct PlugConfig {
     /// The cloud.
     pub ec2: HttpService,
     /// The node's instance (`i-…`).
     pub instance_id: String,
-    /// The node's name; the `node` field of the trace.
+    /// Name of the node; the `node` field of events.
     pub node_name: String,
     /// The node's disk.
     pub disk: Arc<dyn Disk>,
-    /// The bearer token of the cloud's admin endpoints, where it asks for one.
+    /// Bearer token of the cloud's admin endpoints, if required.
     pub token: Option<String>,
 }
 
 impl PlugConfig {
-    /// A plug without a token.
+    /// Returns the configuration of a plug without a token.
     pub fn new(ec2: HttpService, instance_id: &str, node_name: &str, disk: Arc<dyn Disk>) -> Self {
         let (instance_id, node_name) = (instance_id.to_owned(), node_name.to_owned());
         Self { ec2, instance_id, node_name, disk, token: None }
     }
 
-    /// The node's name, for the trace.
+    /// Returns the node's name, for the trace.
     fn node(&self) -> Text {
         self.node_name.as_str().into()
     }
 }
 
-/// One line of the device stream.
+/// Line of the device stream.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Line {
@@ -68,15 +68,15 @@ enum Line {
         file: String,
         size_bytes: u64,
     },
-    /// All current attachments were told.
+    /// All current attachments were sent.
     Synced,
-    /// A detach began; while the filesystem is mounted the device stays.
+    /// A detach has started; while the filesystem is mounted the device stays.
     Detaching { volume: String },
-    /// The volume is gone from the instance, mounted or not.
+    /// The volume is detached, mounted or not.
     Detached { volume: String },
     /// The volume has grown.
     Resized { volume: String, size_bytes: u64 },
-    /// Something that a newer cloud tells.
+    /// Unknown line of a newer cloud.
     #[serde(other)]
     Other,
 }
@@ -102,9 +102,9 @@ pub async fn run(ctx: Ctx, config: PlugConfig) {
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 struct NotDone;
 
-/// Runs one connection to its end. Sets `caught_up` once the disk is as the cloud told when the connection began.
+/// Runs one connection to its end. Sets `caught_up` once the disk matches the initial attachments of the connection.
 ///
-/// What the disk fails at holds up nothing else, but ends the connection: the next one tells it again.
+/// A failed disk operation does not delay other lines, but ends the connection: the next connection sends it again.
 async fn follow(ctx: &Ctx, config: &PlugConfig, caught_up: &mut bool) -> Result<(), BoxError> {
     let uri = format!("/admin/v1/devices?instance={}", config.instance_id);
     let mut request =
@@ -134,7 +134,7 @@ async fn follow(ctx: &Ctx, config: &PlugConfig, caught_up: &mut bool) -> Result<
         } else {
             done &= apply(ctx, config, line).await;
         }
-        // Until all is told, others may wait for their first line.
+        // First apply all initial lines: others may wait for theirs.
         if !done && seen.is_none() {
             return Err(NotDone.into());
         }
@@ -142,7 +142,7 @@ async fn follow(ctx: &Ctx, config: &PlugConfig, caught_up: &mut bool) -> Result<
     Ok(())
 }
 
-/// Does what a line says; false when the disk fails at it.
+/// Applies a line; false if the disk fails at it.
 async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) -> bool {
     let (volume, done) = match line {
         Line::Attached { volume, device, file, size_bytes } => {
@@ -151,7 +151,7 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) -> bool {
             (plug.volume, done)
         }
         Line::Detaching { volume } => match pull(ctx, config, &volume, false).await {
-            // Mounted: the cloud says `busy` until it is not; `detached` comes when it is forced.
+            // Mounted: the cloud reports `busy` until it is not; `detached` follows a forced detach.
             Err(DiskError::Busy { .. }) => return true,
             done => (volume, done),
         },
@@ -175,10 +175,10 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) -> bool {
 async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), DiskError> {
     if let Some(there) = config.disk.find(&plug.volume).await? {
         if there.name == plug.device {
-            // The volume may have grown while we were away.
+            // The volume may have grown meanwhile.
             return grow(ctx, config, &plug.volume, plug.size_bytes).await;
         }
-        // Attached anew under another name while we were away.
+        // Attached again under another name meanwhile.
         pull(ctx, config, &plug.volume, true).await?;
     }
     let device = config.disk.plug(plug).await?;
@@ -201,7 +201,7 @@ async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Resu
     config.disk.done("unplug", volume, Path::new("")).await
 }
 
-/// Pulls the devices of volumes that the cloud does not list any more; false when the disk fails at it.
+/// Pulls the devices of volumes that the cloud no longer lists; false if the disk fails at it.
 async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String>) -> bool {
     let Ok(devices) = config.disk.devices().await else { return false };
     let mut done = true;
@@ -211,7 +211,7 @@ async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String
     done
 }
 
-/// A body cut into lines.
+/// Body split into lines.
 struct Lines {
     body: Body,
     partial: BytesMut,

@@ -1,4 +1,4 @@
-//! Plugin registration with kubelet, as node-driver-registrar does it (csi-driver.md §7).
+//! Plugin registration with kubelet, like node-driver-registrar.
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
@@ -8,12 +8,12 @@ use tonic::{Request, Response, Status};
 use crate::calls::{About, Calls};
 use crate::events::CsiRegistration;
 
-/// The kind of plugin that kubelet's CSI code takes.
+/// Plugin type of CSI drivers in kubelet.
 const PLUGIN_TYPE: &str = "CSIPlugin";
-/// The version that node-driver-registrar names.
+/// Version that node-driver-registrar returns.
 const VERSION: &str = "1.0.0";
 
-/// Answers kubelet's plugin watcher for one driver.
+/// Service for kubelet's plugin watcher, for one driver.
 #[derive(Clone, Debug)]
 struct Registrar {
     calls: Calls,
@@ -21,8 +21,8 @@ struct Registrar {
     endpoint: String,
 }
 
-/// Starts the registration service of the driver `driver_name` in process `ctx`; `endpoint` is where kubelet finds
-/// the driver itself (a socket's path, or a name in the fabric).
+/// Starts the registration service of the driver `driver_name` in process `ctx`; `endpoint` is the driver's own address
+/// for kubelet (a socket's path, or a name in the fabric).
 pub fn start(ctx: &Ctx, driver_name: &str, endpoint: &str) -> HttpService {
     ctx.faults().declare(crate::faults::REGISTRATION);
     let registrar =
@@ -55,7 +55,7 @@ impl Registration for Registrar {
         let about = About { rpc: "NotifyRegistrationStatus", ..About::default() };
         self.calls
             .run(about, async |call| {
-                // The registrar exits when it was refused and is started anew; kubelet asks again either way.
+                // The real registrar exits after a refusal and is restarted; kubelet asks again either way.
                 self.calls.ctx().emit(CsiRegistration {
                     driver: self.driver_name.as_str().into(),
                     registered: status.plugin_registered,

@@ -1,4 +1,4 @@
-//! The sockets of a stand-alone driver: the only place that names listeners.
+//! Sockets of a stand-alone driver. The only file that names listeners.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
@@ -18,10 +18,10 @@ use crate::events::{CsiSocket, SocketState};
 /// Longest path of a unix socket on Linux, in bytes.
 const MAX_SOCKET: usize = 107;
 
-/// A path out of `unix:///absolute/path`; a bare absolute path is good too.
+/// Parses `unix:///absolute/path` or a bare absolute path.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is invalid.
 pub fn socket_path(endpoint: &str) -> Result<PathBuf, String> {
     let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
     if !path.starts_with('/') {
@@ -33,7 +33,7 @@ pub fn socket_path(endpoint: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(path))
 }
 
-/// Where a driver answers.
+/// Endpoint of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket.
@@ -42,17 +42,17 @@ pub enum Endpoint {
     Tcp(SocketAddr),
 }
 
-/// `unix:///absolute/path`, a bare absolute path, or `tcp://127.0.0.1:PORT`.
+/// Parses `unix:///absolute/path`, a bare absolute path, or `tcp://127.0.0.1:PORT`.
 ///
 /// # Errors
-/// What is wrong with it: CSI over TCP has neither tokens nor TLS, so it stays on this machine.
+/// The reason why it is invalid. CSI over TCP has neither tokens nor TLS, so it stays on this machine.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     let Some(address) = text.strip_prefix("tcp://") else { return socket_path(text).map(Endpoint::Unix) };
     let address: SocketAddr = address.parse().map_err(|_| format!("`{text}` is not tcp://ADDRESS:PORT"))?;
     if address.ip().is_loopback() { Ok(Endpoint::Tcp(address)) } else { Err(format!("`{text}` is not on loopback")) }
 }
 
-/// A new listener at `path`. A stale socket is removed first (CSI asks for that); anything else is left alone.
+/// Binds `path`. A stale socket is removed first (CSI requires it); any other file is left alone.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => {
@@ -64,18 +64,18 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))
 }
 
-/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI asks for that);
-/// anything else at the path is left alone.
+/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI requires it);
+/// any other file at the path is left alone.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> {
     ctx.spawn(accept(ctx.clone(), bind(path)?, service));
     Ok(())
 }
 
-/// Accepts connections on a unix socket for ever, and requests of any `:authority` on them: gRPC in C++, Python and Ruby
-/// names the socket's path, percent-encoded, which is no name of a host.
+/// Accepts connections on a unix socket forever, with any `:authority` in requests: gRPC for C++, Python and Ruby sends
+/// the percent-encoded socket path, which is not a valid host.
 pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -86,11 +86,11 @@ pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
     }
 }
 
-/// As [`unix`], and what is sent to `absences` takes the socket away for so long: it vanishes, new connections are
-/// refused, and then there is another one.
+/// Like [`unix`], but each duration sent to `absences` removes the socket for that time: new connections are refused,
+/// and then a new socket is created.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub(crate) fn unix_with_absences(
     ctx: &Ctx,
     path: &Path,
@@ -107,7 +107,7 @@ pub(crate) fn unix_with_absences(
                 () = accept(own.clone(), listener, service.clone()) => None,
             };
             let Some(absence) = absence else { return };
-            // Gone is what it is to be.
+            // Ignore NotFound: the goal is that the socket no longer exists.
             let _ = std::fs::remove_file(&path);
             own.emit(CsiSocket { state: SocketState::Gone });
             own.sleep(absence).await;
@@ -121,10 +121,10 @@ pub(crate) fn unix_with_absences(
     Ok(())
 }
 
-/// Serves `service` on TCP behind the Host and Origin checks, within process `ctx`; returns the address.
+/// Serves `service` on TCP behind the Host and Origin checks, within process `ctx`. Returns the address.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub async fn tcp(ctx: &Ctx, address: SocketAddr, service: HttpService) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let bound = listener.local_addr()?;

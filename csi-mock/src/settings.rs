@@ -1,4 +1,4 @@
-//! What of a driver can be changed while it runs.
+//! Settings of a driver that can change at run time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,18 +9,18 @@ use tonic::Status;
 
 use crate::capabilities::{Capabilities, Feature};
 
-/// What ControllerPublishVolume and ControllerUnpublishVolume lock while they work. What finds it locked is ABORTED.
+/// Lock of ControllerPublishVolume and ControllerUnpublishVolume. A call that finds it taken fails with ABORTED.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKey {
-    /// The volume: one node's publish makes another node's unpublish wait.
+    /// The volume: a publish to one node blocks an unpublish from another.
     Volume,
-    /// Volume and node together, as the EBS driver does.
+    /// Volume and node together, like the EBS driver.
     #[default]
     VolumeAndNode,
 }
 
-/// The settings of a running driver. Cheap to clone; all clones are one.
+/// Settings of a running driver. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Settings(Arc<Mutex<Values>>);
 
@@ -40,7 +40,7 @@ impl Default for Values {
     }
 }
 
-/// A change, as the admin endpoint takes it. What is absent stays as it is, `null` goes back to the default.
+/// Change, as the admin endpoint accepts it. An absent field stays unchanged, `null` restores the default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Change {
@@ -55,7 +55,7 @@ pub(crate) struct Change {
     ready: Option<bool>,
 }
 
-/// Tells `null` from absence.
+/// Distinguishes `null` from an absent field.
 fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -65,7 +65,7 @@ where
 }
 
 impl Settings {
-    /// Settings with these capabilities.
+    /// Creates settings with these capabilities.
     pub fn new(capabilities: Capabilities) -> Self {
         let settings = Self::default();
         settings.offer(capabilities);
@@ -76,25 +76,25 @@ impl Settings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is offered now.
+    /// Returns the current capabilities.
     pub fn capabilities(&self) -> Capabilities {
         self.values().capabilities.clone()
     }
 
-    /// Offers `capabilities` from now on.
+    /// Sets the capabilities.
     pub fn offer(&self, capabilities: Capabilities) {
         self.values().capabilities = capabilities;
     }
 
-    /// Whether one is offered now.
+    /// Returns true if the capability is offered now.
     pub fn has(&self, feature: Feature) -> bool {
         self.values().capabilities.has(feature)
     }
 
-    /// That it is offered.
+    /// Checks that the capability is offered.
     ///
     /// # Errors
-    /// UNIMPLEMENTED (CSI: a call that is not implemented, or disabled).
+    /// UNIMPLEMENTED (CSI: for a call that is not implemented, or disabled).
     pub(crate) fn need(&self, feature: Feature) -> Result<(), Status> {
         if self.has(feature) {
             return Ok(());
@@ -102,45 +102,45 @@ impl Settings {
         Err(Status::unimplemented(format!("this driver has no {} capability", feature.name())))
     }
 
-    /// How many volumes NodeGetInfo says that the node takes, when that was set here.
+    /// Returns the volume limit for NodeGetInfo, if it was set here.
     pub fn attach_limit(&self) -> Option<i64> {
         self.values().attach_limit
     }
 
-    /// Has NodeGetInfo name this limit from now on; nothing goes back to the node's own.
+    /// Sets the volume limit for NodeGetInfo; None restores the node's own.
     pub fn set_attach_limit(&self, limit: Option<i64>) {
         self.values().attach_limit = limit;
     }
 
-    /// How many GiB of volumes fit in each zone; nothing when the driver does not count.
+    /// Returns the capacity of each zone in GiB; None for no limit.
     pub fn capacity_gib(&self) -> Option<u64> {
         self.values().capacity_gib
     }
 
-    /// Lets this many GiB of volumes fit in each zone from now on.
+    /// Sets the capacity of each zone in GiB.
     pub fn set_capacity_gib(&self, capacity: Option<u64>) {
         self.values().capacity_gib = capacity;
     }
 
-    /// What a publish or unpublish of the controller locks, when that was set here.
+    /// Returns the lock of publish and unpublish, if it was set here.
     pub fn lock(&self) -> Option<LockKey> {
         self.values().lock
     }
 
-    /// Has publish and unpublish of the controller lock this from now on; nothing goes back to its own configuration.
+    /// Sets the lock of publish and unpublish; None restores the configured one.
     pub fn set_lock(&self, lock: Option<LockKey>) {
         self.values().lock = lock;
     }
 
-    /// What Probe answers.
+    /// Returns the answer of Probe.
     pub fn ready(&self) -> bool {
         self.values().ready
     }
 
-    /// Makes a change.
+    /// Applies a change.
     ///
     /// # Errors
-    /// What is wrong with it; then nothing was changed.
+    /// The reason why it is invalid; then the settings are unchanged.
     pub(crate) fn change(&self, change: &Change) -> Result<(), String> {
         let mut values = self.values();
         let mut new = values.clone();
@@ -160,7 +160,7 @@ impl Settings {
         Ok(())
     }
 
-    /// All of it as JSON.
+    /// Returns all settings as JSON.
     pub(crate) fn dump(&self) -> Value {
         let values = self.values();
         json!({

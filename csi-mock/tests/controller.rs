@@ -1,4 +1,4 @@
-//! The Controller service over gRPC in process, against a small cloud: codes, idempotency, waits.
+//! The Controller service over gRPC in process, with a small cloud: codes, idempotency, waits.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -47,7 +47,7 @@ fn unpublish(volume: &str, node: &str) -> ControllerUnpublishVolumeRequest {
     ControllerUnpublishVolumeRequest { volume_id: volume.into(), node_id: node.into(), ..Default::default() }
 }
 
-/// A raw device on several nodes at once.
+/// Returns the capability of a raw device on several nodes at once.
 fn several() -> VolumeCapability {
     let access_mode = capability(Mode::MultiNodeMultiWriter).unwrap().access_mode;
     VolumeCapability { access_mode, ..block().unwrap() }
@@ -245,7 +245,7 @@ fn detaching_what_is_gone_is_success() {
         csi.controller_unpublish_volume(unpublish("vol-0deadbeef0deadbee", NODE_A)).await.unwrap();
         csi.controller_unpublish_volume(unpublish("nonsense", NODE_A)).await.unwrap();
         csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
-        // From the wrong node nothing is detached.
+        // An unpublish from the wrong node detaches nothing.
         csi.controller_unpublish_volume(unpublish(&id, NODE_B)).await.unwrap();
         assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_some());
         // An empty node id means every node.
@@ -349,7 +349,7 @@ fn names_of_128_bytes_and_parameters_in_any_case_are_taken() {
     });
 }
 
-/// Node b's publish is sent while node a's unpublish waits for the cloud; what each gets.
+/// Sends node b's publish while node a's unpublish waits for the cloud; returns both codes.
 async fn publish_beside_unpublish(ctx: &Ctx, lock: LockKey) -> (Code, Code) {
     let cloud = Cloud::default();
     let config = ControllerConfig { lock, ..ControllerConfig::new(cloud.service()) };
@@ -369,7 +369,7 @@ async fn publish_beside_unpublish(ctx: &Ctx, lock: LockKey) -> (Code, Code) {
 #[test]
 fn one_nodes_publish_does_not_abort_another_nodes_unpublish() {
     run(async |_, ctx| {
-        // The cloud has the volume on node a still: that is what node b is told, and not to wait for a lock.
+        // The volume is still attached to node a: node b gets that error, instead of waiting for a lock.
         let both = publish_beside_unpublish(&ctx, LockKey::VolumeAndNode).await;
         assert_eq!(both, (Code::Ok, Code::FailedPrecondition));
         let one = publish_beside_unpublish(&ctx, LockKey::Volume).await;

@@ -1,7 +1,7 @@
 //! The driver on real devices: loop devices, filesystems and mounts of the kernel, with the cloud's files behind them.
 //!
-//! These need root, loop devices and mkfs. Without them they skip with a line that says so; they fail instead when
-//! `MOORING_REQUIRE` names `root`. Each runs in a mount namespace of its own and touches only devices of its own run.
+//! These tests need root, loop devices and mkfs. Without them each prints a line and skips, or fails if
+//! `MOORING_REQUIRE` names `root`. Each runs in its own mount namespace and touches only devices of its own run.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
@@ -37,7 +37,7 @@ use substrate::{HttpService, Seed};
 const GIB: i64 = 1 << 30;
 const RAW: &str = "raw block";
 
-/// A machine of the live world: its disk and the services of its driver.
+/// Machine of the live world: its disk and the services of its driver.
 struct Node {
     id: String,
     root: PathBuf,
@@ -45,7 +45,7 @@ struct Node {
     service: HttpService,
 }
 
-/// A cloud with files and two machines.
+/// Cloud with files and two machines.
 struct Live {
     dir: tempfile::TempDir,
     nodes: Vec<Node>,
@@ -55,7 +55,7 @@ struct Live {
     _alone: File,
 }
 
-/// Runs a story in the live world, when this machine can and has the filesystem; says so when it cannot.
+/// Runs a test in the live world, if this machine supports it and has the filesystem; otherwise prints a line.
 fn live(name: &str, kind: &'static str, story: impl AsyncFnOnce(Live) + Send + 'static) {
     let found = capability();
     let missing = match found.loop_backend.clone() {
@@ -67,17 +67,17 @@ fn live(name: &str, kind: &'static str, story: impl AsyncFnOnce(Live) + Send + '
         let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
         let needed = if found.loop_backend.is_ok() { kind } else { "root" };
         assert!(!required.split(',').any(|r| r == needed), "MOORING_REQUIRE names {needed}, but {missing}");
-        // Not eprintln: the test runner would keep the line of a test that passes to itself.
+        // Not eprintln: the test runner hides captured output of passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED live test `{name}` ({kind}): {missing}");
         return;
     }
     let run = format!("live-{}-{}", std::process::id(), name);
     let thread = std::thread::spawn(move || {
-        // Loop devices are of the whole machine: one such test at a time, whatever runs the tests.
+        // Loop devices are machine-wide: the lock allows one such test at a time across processes.
         let lock = File::create(std::env::temp_dir().join("mooring-loop-tests.lock")).unwrap();
         lock.lock().unwrap();
-        // SAFETY: only the mount namespace (and with it the working directory) of this thread is parted from the
-        // process; no descriptor table is. The runtime's threads are its children.
+        // SAFETY: only the mount namespace (and with it the working directory) of this thread is unshared, no
+        // descriptor table. The runtime's threads are its children.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
         mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -121,11 +121,11 @@ impl Live {
         Self { dir, nodes, run: run.to_owned(), cloud, _processes: processes, _alone: alone }
     }
 
-    /// No device of this run is left, and no mount.
+    /// Checks that this run left no device and no mount.
     async fn clean(&self) {
         for node in &self.nodes {
             assert!(node.disk.mounts().await.unwrap().is_empty());
-            // The plug follows the cloud in its own time.
+            // The plug follows the cloud with a delay.
             for _ in 0..100 {
                 if node.disk.devices().await.unwrap().is_empty() {
                     break;
@@ -134,7 +134,7 @@ impl Live {
             }
             assert!(node.disk.devices().await.unwrap().is_empty());
         }
-        // The kernel tears a device down in its own time too.
+        // The kernel tears a device down with a delay, too.
         for _ in 0..100 {
             if self.loops().is_empty() {
                 return;
@@ -144,7 +144,7 @@ impl Live {
         panic!("loop devices of {} are left: {:?}", self.run, self.loops());
     }
 
-    /// The backing files of loop devices that are of this run.
+    /// Returns the backing files of this run's loop devices.
     fn loops(&self) -> Vec<String> {
         let loops = std::fs::read_dir("/sys/block").unwrap().flatten();
         let files = loops.filter_map(|e| std::fs::read_to_string(e.path().join("loop/backing_file")).ok());
@@ -186,7 +186,7 @@ impl Node {
         self.controller().create_volume(request).await.unwrap().into_inner().volume.unwrap().volume_id
     }
 
-    /// Attaches, stages and publishes; returns where the bytes are.
+    /// Attaches, stages and publishes a volume; returns the path of its data.
     async fn up(&self, volume: &str, kind: &str, place: &str) -> PathBuf {
         let request = ControllerPublishVolumeRequest {
             volume_id: volume.into(),
@@ -228,7 +228,7 @@ impl Node {
         self.controller().controller_unpublish_volume(request).await.unwrap();
     }
 
-    /// The size of the device, and of the filesystem where there is one.
+    /// Returns the size of the device, and of the filesystem if there is one.
     async fn sizes(&self, volume: &str, place: &str) -> (u64, u64) {
         let device = self.disk.find(volume).await.unwrap().unwrap().size_bytes;
         let usage = self.disk.usage(Path::new(&self.at(&format!("pods/{place}/mount")))).await.unwrap();
@@ -236,7 +236,7 @@ impl Node {
     }
 }
 
-/// Puts bytes where every kind of volume has room: well inside of the first GiB.
+/// Writes bytes at a place that every kind of volume has: within the first GiB.
 fn write(path: &Path, bytes: &[u8]) {
     let file = File::options().read(true).write(true).create(!path.exists()).truncate(false).open(path).unwrap();
     file.write_all_at(bytes, 0).unwrap();
@@ -249,8 +249,8 @@ fn read(path: &Path, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The whole life of a volume of one kind: written on one node, found on the other, grown while in use, restored and
-/// cloned with its bytes.
+/// Runs the whole life of a volume of one kind: written on one node, read on the other, expanded while in use, restored
+/// and cloned with its bytes.
 async fn life(live: Live, kind: &'static str) {
     let (a, b) = (&live.nodes[0], &live.nodes[1]);
     let volume = a.create("first", kind, 1, None).await;
@@ -318,7 +318,7 @@ async fn life(live: Live, kind: &'static str) {
     let clone = b.create("clone", kind, 2, Some(from_volume)).await;
     let file = b.up(&clone, kind, "p").await;
     assert_eq!(read(&file, 5), b"later", "the moment of the clone");
-    // The source beside it, on the same machine and with the same identity.
+    // The source beside its clone, on the same machine and with the same identity.
     let source = b.up(&volume, kind, "q").await;
     write(&source, b"other");
     assert_eq!(read(&file, 5), b"later", "the two go their own ways");
@@ -327,7 +327,7 @@ async fn life(live: Live, kind: &'static str) {
     live.clean().await;
 }
 
-/// With the cloud's guard switched off, two machines write to one filesystem, and one of the two loses.
+/// Without the cloud's guard, two machines write to one filesystem, and one of them loses its data.
 async fn two_writers(live: Live) {
     let (a, b) = (&live.nodes[0], &live.nodes[1]);
     let volume = a.create("shared", "ext4", 1, None).await;
@@ -350,7 +350,7 @@ async fn two_writers(live: Live) {
     write(&second, b"of b");
     a.down(&volume, "p").await;
     b.down(&volume, "p").await;
-    // Both wrote and synced without an error. What is there now is at most what one of them left.
+    // Both wrote and synced without an error. Now at most one's data is there.
     let staged = NodeStageVolumeRequest {
         volume_id: volume.clone(),
         staging_target_path: a.at(&format!("staging/{volume}")),
@@ -377,11 +377,11 @@ fn live_two_machines_on_one_filesystem_corrupt_it_where_the_cloud_allows_it() {
     live("two-writers", "ext4", two_writers);
 }
 
-/// The codes that a node service may answer to clients that know nothing of one another.
+/// Codes that a node service may return to clients without coordination.
 const FAIR: [tonic::Code; 4] =
     [tonic::Code::Aborted, tonic::Code::FailedPrecondition, tonic::Code::NotFound, tonic::Code::AlreadyExists];
 
-/// Clients that stage, publish, look, unpublish and unstage a few volumes at random, all at once.
+/// Runs clients that stage, publish, read statistics, unpublish and unstage a few volumes at random, in parallel.
 async fn crowd(live: Live) {
     const VOLUMES: usize = 5;
     const CLIENTS: u64 = 10;
@@ -403,7 +403,7 @@ async fn crowd(live: Live) {
         let (volumes, mut csi) = (volumes.clone(), node.csi());
         let (staging, target) = (node.at("staging"), node.at("pods/p"));
         clients.spawn(async move {
-            // A generator of its own is enough here: what happens is up to the kernel's scheduler anyway.
+            // An ad-hoc generator suffices here: the kernel's scheduler decides the order anyway.
             let mut state = client + 1;
             for _ in 0..CALLS {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -459,7 +459,7 @@ async fn crowd(live: Live) {
         let request =
             NodeUnpublishVolumeRequest { volume_id: volume.clone(), target_path: node.at(&format!("pods/p/{volume}")) };
         node.csi().node_unpublish_volume(request).await.unwrap();
-        // Nothing is published here, and that is fine; the rest goes as it came.
+        // It may not be published here; take the rest down in order.
         node.down(volume, "p").await;
     }
     assert_eq!(std::fs::read_dir(node.at("pods/p")).unwrap().count(), 0, "no target path is left");
@@ -501,7 +501,7 @@ fn live_pull_of_a_mounted_xfs_loses_what_was_not_synced() {
         std::fs::write(file.with_file_name("lost"), "x").unwrap();
         assert!(a.disk.unplug(&volume, true).await.unwrap());
         assert!(std::fs::read(&file).is_err(), "every access gives an error");
-        // What the kernel keeps of the device goes with its last mount.
+        // The kernel's state of the device goes with its last mount.
         a.down(&volume, "p").await;
         let file = l.nodes[1].up(&volume, "xfs", "p").await;
         assert_eq!(read(&file, 4), b"kept");

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 const VOLUME: &str = "vol-0123456789abcdef0";
 const OTHER: &str = "vol-0123456789abcdef1";
 
-/// Each connection takes the next of the receivers; when there is none left, the cloud answers 503.
+/// Returns a cloud that serves the next receiver to each connection, and answers 503 when none is left.
 fn cloud(streams: Vec<mpsc::UnboundedReceiver<String>>) -> (HttpService, Arc<Mutex<Vec<String>>>) {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let streams = Arc::new(Mutex::new(streams.into_iter()));
@@ -64,7 +64,7 @@ fn devices_come_and_go_with_the_stream() {
         let (tell, stream) = mpsc::unbounded_channel();
         let (ec2, asked) = cloud(vec![stream]);
         ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, NODE_A, "node-a", disk.clone())));
-        // A line may arrive in pieces, and unknown kinds are passed over.
+        // A line may arrive in pieces, and unknown types are skipped.
         let text = attached(VOLUME, "/dev/xvdaa");
         tell.send(text[..20].to_owned()).unwrap();
         tell.send(format!("{}{{\"type\":\"synced\"}}\n{{\"type\":\"news\"}}\n", &text[20..])).unwrap();
@@ -119,7 +119,7 @@ fn after_a_break_the_plug_catches_up() {
     });
 }
 
-/// A disk whose operation `op` on [`VOLUME`] fails the first `times` times.
+/// Wraps a disk whose operation `op` on [`VOLUME`] fails the first `times` times.
 fn failing(ctx: &Ctx, disk: Arc<dyn Disk>, op: &str, times: u32) -> Arc<dyn Disk> {
     let fault = serde_json::json!({
         "name": "fails", "match": { "plane": "disk", "op": op, "where": { "volume": VOLUME } },
@@ -144,7 +144,7 @@ fn what_the_disk_fails_at_is_tried_again_and_holds_up_nothing_else() {
         let plugged = async || disk.devices().await.unwrap().into_iter().map(|d| d.volume).collect::<Vec<_>>();
         assert_eq!(plugged().await, [OTHER]);
         assert_eq!(events(&world, "disk.error").len(), 1);
-        // More and more slowly: after 100, 200 and 400 ms.
+        // With growing waits: after 100, 200 and 400 ms.
         ctx.sleep(Duration::from_millis(650)).await;
         assert_eq!(plugged().await, [OTHER]);
         assert_eq!(asked.lock().unwrap().len(), 3);

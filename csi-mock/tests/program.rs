@@ -55,7 +55,7 @@ async fn started(dir: &Path, more: &[&str]) -> Program {
 async fn it_answers_registers_and_ends_cleanly() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("csi.sock");
-    // A socket that an earlier run left behind is in nobody's way.
+    // A stale socket of an earlier run is replaced.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     let mut program = started(dir.path(), &[]).await;
     let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready")).unwrap()).unwrap();
@@ -122,7 +122,7 @@ async fn admin_faults_are_checked_and_a_crash_fault_ends_the_program() {
     assert_eq!(program.0.wait().unwrap().code(), Some(137));
 }
 
-/// One frame of HTTP/2.
+/// Encodes one frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
@@ -139,7 +139,7 @@ async fn a_socket_answers_whatever_authority_a_request_names() {
         let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
         [&[0x40][..], &text(name), &text(value)].concat()
     };
-    // As gRPC in Python writes it.
+    // As gRPC in Python encodes it.
     let headers = [
         literal(":path", "/csi.v1.Identity/Probe"),
         literal(":authority", "%2Frun%2Fcsi.sock"),
@@ -228,8 +228,7 @@ async fn it_answers_over_tcp_too() {
     assert!(substrate::body::call(driver, request).await.unwrap().status().is_client_error());
 }
 
-/// A cloud in this process, on a port of its own, and a driver that is told nothing but where both answer: what
-/// csi-sanity needs.
+/// A cloud in this process on its own port, and a driver that only knows the two endpoints, as csi-sanity starts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_without_a_node_id_launches_its_own_instance() {
     let dir = tempfile::tempdir().unwrap();

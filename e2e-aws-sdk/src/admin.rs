@@ -1,14 +1,14 @@
-//! The cloud's admin API, over a plain socket: it is no part of what is tested here.
+//! The cloud's admin API over a plain socket, since it is not under test here.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anyhow::{Result, ensure};
 
-/// Sends a request to `endpoint` and gives the body of the answer.
+/// Sends a request to `endpoint` and returns the body of the response.
 ///
 /// # Errors
-/// When it is refused; with the answer.
+/// When it is refused; with the response.
 pub fn send(endpoint: &str, method: &str, path: &str, body: &str) -> Result<String> {
     let address = endpoint.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address)?;

@@ -1,4 +1,4 @@
-//! The cases. Each says in a few words what it saw.
+//! The cases. Each returns a short summary.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use futures_util::future::try_join_all;
 
 use crate::admin;
 
-/// Longest that anything is waited for.
+/// Time limit of every wait.
 const LONG: Duration = Duration::from_secs(120);
-/// The only zone that is used.
+/// The zone of everything here.
 const ZONE: &str = "us-east-1a";
 
-/// Where the cases take place.
+/// The cloud that the cases use.
 pub struct Place {
     endpoint: String,
     instance: String,
@@ -54,7 +54,7 @@ impl Place {
         self.admin("DELETE", "faults", "").map(|_| ())
     }
 
-    /// How often `action` ended with `outcome`.
+    /// The number of requests of `action` that ended with `outcome`.
     fn count(&self, action: &str, outcome: &str) -> Result<u64> {
         let labels = format!("action=\"{action}\",outcome=\"{outcome}\"");
         let text = admin::send(&self.endpoint, "GET", "/metrics", "")?;
@@ -62,7 +62,7 @@ impl Place {
         Ok(line.and_then(|line| line.rsplit(' ').next()).map_or(Ok(0), str::parse)?)
     }
 
-    /// Makes an available volume of `size` GiB.
+    /// Creates an available volume of `size` GiB.
     async fn volume(&self, size: i32) -> Result<String> {
         let made = self.client.create_volume().availability_zone(ZONE).size(size).volume_type(VolumeType::Gp3).send();
         let id = made.await?.volume_id.context("no volume id")?;
@@ -98,7 +98,7 @@ fn client(endpoint: &str, retries: RetryConfig) -> Client {
     Client::from_conf(config)
 }
 
-/// Checks that `result` was refused with `code`.
+/// Asserts that `result` was refused with `code`.
 fn refused<T, E: ProvideErrorMetadata>(result: Result<T, E>, code: &str) -> Result<String> {
     match result {
         Ok(_) => anyhow::bail!("was not refused with {code}"),
@@ -202,7 +202,7 @@ pub async fn a_waiter_goes_on_while_a_volume_is_creating(place: &Place) -> Resul
     let volume = made.volume_id().context("no volume id")?;
     let before = place.count("DescribeVolumes", "ok")?;
     let release = async {
-        // It has looked once at least.
+        // The waiter has polled at least once.
         while place.count("DescribeVolumes", "ok")? == before {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -226,7 +226,7 @@ async fn throttled(place: &Place, retries: RetryConfig, calls: usize) -> Result<
     Ok(format!("{calls} answered, {refused} refusals retried"))
 }
 
-/// As many attempts as the EBS driver makes, and no quota on retries beyond them.
+/// The number of attempts of the EBS CSI driver; no retry quota applies beyond them.
 const ATTEMPTS: u32 = 50;
 
 pub async fn standard_retries_get_through_throttling(place: &Place) -> Result<String> {
@@ -234,14 +234,14 @@ pub async fn standard_retries_get_through_throttling(place: &Place) -> Result<St
 }
 
 pub async fn adaptive_retries_get_through_throttling(place: &Place) -> Result<String> {
-    // Its own rate limiter falls to a request every other second: few calls are enough to see that it ends.
+    // Its own rate limiter falls to a request every other second: a few calls suffice to see it end.
     throttled(place, RetryConfig::adaptive().with_max_attempts(ATTEMPTS), 10).await
 }
 
 pub async fn a_lost_reply_of_create_volume_makes_one_volume(place: &Place) -> Result<String> {
     place.fault("CreateVolume", r#"{"first": 1}"#, r#"{"drop_reply": true}"#, "after_effect")?;
     let client = place.with(RetryConfig::standard());
-    // The SDK makes the client token, and sends it again.
+    // The SDK generates the client token, and sends it again on a retry.
     let made = client.create_volume().availability_zone(ZONE).size(7).send().await?;
     place.calm()?;
     let filter = Filter::builder().name("size").values("7").build();

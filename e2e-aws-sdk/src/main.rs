@@ -1,8 +1,8 @@
-//! `aws-sdk-ec2`, unmodified, against a running `mock-ec2`: an attach and detach cycle, paginators, waiters, and retries
-//! under throttling, lost replies and load-balancer errors.
+//! `aws-sdk-ec2`, unmodified, against a running `mock-ec2`: an attach and detach cycle, paginators, waiters, and
+//! retries under throttling, lost replies and load-balancer errors.
 //!
-//! Usage: `e2e-aws-sdk ENDPOINT INSTANCE OTHER`, where the two are running instances of one zone. `./run` starts a cloud
-//! and gives them.
+//! Usage: `e2e-aws-sdk ENDPOINT INSTANCE OTHER`, where the last two are running instances in one zone. `./run` starts a
+//! cloud and passes them.
 
 mod admin;
 mod cases;

@@ -1,4 +1,4 @@
-//! What a client does with the kinds that every server has.
+//! Client operations on built-in kinds.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,15 +22,15 @@ use kube::runtime::{WatchStreamExt, finalizer, watcher};
 use kube::{Client, Error, Resource, ResourceExt};
 use serde_json::json;
 
-/// Longest that anything is waited for.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits for what must come.
+/// Waits for an event that must come.
 pub async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(PATIENCE, future).await.context("it did not happen in time")
 }
 
-/// The code with which a request was refused.
+/// The status code with which a request was refused.
 pub fn refused<T>(answer: kube::Result<T>) -> Result<(u16, String)> {
     match answer {
         Ok(_) => bail!("it was not refused"),
@@ -161,7 +161,7 @@ pub async fn a_watcher_sees_what_is_there_and_what_happens(client: &Client) -> R
                 _ => {}
             }
         }
-        // The label that went is an end for this watch.
+        // For this watch, the removal of the label is a deletion.
         ensure!(
             seen == ["init ", "there first", "done ", "applied second", "deleted second", "deleted first"],
             "{seen:?}"
@@ -247,7 +247,8 @@ pub async fn a_pod_is_evicted_as_its_budget_allows(client: &Client) -> Result<()
         json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "evicted"}}}}),
     )?;
     budgets.create(&PostParams::default(), &budget).await?;
-    // What its controller would say. A refusal is no case here: the client repeats it until it is none.
+    // The status that the disruption controller would write. A refusal cannot be tested here: the client retries
+    // evictions until they are allowed.
     let allowed = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 1,
         "desiredHealthy": 0, "expectedPods": 1}});
     budgets.patch_status("b", &PatchParams::default(), &Patch::Merge(allowed)).await?;
@@ -302,7 +303,7 @@ pub async fn a_finalizer_holds_until_its_work_is_done(client: &Client) -> Result
         anyhow::Ok(done)
     };
     let made = api.create(&PostParams::default(), &settings("held", "1")).await?;
-    // The finalizer is put there first, and then there is work.
+    // The first reconcile adds the finalizer, the second does the work.
     ensure!(reconcile(made).await?.is_empty());
     let held = api.get("held").await?;
     ensure!(held.finalizers() == [NAME] && reconcile(held).await? == "applied");

@@ -1,4 +1,4 @@
-//! A kind of our own, derived from Rust types.
+//! A custom kind, derived from Rust types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::cases::{refused, soon};
 
-/// Where bytes are kept.
+/// A place for bytes.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "kube-rs.example.com", version = "v1", kind = "Bucket", namespaced, shortname = "bk")]
 #[kube(status = "BucketStatus", derive = "PartialEq")]
@@ -27,10 +27,10 @@ use crate::cases::{refused, soon};
 #[kube(printcolumn(name = "Size", type_ = "integer", json_path = ".spec.size"))]
 #[derive(PartialEq)]
 pub struct BucketSpec {
-    /// How much it holds.
+    /// Its capacity.
     #[schemars(range(min = 1))]
     size: i64,
-    /// How many there are of it.
+    /// The number of copies.
     #[serde(default = "one")]
     copies: i64,
 }
@@ -39,10 +39,10 @@ fn one() -> i64 {
     1
 }
 
-/// What became of it.
+/// The observed state.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 pub struct BucketStatus {
-    /// How many there are.
+    /// The number of copies that exist.
     copies: i64,
 }
 
@@ -76,7 +76,7 @@ pub async fn a_derived_kind_is_served_at_once(client: &Client) -> Result<()> {
     withdraw(client).await
 }
 
-/// Makes one ConfigMap for each bucket.
+/// Creates a ConfigMap for each bucket.
 async fn reconcile(bucket: Arc<Bucket>, client: Arc<Client>) -> kube::Result<Action> {
     let api: Api<ConfigMap> = Api::default_namespaced((*client).clone());
     let name = bucket.name_any();
@@ -111,7 +111,7 @@ pub async fn a_controller_keeps_what_its_objects_own(client: &Client) -> Result<
         soon(has("3")).await??;
         buckets.patch("kept", &PatchParams::default(), &Patch::Merge(json!({"spec": {"size": 5}}))).await?;
         soon(has("5")).await??;
-        // What it owns comes back when someone takes it away.
+        // The controller restores an owned object that was deleted.
         owned.delete("kept", &DeleteParams::default()).await?;
         soon(has("5")).await??;
         let told = buckets.get("kept").await?;

@@ -1,8 +1,9 @@
 //! kube-rs, unmodified, against a running `fake-apiserver`: typed client, discovery, server-side apply, watcher and
-//! reflector in both ways of listing, finalizers, a derived custom resource and a controller that keeps it. Before that,
-//! a controller of kube-rs as a process of a simulated cluster.
+//! reflector in both ways of listing, finalizers, a derived custom resource and its controller. Before that, a kube-rs
+//! controller as a process of a simulated cluster.
 //!
-//! Usage: `e2e-kube-rs KUBECONFIG`. `./run` starts a server and gives one, over TLS, and its address over plain HTTP.
+//! Usage: `e2e-kube-rs KUBECONFIG`. `./run` starts a server with TLS and passes its kubeconfig, and its plain HTTP
+//! address.
 
 mod cases;
 mod custom;

@@ -13,13 +13,13 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// State that reconciling shares.
+/// State shared by reconciles.
 struct State {
     client: Client,
     reconciled: Arc<AtomicU64>,
 }
 
-/// Notes in each ConfigMap that it was seen, and comes back five minutes later.
+/// Marks each ConfigMap as seen, and requeues it after five minutes.
 async fn reconcile(map: Arc<ConfigMap>, state: Arc<State>) -> kube::Result<Action> {
     let maps: Api<ConfigMap> = Api::default_namespaced(state.client.clone());
     let seen = Patch::Merge(json!({"data": {"seen": "yes"}}));
@@ -28,7 +28,7 @@ async fn reconcile(map: Arc<ConfigMap>, state: Arc<State>) -> kube::Result<Actio
     Ok(Action::requeue(Duration::from_secs(300)))
 }
 
-/// The controller that the user brings.
+/// The user's controller.
 async fn keep(ctx: Ctx, reconciled: Arc<AtomicU64>) {
     let client = Client::new(ctx.kubernetes(), "default");
     let state = Arc::new(State { client: client.clone(), reconciled });

@@ -1,4 +1,4 @@
-//! A `mock-ec2` program by itself, and the AWS CLI against it.
+//! A standalone `mock-ec2` program, and the AWS CLI against it.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -21,7 +21,7 @@ impl Server {
     /// Starts `binary` on a free port with `instances` (a seed list in YAML) and `flags`, and waits until it answers.
     ///
     /// # Errors
-    /// When it does not become ready within ten seconds; with what it printed.
+    /// When it does not become ready within ten seconds; with its output.
     pub fn start(binary: &str, instances: &str, flags: &[&str]) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let [ready, seeds, log] = ["ready.json", "instances.yaml", "log"].map(|name| home.path().join(name));
@@ -44,7 +44,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Its URL.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -55,20 +55,20 @@ impl Server {
         Ok(answer.body)
     }
 
-    /// The answer to a request of the admin API, or of another path beside the EC2 API.
+    /// The response to a request of the admin API, or of another path outside the EC2 API.
     ///
     /// # Errors
-    /// When it is refused; with the answer.
+    /// When it is refused; with the response.
     pub fn admin(&self, method: &str, path: &str) -> Result<String> {
         self.request(method, path, &[("content-type", "application/json")], "")
     }
 
-    /// What stands in the element `tag` of the answer to an EC2 action.
+    /// The text of element `tag` in the response to an EC2 action.
     ///
     /// # Errors
     /// When it is refused or has no such element.
     pub fn ask(&self, form: &str, tag: &str) -> Result<String> {
-        // Signed in form only, which is enough where there are no credentials.
+        // A dummy signature, which the server accepts as long as no credentials are configured.
         let signature =
             "AWS4-HMAC-SHA256 Credential=mooring/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
         let headers = [("content-type", "application/x-www-form-urlencoded"), ("authorization", signature)];
@@ -99,10 +99,10 @@ impl Server {
         command
     }
 
-    /// What `aws ec2 <line>` prints; `line` is split at spaces.
+    /// The output of `aws ec2 <line>`; `line` is split at spaces.
     ///
     /// # Errors
-    /// When it fails; with what it printed.
+    /// When it fails; with its output.
     pub fn ec2(&self, line: &str) -> Result<String> {
         let Output { status, stdout, stderr } = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
         let (out, err) = (String::from_utf8(stdout)?, String::from_utf8_lossy(&stderr));
@@ -113,16 +113,16 @@ impl Server {
     /// The same as JSON.
     ///
     /// # Errors
-    /// When it fails or prints something else.
+    /// When it fails or its output is not JSON.
     pub fn ec2_json(&self, line: &str) -> Result<Value> {
         let text = self.ec2(&format!("{line} --output json"))?;
         serde_json::from_str(&text).with_context(|| text)
     }
 
-    /// What `aws ec2 <line>` prints on standard error when it is refused.
+    /// The standard error of `aws ec2 <line>`, which must fail.
     ///
     /// # Errors
-    /// When it is not.
+    /// When it succeeds.
     pub fn ec2_refused(&self, line: &str) -> Result<String> {
         let output = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
         if output.status.success() {

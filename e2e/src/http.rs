@@ -1,11 +1,11 @@
-//! Requests that are sent without any client: starting one takes longer than most tests.
+//! HTTP requests from this process: to start a client program takes longer than most tests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anyhow::{Context, Result};
 
-/// What a server answers.
+/// A server's response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -14,10 +14,10 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends a request to `endpoint` (`http://127.0.0.1:4566`) with more `headers`, such as `[("accept", "text/plain")]`.
+/// Sends a request to `endpoint` (`http://127.0.0.1:4566`) with extra `headers`, such as `[("accept", "text/plain")]`.
 ///
 /// # Errors
-/// When nobody answers, or not with HTTP.
+/// When the connection fails, or the response is not HTTP.
 pub fn send(endpoint: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
     let address = endpoint.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).with_context(|| endpoint.to_owned())?;

@@ -1,4 +1,4 @@
-//! What the suites share: where things are, what this machine has, how Mooring is started and stopped.
+//! Shared parts of the suites: paths, the programs that this machine has, starting and stopping Mooring.
 
 pub mod ec2;
 pub mod http;
@@ -27,9 +27,10 @@ pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python package `kubernetes`, `ansible` with its collections,
-/// `c7n`, `libcloud`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
-/// error. When `MOORING_REQUIRE` lists it, its absence is a failure instead.
+/// Returns whether this machine has `what` (`root`, `kubectl`, `aws`, `curl`, `cargo`, `boto3`, `pytest`, the Python
+/// package `kubernetes`, `ansible` with its collections, `c7n`, `libcloud`). A test that needs it calls this first and
+/// returns when it is false; standard error then names the missing program. If `MOORING_REQUIRE` lists it, its absence
+/// is a failure instead.
 ///
 /// # Panics
 /// When it is required and missing.
@@ -48,7 +49,7 @@ pub fn have(what: &str) -> bool {
 fn find(what: &str) -> bool {
     match what {
         "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
-        // Looked for and not imported, which takes as long as a test.
+        // Searched for but not imported: an import takes as long as a test.
         "boto3" | "kubernetes" | "libcloud" | "pytest" => {
             let probe = format!("import importlib.util as u; u.find_spec('{what}') or 1/0");
             succeeds(Command::new("python3").args(["-c", &probe]))
@@ -64,7 +65,7 @@ fn find(what: &str) -> bool {
     }
 }
 
-/// Takes from `command` every AWS setting that this process has been given.
+/// Removes from `command` every AWS setting in this process's environment.
 pub(crate) fn without_aws_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("AWS_") {
@@ -81,11 +82,11 @@ fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Holds the machine for one live test: loop devices are global to the kernel, and two live clusters on two cores
-/// would make each other late. A file lock, so that it works under any test runner; the kernel lets go of it.
+/// Holds the machine for one live test: loop devices are global to the kernel, and two live clusters on two cores would
+/// slow each other down. A file lock works under any test runner, and the kernel releases it.
 ///
 /// # Errors
-/// When the lock file cannot be made.
+/// When the lock file cannot be created.
 pub fn alone() -> Result<std::fs::File> {
     let path = std::env::temp_dir().join("mooring-live-tests.lock");
     let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
@@ -105,7 +106,7 @@ impl Up {
     /// Starts `binary up` with `args` and waits until it is ready, at most 30 seconds.
     ///
     /// # Errors
-    /// When it does not become ready; with what it printed.
+    /// When it does not become ready; with its output.
     pub fn start(binary: &str, args: &[&str]) -> Result<Self> {
         let alone = alone()?;
         let home = tempfile::tempdir()?;
@@ -154,12 +155,13 @@ impl Up {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("mooring.log")).unwrap_or_default()
     }
 
-    /// A command with this cluster's environment and a HOME of its own, so that no file of the user is read or written.
+    /// A command with this cluster's environment and a HOME of its own, so that it reads and writes none of the user's
+    /// files.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -174,10 +176,10 @@ impl Up {
         command
     }
 
-    /// Runs a command with this cluster's environment and returns what it printed.
+    /// Runs a command with this cluster's environment and returns its output.
     ///
     /// # Errors
-    /// When it cannot be started or fails; with all that it printed.
+    /// When it cannot be started or fails; with all its output.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
         let output = self.command(program).args(args).output().with_context(|| format!("start {program}"))?;
         text(program, args, output)
@@ -186,7 +188,7 @@ impl Up {
     /// Kills it as `kill -9` does.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// When it has already exited.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -194,10 +196,10 @@ impl Up {
     }
 }
 
-/// Runs a program that finds `cluster` by its environment, with a HOME of its own, and returns what it printed.
+/// Runs a program that finds `cluster` through its environment, with a HOME of its own, and returns its output.
 ///
 /// # Errors
-/// When it cannot be started or fails; with all that it printed.
+/// When it cannot be started or fails; with all its output.
 pub fn outside(cluster: &Cluster, program: &str, args: &[&str]) -> Result<String> {
     let home = tempfile::tempdir()?;
     let mut command = Command::new(program);
@@ -206,14 +208,14 @@ pub fn outside(cluster: &Cluster, program: &str, args: &[&str]) -> Result<String
     text(program, args, command.output().with_context(|| format!("start {program}"))?)
 }
 
-/// Free ports of loopback for those of `flags` that `args` does not set.
+/// Free loopback ports for those of `flags` that `args` does not set.
 fn unless_given<'a, const N: usize>(args: &[&str], flags: [&'a str; N]) -> Vec<&'a str> {
     flags.into_iter().filter(|flag| !args.contains(flag)).flat_map(|flag| [flag, "127.0.0.1:0"]).collect()
 }
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Asked first, so that it takes everything down; it may also have ended by itself.
+        // SIGTERM first, so that it takes everything down; it may also have exited already.
         let asked = succeeds(Command::new("kill").arg(self.child.id().to_string()));
         for _ in 0..50 {
             if !asked || self.child.try_wait().is_ok_and(|s| s.is_some()) {
@@ -239,10 +241,10 @@ fn text(program: &str, args: &[&str], output: Output) -> Result<String> {
     )
 }
 
-/// Calls `probe` every 100 ms until it gives a value, at most `limit`.
+/// Calls `probe` every 100 ms until it returns a value, at most for `limit`.
 ///
 /// # Errors
-/// The last thing that `probe` said.
+/// The last error of `probe`.
 pub fn eventually<T>(limit: Duration, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
     let tries = (limit.as_millis() / 100).max(1);
     let mut last = None;

@@ -1,4 +1,4 @@
-//! The `mooring` command as the suites start it: the same main, built with this package.
+//! The `mooring` command for the suites: the same main function, built with this package.
 
 fn main() -> std::process::ExitCode {
     harness::cli::main_with(std::env::args_os())

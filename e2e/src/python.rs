@@ -1,4 +1,4 @@
-//! A Python process that runs cases, one after the other: starting one costs more than most cases do.
+//! A Python process that runs one case after the other: to start one takes longer than most cases.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Workers that nobody uses at the moment. They end when this process does, as their standard input ends then.
+/// Idle workers. They exit with this process, at the end of their standard input.
 static IDLE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 
 /// A worker: a Python program that reads names of cases line by line and answers each with a line of JSON.
@@ -21,7 +21,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `script` with `argument`, with a HOME of its own and no AWS setting of the user's.
+    /// Starts `script` with `argument`, with a HOME of its own and none of the user's AWS settings.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -47,7 +47,7 @@ impl Worker {
     /// Sends one line and reads the answer.
     ///
     /// # Errors
-    /// When the worker has ended, as it does when a case hangs; standard error says where.
+    /// When the worker has exited, as it does when a case hangs; its standard error tells where.
     pub fn ask(&mut self, line: &str) -> Result<Value> {
         writeln!(self.requests, "{line}").context("the worker has ended")?;
         let mut answer = String::new();
@@ -69,7 +69,7 @@ impl Drop for Worker {
 /// Lets a worker of `script` run the case `name`; tests of one process share workers.
 ///
 /// # Errors
-/// What went wrong in the case, with Python's traceback.
+/// When the case fails; with Python's traceback.
 pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut worker = match idle {
@@ -77,7 +77,7 @@ pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
         None => Worker::start(script, argument)?,
     };
     let answer = worker.ask(name)?;
-    // A runner that gives each test a process of its own shall not see one outlive it.
+    // Under a runner with a process per test, no worker must outlive its test.
     if std::env::var_os("NEXTEST").is_none() {
         IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
     }

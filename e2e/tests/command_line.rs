@@ -1,4 +1,4 @@
-//! What the command says to people who make mistakes, and what it leaves behind when it is killed.
+//! The command's messages for mistakes, and what is left of it when it is killed.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -53,7 +53,7 @@ fn a_failed_expectation_shows_both_sides_and_the_last_trace_lines() {
 
 #[test]
 fn a_simulation_that_does_not_end_is_stopped_with_its_last_trace_lines() {
-    // Years of heartbeats take longer than a second, however fast they are.
+    // Years of heartbeats take longer than a second, even in virtual time.
     let scenario = "name: x\nnodes: {count: 9}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n";
     let output = run_text(scenario, &["--timeout", "1s"]);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -83,7 +83,7 @@ fn a_live_run_says_what_its_disks_are() {
     assert!(error.contains("disks: directories (no block devices, no mkfs, no mounts)"), "{error}");
 }
 
-/// Loop devices whose backing file lies below `path`.
+/// Loop devices with a backing file below `path`.
 fn loops_below(path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
@@ -161,7 +161,7 @@ fn every_port_checks_host_and_origin_and_unsigned_calls_are_refused_live() {
     assert!(refused.contains(" 401 ") || refused.contains(" 403 ") || refused.contains(" 400 "), "{refused}");
 }
 
-/// A page in headless Chromium: the document once its script has run, and what its console said.
+/// A page in headless Chromium: the document after its script has run, and the console messages.
 fn page(html: &str, columns: u32) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("report.html");
@@ -220,7 +220,7 @@ steps:
         assert!(drawn.contains(wanted), "{wanted} is missing in\n{drawn}");
     }
     assert!(!drawn.contains("<img"), "a name became markup");
-    // On a telephone each label is whole.
+    // On a narrow screen each label is whole.
     let (drawn, console) = page(&html, 390);
     assert_eq!(console, "");
     let labels = drawn.split_once("class=\"labels\"").unwrap().1.split_once("</svg>").unwrap().0;
@@ -229,7 +229,7 @@ steps:
     {
         assert!(labels.contains(wanted), "{wanted} is cut in\n{labels}");
     }
-    // What would be said if something were wrong is heard: the policy allows no other script than the page's own.
+    // A check of the check: errors do reach the console, since the policy allows no script but the page's own.
     let (drawn, console) = page(&html.replace("\"use strict\";", "\"use strict\";;"), 1280);
     assert!(console.contains("Content Security Policy") && !drawn.contains("data-drawn=\""), "{console}");
 }

@@ -1,5 +1,5 @@
-//! The cluster of compose.yaml, as a user has it: an image of the program under test, docker-compose up, a claim and a
-//! pod by kubectl, a machine that is killed, a machine that is cut off, down; and no loop device is left.
+//! The cluster of compose.yaml as a user runs it: an image of the program under test, docker-compose up, a claim and a
+//! pod by kubectl, a machine killed, a machine cut off, down; and no loop device is left.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ mod image;
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// A docker daemon of our own, ended when dropped.
+/// A docker daemon for this test, stopped when dropped.
 struct Daemon {
     child: Child,
     home: tempfile::TempDir,
@@ -65,7 +65,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Asked first, so that it unmounts what it has mounted.
+        // SIGTERM first, so that it unmounts its mounts.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let ended = eventually(Duration::from_secs(20), || {
             ensure!(self.child.try_wait()?.is_some(), "dockerd still runs");
@@ -91,14 +91,14 @@ fn docker_answers(host: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A compose project of an image of its own, taken down when dropped.
+/// A compose project with an image of its own, taken down when dropped.
 struct Project {
-    /// Where docker answers; as the environment says when empty.
+    /// Docker's address; taken from the environment when empty.
     host: String,
     name: String,
     home: tempfile::TempDir,
     env: BTreeMap<String, String>,
-    // Last: it ends after what it runs.
+    // The last field: the daemon must outlive its containers.
     _daemon: Option<Daemon>,
 }
 
@@ -112,7 +112,7 @@ impl Project {
         let size = image::gather(&root().join("Dockerfile"), Path::new(MOORING), &context)?;
         eprintln!("image: {size}");
         image::build(&mut project.command("docker"), &context, &project.name)?;
-        // Its bytes are in the image now.
+        // The image has the bytes now.
         std::fs::remove_dir_all(&context)?;
         Ok(project)
     }
@@ -127,7 +127,7 @@ impl Project {
             .env("HOME", self.home.path())
             .env("MOORING_IMAGE", &self.name)
             .env("MOORING_RUN", &self.name)
-            // Any port that is free.
+            // Any free port.
             .env("MOORING_EC2_PORT", "0")
             .env("MOORING_KUBERNETES_PORT", "0")
             .env("COMPOSE_PROJECT_NAME", &self.name)
@@ -163,7 +163,7 @@ impl Project {
         Ok(serde_json::from_str(&self.kubectl(&["get", what, "--output", "json"])?)?)
     }
 
-    /// Takes the variables over that `mooring env --compose` prints.
+    /// Adopts the variables that `mooring env --compose` prints.
     fn source(&mut self) -> Result<()> {
         for line in self.mooring(&["env", "--compose", "--project", &self.name])?.lines() {
             let (name, value) = line.strip_prefix("export ").and_then(|l| l.split_once('=')).context("no export")?;
@@ -172,7 +172,7 @@ impl Project {
         Ok(())
     }
 
-    /// The filesystem that the cloud's volume is, as major:minor: no other project has it.
+    /// The filesystem of the cloud's volume, as major:minor; no other project shares it.
     fn cloud(&self) -> Result<String> {
         let volume = format!("{}_cloud", self.name);
         let path = self.run("docker", &["volume", "inspect", "--format", "{{.Mountpoint}}", &volume])?;
@@ -205,7 +205,8 @@ impl Drop for Project {
     }
 }
 
-/// The loop devices of files of the filesystem `device` (major:minor), as the kernel has them. Others are somebody else's.
+/// The kernel's loop devices with a backing file on filesystem `device` (major:minor). Others do not belong to this
+/// test.
 fn loops_of(device: &str) -> Result<Vec<String>> {
     let output = Command::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-MAJ:MIN"]).output()?;
     if output.stdout.is_empty() {
@@ -217,7 +218,7 @@ fn loops_of(device: &str) -> Result<Vec<String>> {
     Ok(own.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// What stands in the way of docker here, if anything does; a failure when it is required.
+/// Returns whether docker and the other programs are here; panics when a required one is missing.
 fn has_docker() -> bool {
     have("docker") && have("docker-compose") && have("root") && have("kubectl")
 }
@@ -228,7 +229,7 @@ fn running_on(project: &Project, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// The volume's node, as the cloud and the API server have it.
+/// The node that the volume is attached to, from its VolumeAttachment.
 fn attached_to(project: &Project) -> Result<String> {
     let attachments = project.object("volumeattachments")?;
     let items = attachments["items"].as_array().cloned().unwrap_or_default();
@@ -265,7 +266,7 @@ fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
     }
 }
 
-/// As docs/compose.md says it, with any ports that are free, as a user without rights.
+/// The single container of docs/compose.md, on free ports, unprivileged.
 fn one(project: &Project, name: &str) -> Result<()> {
     let [ec2, kubernetes] = ["127.0.0.1:0:4566", "127.0.0.1:0:6443"];
     let safe = ["--user", "65532:65532", "--read-only", "--tmpfs", "/tmp"];
@@ -289,7 +290,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     kubectl(&["apply", "--filename", &manifest.display().to_string()])?;
     inside(&["wait", "--for", "pod/web=Running", "--timeout", "60s"])?;
     ensure!(inside(&["status"])?.contains("pods        1 Running"));
-    // The cloud answers at its port, and wants a token for its admin API.
+    // The cloud answers on its published port, and requires a token for its admin API.
     let mut cloud = std::net::TcpStream::connect(published("4566")?)?;
     cloud.write_all(b"GET /admin/v1/state HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
@@ -300,7 +301,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?} to stop", begin.elapsed());
     let code = project.run("docker", &["inspect", "--format", "{{.State.ExitCode}}", name])?;
     ensure!(code.trim() != "137", "it was killed");
-    // The plainest line of all, as root and with nothing said.
+    // The shortest command: as root, without flags.
     let plain = format!("{name}-plain");
     project.run("docker", &["run", "--detach", "--name", &plain, &project.name, "up"])?;
     let ready = eventually(Duration::from_secs(30), || {
@@ -310,7 +311,7 @@ fn one(project: &Project, name: &str) -> Result<()> {
     ready.map(drop)
 }
 
-/// The commands for the day answer of containers, too.
+/// The everyday commands work with containers too.
 fn day(project: &Project) -> Result<()> {
     let of = ["--compose", "--project", &project.name];
     let mooring = |args: &[&str]| project.mooring(&[args, &of].concat());
@@ -383,11 +384,11 @@ fn story(project: &mut Project) -> Result<()> {
     running_on(project, "node-a")?;
     ensure!(attached_to(project)? == "node-a");
     day(project)?;
-    // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
+    // A real loop device of a file in the cloud's volume; its device node is in the container's /dev only.
     let cloud = project.cloud()?;
     ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
 
-    // Power cut: what the kernel had made for the machine goes with it, and comes back when it boots.
+    // A power cut: the machine's kernel objects go with it, and come back when it boots.
     let node_a = container(project, "node-a")?;
     project.run("docker", &["kill", &node_a])?;
     no_loops_of(&cloud)?;
@@ -402,7 +403,7 @@ fn story(project: &mut Project) -> Result<()> {
     let log = eventually(Duration::from_secs(20), || project.kubectl(&["logs", "web"]))?;
     ensure!(!log.is_empty(), "the writer says nothing");
 
-    // A machine that is cut off from the API server starts nothing, and another one does.
+    // A machine that is cut off from the API server starts no pod; another machine does.
     let network = format!("{}_kubernetes", project.name);
     project.run("docker", &["network", "disconnect", &network, &node_a])?;
     for node in ["node-a", "node-b"] {
@@ -416,7 +417,7 @@ fn story(project: &mut Project) -> Result<()> {
     project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-a", "--timeout=60s"])?;
     running_on(project, "node-a")?;
 
-    // Without asking anybody: as when the machine around them loses its power.
+    // Without a graceful stop: as when the machine around them loses power.
     ensure!(!loops_of(&cloud)?.is_empty(), "there was nothing to leave behind");
     project.compose(&["kill"])?;
     no_loops_of(&cloud)?;
@@ -440,7 +441,7 @@ fn ready(project: &Project, pod: &str) -> Result<bool> {
     Ok(conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }
 
-/// Waits until the kernel has taken the devices away, which it does after the last process has ended.
+/// Waits until the kernel has removed the devices, which it does after the last process has exited.
 fn no_loops_of(device: &str) -> Result<()> {
     eventually(Duration::from_secs(10), || {
         let left = loops_of(device)?;
@@ -449,7 +450,7 @@ fn no_loops_of(device: &str) -> Result<()> {
     })
 }
 
-/// The pod moves while the attacher is dead and its new machine cut off, and that machine loses its power then.
+/// The pod moves while the attacher is dead and its new machine cut off; then that machine loses power.
 const BROKEN: &str = "
 name: broken
 nodes: {count: 2}
@@ -491,8 +492,8 @@ steps:
   - restart: node-b
 ";
 
-/// What a machine says does not reach the API server, which it hears all the while: it runs a pod and cannot tell. A
-/// kubelet that has ended lets no pod go, and one that has come back does; so with a driver that has ended.
+/// A machine hears the API server, but its own messages do not arrive: it runs a pod and cannot report it. Then:
+/// without its kubelet a pod cannot be deleted, and with a restarted one it can; likewise for the driver.
 const ALONE: &str = "
 name: alone
 nodes: {count: 2}
@@ -534,7 +535,7 @@ steps:
   - wait: {object: pod/web, is: gone, within: 2m}
 ";
 
-/// Runs a scenario against the project; gives what its invariants were looked at.
+/// Runs a scenario against the project; returns how often each invariant was checked.
 fn scenario(project: &Project, file: &Path) -> Result<Value> {
     let args = ["--output", "json", "run", "--target", "compose", "--project", &project.name];
     let output = project.command(MOORING).args(args).arg(file).output()?;
@@ -554,7 +555,7 @@ fn container(project: &Project, service: &str) -> Result<String> {
     Ok(project.compose(&["ps", "--quiet", service])?.trim().to_owned())
 }
 
-/// No container is privileged; servers and loops are not root and cannot write to their root.
+/// No container is privileged; servers and loops are not root and cannot write to their root filesystem.
 fn nobody_is_privileged(project: &Project) -> Result<()> {
     let services = project.compose(&["config", "--services"])?;
     for service in services.lines() {

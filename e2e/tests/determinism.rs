@@ -1,4 +1,4 @@
-//! The same seed in two processes gives a byte-identical trace, whatever carries the calls.
+//! The same seed in two processes gives a byte-identical trace, over any transport.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -40,7 +40,7 @@ fn trace_of(scenario: &Path, seed: u64, more: &[&str]) -> Vec<u8> {
     trace
 }
 
-/// Says where two traces part instead of printing both.
+/// On a difference, reports where two traces diverge instead of printing both.
 fn assert_same(what: &str, one: &[u8], other: &[u8]) {
     let lines = |t: &[u8]| String::from_utf8_lossy(t).lines().map(str::to_owned).collect::<Vec<_>>();
     let (one, other) = (lines(one), lines(other));
@@ -74,7 +74,7 @@ fn bytes_over_pipes_give_the_same_trace_as_direct_calls() {
     }
 }
 
-/// Replicas wait for each other's leases, and one of them takes over: more processes, and more draws of chance.
+/// Replicas wait for each other's leases, and one of them takes over: more processes, and more random draws.
 #[test]
 fn replicas_and_their_leases_replay_in_another_process_and_over_pipes() {
     let dir = tempfile::tempdir().unwrap();

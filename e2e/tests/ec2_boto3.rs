@@ -1,7 +1,7 @@
-//! boto3, unmodified, against the `mock-ec2` program: what emulators get wrong (F1–F51), and how Terraform, the EBS
-//! CSI driver and the SDK's own retries use it.
+//! boto3, unmodified, against the `mock-ec2` program: behaviour that emulators get wrong, and how Terraform, the EBS
+//! CSI driver and the SDK's own retries use the API.
 //!
-//! The cases are Python, in `ec2_clients/`; each is a test of its own here.
+//! The cases are Python, in `ec2_clients/`; each is a test here.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

@@ -1,5 +1,5 @@
-//! The AWS CLI, unmodified, against the `mock-ec2` program: the commands with which people look for stuck volumes print
-//! what they print on AWS, and its waiters wait.
+//! The AWS CLI, unmodified, against the `mock-ec2` program: the commands that users debug stuck volumes with print what
+//! they print on AWS, and its waiters wait.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -19,7 +19,7 @@ const INSTANCES: &str = "
 - {name: node-a, zone: us-east-1a, id: i-0123456789abcdef0, privateDnsName: ip-10-0-0-4.ec2.internal}
 - {name: node-b, zone: us-east-1a, id: i-0123456789abcdef1, privateDnsName: ip-10-0-0-5.ec2.internal}
 ";
-/// What is made stays `creating` until somebody ends it.
+/// New volumes stay `creating` until the test ends that.
 const HELD: &str = "{rules: [{operation: CreateVolume, quantiles: [[0, 3600000], [1, 3600000]]}]}";
 
 /// A cloud with two instances, unless this machine has no AWS CLI.
@@ -27,18 +27,18 @@ fn cloud() -> Option<Server> {
     have("aws").then(|| Server::start(env!("CARGO_BIN_EXE_mock-ec2-under-test"), INSTANCES, &[]).unwrap())
 }
 
-/// Makes a volume with some parameters; here it is available at the next look.
+/// Creates a volume with some parameters; in this cloud the next query finds it available.
 fn volume(cloud: &Server, parameters: &str) -> String {
     cloud.ask(&format!("Action=CreateVolume&AvailabilityZone=us-east-1a&{parameters}"), "volumeId").unwrap()
 }
 
-/// Attaches it; at the next look it is done.
+/// Attaches it; the next query finds it attached.
 fn attach(cloud: &Server, volume: &str, instance: &str, device: &str) {
     let form = format!("Action=AttachVolume&VolumeId={volume}&InstanceId={instance}&Device={device}");
     cloud.ask(&form, "status").unwrap();
 }
 
-/// Replaces what no two runs share: times, by something as long, so that tables stay tables.
+/// Replaces timestamps, which differ between runs, by text of the same length, so that tables keep their layout.
 fn without_times(text: &str) -> String {
     const SHAPE: &str = "0000-00-00T00:00:00.000Z";
     let is_time =
@@ -145,11 +145,11 @@ fn the_questions_about_a_stuck_volume_are_answered_by_filters_and_queries() {
     let free = volume(&cloud, "Size=5&VolumeType=gp3");
     attach(&cloud, &ours, A, "/dev/xvdaa");
 
-    // Where is it, and in which state?
+    // The volume's instance and state.
     let state = "Volumes[0].Attachments[0].[InstanceId,Device,State]";
     let line = format!("describe-volumes --volume-ids {ours} --query {state} --output text");
     assert_eq!(cloud.ec2(&line).unwrap(), format!("{A}\t/dev/xvdaa\tattached\n"));
-    // Which claim is it of? One without tags prints None.
+    // The claim that it belongs to. A volume without tags prints None.
     let query = "Volumes[].[VolumeId,State,Tags[?Key=='Name']|[0].Value]";
     let line = format!("describe-volumes --volume-ids {ours} {free} --query {query} --output text");
     let printed = cloud.ec2(&line).unwrap();
@@ -159,20 +159,20 @@ fn the_questions_about_a_stuck_volume_are_answered_by_filters_and_queries() {
     let filter = "Name=tag:kubernetes.io/created-for/pvc/name,Values=data";
     let line = format!("describe-volumes --filters {filter} --query Volumes[].VolumeId --output text");
     assert_eq!(cloud.ec2(&line).unwrap(), format!("{ours}\n"));
-    // What does the instance think it has?
+    // The instance's view of its volumes.
     let mapping = "Reservations[].Instances[].BlockDeviceMappings[?Ebs.DeleteOnTermination==`false`].[DeviceName,Ebs.VolumeId,Ebs.Status]";
     let line = format!("describe-instances --instance-ids {A} --query {mapping} --output text");
     assert_eq!(cloud.ec2(&line).unwrap(), format!("/dev/xvdaa\t{ours}\tattached\n"));
-    // What is left over?
+    // Volumes that are left over.
     let line = "describe-volumes --filters Name=status,Values=available --query Volumes[*].VolumeId";
     assert_eq!(cloud.ec2_json(line).unwrap(), json!([free]));
-    // Who is node-a?
+    // The instance of node-a.
     let query =
         "Reservations[].Instances[].[InstanceId,InstanceType,PrivateDnsName,State.Name,Placement.AvailabilityZone]";
     let line = format!("describe-instances --filters Name=tag:Name,Values=node-a --query {query} --output text");
     let wanted = format!("{A}\tm5.large\tip-10-0-0-4.ec2.internal\trunning\tus-east-1a\n");
     assert_eq!(cloud.ec2(&line).unwrap(), wanted);
-    // How many may it have?
+    // The attachment limit.
     let query = "InstanceTypes[].[InstanceType,EbsInfo.AttachmentLimitType,EbsInfo.MaximumEbsAttachments]";
     let line = format!("describe-instance-types --instance-types m5.large m7i.large --query {query} --output text");
     let mut types: Vec<String> = lines(&cloud.ec2(&line).unwrap()).into_iter().map(str::to_owned).collect();
@@ -263,7 +263,7 @@ fn pages_of_the_cli_give_everything_once() {
     let paged = cloud.ec2_json("describe-volumes --page-size 5 --query Volumes[].VolumeId").unwrap();
     let whole = cloud.ec2_json("describe-volumes --no-paginate --query Volumes[].VolumeId").unwrap();
     assert_eq!(paged, whole);
-    // Two root volumes, too.
+    // Plus two root volumes.
     assert_eq!(whole.as_array().unwrap().len(), made.len() + 2);
     let first = cloud.ec2_json("describe-volumes --max-items 4").unwrap();
     let token = first["NextToken"].as_str().unwrap();
@@ -287,12 +287,12 @@ fn the_waiters_of_instances_end_with_what_they_wait_for() {
     cloud.ec2(&format!("wait instance-stopped --instance-ids {A}")).unwrap();
     cloud.ec2(&format!("terminate-instances --instance-ids {A}")).unwrap();
     cloud.ec2(&format!("wait instance-terminated --instance-ids {A}")).unwrap();
-    // One that can never be reached ends at once.
+    // A state that can never be reached ends the wait at once.
     let failed = cloud.ec2_refused(&format!("wait instance-running --instance-ids {A}")).unwrap();
     assert!(failed.contains("Waiter InstanceRunning failed: Waiter encountered a terminal failure state"), "{failed}");
 }
 
-/// The CLI looks every 15 seconds, so this is what it takes.
+/// Takes 15 seconds, the CLI's poll interval.
 #[test]
 fn wait_volume_available_goes_on_while_the_volume_is_creating() {
     if !have("aws") {
@@ -307,7 +307,7 @@ fn wait_volume_available_goes_on_while_the_volume_is_creating() {
     let wait = ["ec2", "wait", "volume-available", "--volume-ids", &volume];
     let mut waiting = cloud.aws().args(wait).stdout(Stdio::null()).spawn().unwrap();
 
-    // It has looked once, and not been satisfied.
+    // It has polled once, and did not end.
     let looked = || cloud.admin("GET", "/metrics").is_ok_and(|text| text.contains("action=\"DescribeVolumes\""));
     eventually(Duration::from_secs(60), || looked().then_some(()).context("it has not looked yet")).unwrap();
     assert!(waiting.try_wait().unwrap().is_none());

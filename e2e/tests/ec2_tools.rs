@@ -1,5 +1,5 @@
 //! Whole programs, unmodified, against the `mock-ec2` program: Ansible's collection for AWS, Cloud Custodian, Apache
-//! Libcloud. The state of the cloud counts, not how they ended.
+//! Libcloud. The tests check the resulting state of the cloud, not the exit code.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -20,12 +20,12 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ec2_tools").join(name)
 }
 
-/// The cloud as its admin API tells it.
+/// The cloud's state from its admin API.
 fn state(server: &Server) -> Value {
     serde_json::from_str(&server.admin("GET", "/admin/v1/state").unwrap()).unwrap()
 }
 
-/// The things called `kind` in `state` whose tag `key` is `value`.
+/// The things called `kind` in `state` with tag `key` set to `value`.
 fn tagged<'a>(state: &'a Value, kind: &str, key: &str, value: &str) -> Vec<&'a Value> {
     state[kind].as_array().unwrap().iter().filter(|thing| thing["tags"][key] == value).collect()
 }
@@ -84,7 +84,7 @@ fn ansible_provisions_a_node_with_its_disks_and_removes_it() {
     assert!(tagged(&left, "volumes", "Name", "data").is_empty(), "{log}");
     let [node] = tagged(&left, "instances", "Name", "worker")[..] else { panic!("{log}") };
     assert_eq!(node["state"].as_str(), Some("terminated"), "{log}");
-    // The disk of the launch that shall stay does; the root volume goes.
+    // The launch's disk without DeleteOnTermination stays; the root volume goes.
     let sizes: Vec<u64> = left["volumes"].as_array().unwrap().iter().filter_map(|v| v["sizeGib"].as_u64()).collect();
     assert!(sizes.contains(&7) && !sizes.contains(&20), "{log}");
 }
@@ -132,7 +132,7 @@ fn cloud_custodian_removes_what_is_unused_and_closes_what_is_shared() {
     let snapshots = now["snapshots"].as_array().unwrap();
     let closed = snapshots.iter().find(|s| s["id"] == shared.as_str()).unwrap();
     assert_eq!(closed["sharing"]["accounts"], serde_json::json!(["111122223333"]), "{log}");
-    // It looked at what could use a snapshot, of the other service too.
+    // It queried everything that could use a snapshot, in the Auto Scaling service too.
     let metrics = server.admin("GET", "/metrics").unwrap();
     for action in ["DescribeAutoScalingGroups", "DescribeImages", "DescribeSnapshotAttribute"] {
         assert!(metrics.contains(&format!("action=\"{action}\",outcome=\"ok\"")), "{action}: {log}\n{metrics}");
@@ -145,7 +145,7 @@ fn libcloud_takes_nodes_volumes_and_snapshots_through_their_lives_by_signed_gets
         return;
     }
     let server = start();
-    // Version 2 is the default of libcloud in us-east-1.
+    // Version 2 is libcloud's default in us-east-1.
     for version in ["2", "4"] {
         let output = server
             .client("python3")

@@ -1,4 +1,4 @@
-//! `mooring envtest`: the folder, the programs behind its links, and what `MOORING_ENVTEST` adds to them.
+//! `mooring envtest`: the folder, the programs behind its links, and the effect of `MOORING_ENVTEST`.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -43,7 +43,7 @@ fn the_folder_is_in_the_cache_and_for_its_owner_alone() {
     assert_eq!(data["data"]["kubeApiserver"], json!(made.join("kube-apiserver")));
     let version = Command::new(made.join("kube-apiserver")).arg("--version").output().unwrap();
     assert_eq!(version.stdout, b"Kubernetes v1.36.2\n");
-    // The same programs by another way.
+    // The same programs as subcommands.
     let component = Command::new(MOORING).args(["component", "etcd", "--version"]).output().unwrap();
     assert!(component.stdout.starts_with(b"etcd Version: 3."));
     let help = Command::new(MOORING).args(["envtest", "--help"]).output().unwrap();
@@ -57,7 +57,7 @@ fn without_a_home_it_says_which_variable_is_missing() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("HOME is not set"));
 }
 
-/// The pair, started from the folder; ended when dropped.
+/// The two processes, started from the folder; stopped when dropped.
 struct Pair {
     home: tempfile::TempDir,
     children: Vec<Child>,
@@ -66,7 +66,7 @@ struct Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // As envtest does, so that a cluster takes its disks down.
+            // SIGTERM, as envtest sends it, so that a cluster takes its disks down.
             let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
             let _ = child.wait();
         }
@@ -162,7 +162,7 @@ impl Pair {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies a text.
+    /// Applies a manifest.
     fn apply(&self, text: &str) -> Result<()> {
         std::fs::write(self.home.path().join("manifest.yaml"), text)?;
         self.kubectl(&["apply", "-f", "manifest.yaml"]).map(drop)
@@ -218,7 +218,7 @@ fn with_a_cluster_a_pod_runs_with_its_volume_live() {
     eventually(Duration::from_secs(20), || pair.kubectl(&["get", "storageclass", "gp3"])).unwrap();
     pair.apply(CLAIM_AND_POD).unwrap();
     pair.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
-    // Access is checked for whoever comes from outside.
+    // Requests from outside are authorized.
     let refused = pair.kubectl(&["get", "pods", "--as=ann"]).unwrap_err().to_string();
     assert!(refused.contains("User \"ann\" cannot list resource \"pods\""), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! The folders of `examples/`: each is run as its reader runs it, and prints that it ran, or why not.
+//! The folders of `examples/`: each runs as a user would run it, and prints that it ran, or why not.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -15,7 +15,7 @@ fn example(name: &str) -> PathBuf {
     root().join("examples").join(name).canonicalize().unwrap()
 }
 
-/// Whether all that an example needs is here.
+/// Returns whether everything that an example needs is here.
 fn needs(folder: &str, all: &[&str]) -> bool {
     let missing: Vec<&str> = all.iter().copied().filter(|what| !have(what)).collect();
     match missing.as_slice() {
@@ -33,7 +33,7 @@ fn succeeds(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Makes sure that an example is short.
+/// Asserts that an example is short.
 fn is_short(file: &Path) {
     let lines = std::fs::read_to_string(file).unwrap().lines().count();
     assert!(lines < LONGEST, "{} has {lines} lines, and an example has less than {LONGEST}", file.display());
@@ -81,7 +81,7 @@ fn python_pytest() {
     assert!(out.contains("1 passed"), "{out}");
 }
 
-/// With the versions of this workspace's lock file and its profile, so that dependencies are not compiled twice.
+/// With this workspace's lock file and target directory, so that dependencies are not compiled twice.
 #[test]
 fn rust() {
     is_short(&example("rust/tests/lost_reply.rs"));

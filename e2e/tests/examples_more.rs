@@ -1,5 +1,5 @@
-//! The examples for Go, for containers and for GitHub Actions: each runs as its reader would run it, or is skipped with
-//! the reason.
+//! The examples for Go, for containers and for GitHub Actions: each runs as a user would run it, or is skipped with the
+//! reason.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn example(name: &str) -> PathBuf {
     root().canonicalize().unwrap_or_else(|_| root()).join("examples").join(name)
 }
 
-/// A home with `mooring` in its PATH.
+/// A home directory with `mooring` in its PATH.
 struct Reader(tempfile::TempDir);
 
 impl Reader {
@@ -44,7 +44,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // One that failed leaves a cluster up.
+        // A failed example leaves a cluster up.
         let _ = self.command("mooring", self.0.path()).args(["down", "--all", "--force"]).output();
     }
 }
@@ -76,20 +76,20 @@ fn a_go_test_with_the_standard_library_tells_the_story_live() {
     }
     let _alone = alone().unwrap();
     let reader = Reader::new().unwrap();
-    // Written there, so that the repository stays as it is.
+    // A copy, so that the repository stays clean.
     let folder = reader.0.path().join("example");
     std::fs::create_dir(&folder).unwrap();
     for file in ["go.mod", "volume_test.go"] {
         std::fs::copy(example("go").join(file), folder.join(file)).unwrap();
     }
     let mut go = reader.command("go", &folder);
-    // The standard library alone: whatever else it named could not be fetched.
+    // Only the standard library: with GOPROXY=off nothing else can be fetched.
     go.args(["test", "-count=1", "-v", "./..."]).env("GOPROXY", "off").env("GOTOOLCHAIN", "local").env("GOFLAGS", "");
     let said = passed(&go.output().unwrap()).unwrap();
     assert!(said.contains("--- PASS: TestPodRunsAfterALostReply"), "{said}");
 }
 
-/// Runs the steps of the workflow as GitHub does, except those that fetch and build.
+/// Runs the steps of the workflow as GitHub does, except those that download and build.
 #[test]
 fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
     if !have("kubectl") {
@@ -114,7 +114,7 @@ fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
             eprintln!("skipped: {name}: nothing failed");
             continue;
         }
-        // As the runner starts a step that names no shell.
+        // The runner's invocation for a step without `shell`.
         let mut bash = reader.command("bash", &workspace);
         bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]).env("GITHUB_ACTIONS", "true");
         for (name, value) in job["env"].as_object().unwrap() {
@@ -152,7 +152,7 @@ fn the_containers_of_the_example_tell_the_story_live() {
     assert!(said.contains("the pod runs, the fault fired"), "{said}");
 }
 
-/// Reads the file on machines without docker, too: its services, and the commands that they give to `mooring`.
+/// Also on machines without docker: parses the services of the file, and the `mooring` commands of each.
 #[test]
 fn the_compose_file_names_services_that_there_are() {
     let text = std::fs::read_to_string(example("compose/compose.yaml")).unwrap();
@@ -162,7 +162,7 @@ fn the_compose_file_names_services_that_there_are() {
     assert!(services["test"]["depends_on"]["mooring"]["condition"] == "service_healthy");
     for (name, service) in services {
         let words: Vec<&str> = service["command"].as_str().unwrap().split_whitespace().collect();
-        // With `--help` an unknown flag is refused, and nothing starts.
+        // With `--help` an unknown flag is still refused, and nothing starts.
         let read = Command::new(MOORING).args(&words).arg("--help").output().unwrap();
         assert!(read.status.success(), "{name}: {}", String::from_utf8_lossy(&read.stderr));
     }

@@ -1,7 +1,7 @@
 //! The official Python client, unmodified, against the `fake-apiserver` program over TLS: typed and dynamic clients,
-//! every kind of patch, server-side apply, watches, informers, leader election, custom resources, access.
+//! every kind of patch, server-side apply, watches, informers, leader election, custom resources, authorization.
 //!
-//! The cases are Python, in `kubernetes_clients/`; each is a test of its own here.
+//! The cases are Python, in `kubernetes_clients/`; each is a test here.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

@@ -5,7 +5,7 @@
 use e2e::{CLAIM_AND_POD, alone, have, outside, root};
 use harness::testing::Cluster;
 
-/// A cluster ten times as fast as real, with disks that work here, and a pod that runs.
+/// A cluster at ten times real speed, with disks that work here, and a running pod.
 fn with_pod() -> Cluster {
     let cluster = Cluster::live().time_scale(10.0).start().unwrap();
     cluster.apply(CLAIM_AND_POD).unwrap();
@@ -33,7 +33,7 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     let applied = kubectl(&["apply", "-f", &file]).unwrap();
     assert!(applied.contains("persistentvolumeclaim/data created") && applied.contains("pod/web created"), "{applied}");
     kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
-    // What Kubernetes' own end-to-end suite waits for in each of its namespaces.
+    // Kubernetes' end-to-end suite waits for this in each of its namespaces.
     let ca = kubectl(&["get", "configmap", "kube-root-ca.crt", "-o", "jsonpath={.data}"]).unwrap();
     assert!(ca.contains("BEGIN CERTIFICATE"), "{ca}");
 
@@ -59,8 +59,8 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     for wanted in ["WaitForFirstConsumer", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded", "Bound"] {
         assert!(claim.contains(wanted), "{wanted} is missing in\n{claim}");
     }
-    // A second apply changes nothing of the claim. The pod's list of volumes has the one of its token, so kubectl sends a
-    // patch of their order, as to a real server.
+    // A second apply does not change the claim. The pod's list of volumes contains the token's volume, so kubectl
+    // patches their order, as with a real server.
     let again = kubectl(&["apply", "-f", &file]).unwrap();
     assert!(again.contains("persistentvolumeclaim/data unchanged") && again.contains("pod/web configured"), "{again}");
     kubectl(&["patch", "pod", "web", "-p", r#"{"metadata":{"labels":{"app":"web"}}}"#]).unwrap();

@@ -9,7 +9,7 @@ use e2e::{CLAIM_AND_POD, Up, eventually, have};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// What a failed command said.
+/// The output of a failed command.
 fn refusal(output: &Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -26,7 +26,7 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
     let kubectl = |args: &[&str]| up.run("kubectl", args);
     kubectl(&["apply", "-f", &file.path().display().to_string()]).unwrap();
     kubectl(&["label", "pod", "web", "app=web"]).unwrap();
-    // Until its container has started there is nothing, or kubelet's word that it waits.
+    // Until its container has started, the log is empty or kubelet answers that the container is waiting.
     kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).context(up.log()).unwrap();
     let whole = eventually(Duration::from_secs(30), || {
         let text = kubectl(&["logs", "web"])?;
@@ -57,9 +57,9 @@ fn kubectl_logs_tells_what_a_pod_does_live() {
 
     let following = up.command("kubectl").args(["logs", "-f", "web"]).stdout(Stdio::piped()).spawn().unwrap();
     kubectl(&["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();
-    // It ends by itself when the container has stopped.
+    // It exits once the container has stopped.
     let followed = String::from_utf8(following.wait_with_output().unwrap().stdout).unwrap();
-    // The command may have come when the pod was gone.
+    // The request may have arrived after the pod was gone.
     assert!(followed.is_empty() || followed.ends_with("asked to stop (SIGTERM)\nstopped\n"), "{followed}");
 }
 
@@ -122,7 +122,7 @@ fn logs_come_over_sockets_from_a_node_agent_that_is_a_program_of_its_own() {
     .unwrap();
     let address = kubectl(&["get", "node", "node-a", "-o", "jsonpath={.status.addresses[?(@.type==\"ExternalIP\")]}"]);
     assert!(String::from_utf8_lossy(&address.stdout).contains("127.0.0.1"), "{address:?}");
-    // A node that has died is told at once.
+    // A dead node is reported at once.
     drop(agent);
     let refused = refusal(&kubectl(&["logs", "web", "-c", "b"]));
     assert!(

@@ -1,5 +1,5 @@
-//! Every command of the two playbooks that the project started from, against `mooring up`: the debugging of a volume
-//! that does not attach ("Volume Attach Flow"), and of a volume that does not mount ("CSI Flow").
+//! Every command of the two playbooks that the project started from, against `mooring up`: debugging a volume that does
+//! not attach ("Volume Attach Flow") and a volume that does not mount ("CSI Flow").
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -11,11 +11,11 @@ use e2e::{CLAIM_AND_POD, Up, eventually, have};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// What kubectl says of commands and flags that came with a later version of it.
+/// kubectl's messages for commands and flags of a later version.
 const LATER: [&str; 3] = ["unknown command", "unknown flag", "unknown shorthand flag"];
 
-/// What a command of a playbook has printed, which must have succeeded; nothing of one that came with a later kubectl:
-/// it is skipped, visibly, and the others are run.
+/// The output of a playbook's command, which must have succeeded. None for a command of a later kubectl: it is skipped
+/// with a message, and the others run.
 fn printed(line: &str, output: &Output) -> Result<Option<String>> {
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() && LATER.iter().any(|later| said.contains(later)) {
@@ -26,7 +26,7 @@ fn printed(line: &str, output: &Output) -> Result<Option<String>> {
     Ok(Some(String::from_utf8(output.stdout.clone())?))
 }
 
-/// A cluster whose volume is in use, and a shell for its commands.
+/// A cluster with a volume in use, and a shell for its commands.
 struct Bench {
     up: Up,
     dir: tempfile::TempDir,
@@ -46,12 +46,12 @@ impl Bench {
         self.dir.path().join("web.yaml")
     }
 
-    /// Runs a line as a person does, in a shell.
+    /// Runs a line in a shell, as a user does.
     fn try_sh(&self, line: &str) -> Result<Output> {
         Ok(self.up.command("sh").args(["-c", line]).output()?)
     }
 
-    /// The same of one that must succeed, and what it prints.
+    /// Runs a line that must succeed, and returns its output.
     fn sh(&self, line: &str) -> Result<String> {
         let output = self.try_sh(line)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -59,7 +59,7 @@ impl Bench {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Until its output contains all of `wanted`: some of what is looked for comes a moment later.
+    /// Repeats a line until its output contains all of `wanted`, since some of it appears a moment later.
     fn shows(&self, line: &str, wanted: &[&str]) -> Result<String> {
         eventually(Duration::from_secs(20), || {
             let said = self.sh(line)?;
@@ -84,14 +84,14 @@ impl Bench {
         })
     }
 
-    /// What a JSONPath of an object gives.
+    /// The value of a JSONPath of an object.
     fn path(&self, object: &str, path: &str) -> String {
         self.sh(&format!("kubectl get {object} -o jsonpath='{path}'")).unwrap()
     }
 }
 
-/// The commands of "Debugging Volume Attach Issues" and "Debugging CSI Issues", in their order; then those of the texts
-/// beside them: the finalizers of an attachment, an attachment and a node deleted, the out-of-service taint.
+/// The commands of "Debugging Volume Attach Issues" and "Debugging CSI Issues", in their order; then those of the
+/// accompanying texts: an attachment's finalizers, deletion of an attachment and of a node, the out-of-service taint.
 #[test]
 fn every_command_of_the_playbooks_works() {
     if !["kubectl", "aws", "jq"].into_iter().all(have) {
@@ -101,7 +101,7 @@ fn every_command_of_the_playbooks_works() {
     let (pv, node) = (bench.path("pvc data", "{.spec.volumeName}"), bench.path("pod web", "{.spec.nodeName}"));
     let va = bench.path("volumeattachment", "{.items[0].metadata.name}");
 
-    // Check VolumeAttachment status.
+    // The VolumeAttachment's status.
     if let Some(wide) = bench.does("kubectl get volumeattachment -o wide").unwrap() {
         let row: Vec<&str> = wide.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row[..5], [&*va, "ebs.csi.aws.com", &*pv, &*node, "true"], "{wide}");
@@ -109,7 +109,7 @@ fn every_command_of_the_playbooks_works() {
     bench
         .step(&format!("kubectl describe volumeattachment {va}"), &["Attacher:", "ebs.csi.aws.com", "Attached:"])
         .unwrap();
-    // Multi-Attach error: which node has the volume.
+    // Multi-Attach error: the node that has the volume.
     let selected = bench
         .does(&format!(
             "kubectl get volumeattachment -o json | jq -c '.items[] | \
@@ -129,12 +129,12 @@ fn every_command_of_the_playbooks_works() {
         let plugin = format!("kubectl logs -n kube-system {which} -c ebs-plugin --tail=100");
         bench.step(&plugin, &["action=\"AttachVolume\"", &handle]).unwrap();
     }
-    // The driver on the node of the pod.
+    // The driver on the pod's node.
     let on_node = "TARGET_NODE=$(kubectl get pod web -n default -o jsonpath='{.spec.nodeName}')
          kubectl logs -n kube-system $(kubectl get pod -n kube-system -l app=ebs-csi-node \
          --field-selector spec.nodeName=$TARGET_NODE -o jsonpath='{.items[0].metadata.name}') -c ebs-plugin --tail=100";
     bench.step(on_node, &["rpc=\"NodeStageVolume\"", "rpc=\"NodePublishVolume\"", &handle]).unwrap();
-    // The attachment from the cloud's side, as both texts ask for it.
+    // The attachment on the cloud's side, as both texts query it.
     let instance = bench.path(&format!("csinode {node}"), "{.spec.drivers[0].nodeID}");
     for query in [
         "Volumes[0].{State:State,Attachments:Attachments[*].{Instance:InstanceId,State:State}}",
@@ -147,19 +147,19 @@ fn every_command_of_the_playbooks_works() {
         bench.step(&line, &["\"State\": \"in-use\"", &instance, "\"State\": \"attached\""]).unwrap();
     }
     bench.step("kubectl describe pod web -n default", &["SuccessfulAttachVolume", "Started"]).unwrap();
-    // A finalizer removed: the attachment goes at once, and comes again, as the pod still wants its volume.
+    // Without its finalizer the attachment goes at once, and is created again, since the pod still needs its volume.
     let patch = format!("kubectl patch volumeattachment {va} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'");
     let patched = bench.does(&patch).unwrap();
     assert!(patched.is_none_or(|said| said.trim() == format!("volumeattachment.storage.k8s.io/{va} patched")));
     bench.does(&format!("kubectl delete volumeattachment {va} --timeout=30s")).unwrap();
     bench.step("kubectl get volumeattachment -o wide", &[&va, " true "]).unwrap();
-    // An attachment deleted: the external-attacher detaches first.
+    // After deletion of an attachment the external-attacher detaches first.
     bench.does(&format!("kubectl delete volumeattachment {va} --wait=false")).unwrap();
     let attacher = "kubectl logs -n kube-system -l app=ebs-csi-controller -c csi-attacher --tail=-1";
     bench.step(attacher, &["rpc=\"ControllerUnpublishVolume\""]).unwrap();
 }
 
-/// "Kubernetes volume recovery": a node that is gone, told by deleting it or by the out-of-service taint.
+/// "Kubernetes volume recovery": a node is gone, and the user deletes it or adds the out-of-service taint.
 #[test]
 fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     if !have("kubectl") {
@@ -169,7 +169,7 @@ fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     let node = bench.path("pod web", "{.spec.nodeName}");
     let system = |node: &str| format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node} -o name");
     assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
-    // A drain leaves the driver where it is and asks for no flag on its account.
+    // A drain leaves the driver where it is and needs no flag for it.
     if let Some(drained) = bench.does(&format!("kubectl drain {node} --force --timeout=60s")).unwrap() {
         assert!(drained.contains("evicting pod default/web") && !drained.contains("ebs-csi-node"), "{drained}");
     }
@@ -202,7 +202,7 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
     bench.shows(&format!("{controller} --timestamps"), &["Z I", "rpc=\"CreateVolume\""]).unwrap();
     assert_eq!(bench.sh(&format!("{controller} --tail=1")).unwrap().lines().count(), 1);
     let began = bench.sh(controller).unwrap().lines().count();
-    // Who follows hears of the next volume.
+    // A follower receives the next volume's lines.
     let follow = format!("timeout 20 {controller} -f | grep -m 2 '\"DeleteVolume\"'");
     let following = bench.up.command("sh").args(["-c", &follow]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     bench.sh(&format!("kubectl delete -f {} --timeout=60s", bench.file().display())).unwrap();
@@ -236,7 +236,7 @@ fn what_no_loop_works_on_is_told_by_a_warning_and_an_event() {
             "{classes}"
         );
     }
-    // Each of them makes volumes.
+    // Each class provisions volumes.
     for class in ["gp3-retain", "io2", "standard"] {
         let text = CLAIM_AND_POD
             .replace("name: data", &format!("name: {class}"))

@@ -1,4 +1,4 @@
-//! Every scenario passes in both worlds; the migration also with every component a process of its own.
+//! Every scenario passes in both worlds; the migration also with every component in a process of its own.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use e2e::have;
 use serde_json::Value;
 
-/// Runs a scenario of the repository, which passes, and returns its envelope.
+/// Runs a scenario of the repository, which must pass, and returns its envelope.
 fn run(scenario: &str, more: &[&str]) -> Value {
     let (code, envelope) = run_file(&e2e::scenario(scenario), more);
     let status = envelope["status"].as_str().unwrap_or_default();
@@ -52,7 +52,7 @@ macro_rules! scenarios {
     };
 }
 
-/// What takes half a minute by upstream's timers takes a few seconds; the other files scale themselves.
+/// Reduces half a minute of upstream's timers to a few seconds; the other files set their own scale.
 const FASTER: [&str; 2] = ["--time-scale", "10"];
 const AS_WRITTEN: [&str; 0] = [];
 
@@ -68,7 +68,7 @@ scenarios! {
 fn a_filesystem_grows_under_a_running_pod() {
     run("expansion.yaml", &[]);
     run("expansion.yaml", &["--latency", "aws", "--seed", "2"]);
-    // On loop devices the kernel lets a mounted ext4 grow only where the process has CAP_SYS_RESOURCE.
+    // On loop devices the kernel lets a mounted ext4 grow only with CAP_SYS_RESOURCE.
     run("expansion.yaml", &[&["--live", "--backend", "directory"], &FASTER[..]].concat());
 }
 
@@ -116,7 +116,7 @@ fn incidents_that_are_for_the_live_world_too_run_there() {
     assert_eq!(names, LIVE.iter().map(|name| (*name).to_owned()).collect());
 }
 
-/// The node's power is cut while its pod has the device open; what was synced is on the other node.
+/// The node's power is cut while its pod has the device open; synced data is on the other node afterwards.
 #[test]
 fn a_raw_device_survives_the_power_loss_of_its_node_live() {
     if !have("root") {
@@ -155,7 +155,7 @@ fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
     run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());
 }
 
-/// One of each plane and each kind of process; a fault that never fires fails the run.
+/// A fault of each plane and each kind of process; a fault that never fires fails the run.
 const FAULTS: &str = "
 - {name: cloud, match: {plane: ec2, op: AttachVolume}, when: {first: 1}, effect: {error: RequestLimitExceeded}}
 - {name: api, match: {plane: k8s, op: create, where: {resource: volumeattachments}}, when: {first: 1}, effect: {http: 503}}
@@ -173,7 +173,7 @@ const FAULTS: &str = "
 - {name: clock, match: {plane: clock, op: wall, where: {process: node-a/kubelet}}, when: {for: 1m}, effect: {skew: +2s}}
 ";
 
-/// `first-volume.yaml` on two nodes with its pod on node-a, with `faults`, and with `steps` while the pod is to start.
+/// `first-volume.yaml` on two nodes with its pod on node-a, with `faults`, and with `steps` while the pod starts.
 fn with_faults(faults: &str, steps: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     let text = std::fs::read_to_string(e2e::scenario("first-volume.yaml")).unwrap();
@@ -192,7 +192,7 @@ const ONE_PROCESS: [&str; 5] = ["--live", "--backend", "directory", "--time-scal
 const PROCESSES: [&str; 6] = ["--live", "--processes", "--backend", "directory", "--time-scale", "10"];
 const WORLDS: [&[&str]; 3] = [&[], &ONE_PROCESS, &PROCESSES];
 
-/// Runs a scenario file, which passes, and returns of each event of `kinds` its kind, its process and its fault.
+/// Runs a scenario file, which must pass, and returns the kind, process and fault of each event of `kinds`.
 fn told(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
     let trace = tempfile::NamedTempFile::new().unwrap();
     let path = trace.path().display().to_string();
@@ -210,7 +210,7 @@ fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
     let file = with_faults(FAULTS, "");
     let processes = |world: &[&str]| {
         let told = told(file.path(), world, &["fault.fired"]);
-        // Which end of a link that is cut tries first is chance.
+        // Either end of a cut link may try first.
         let place = |process: String, fault: &str| if fault == "cut" { "a link".to_owned() } else { process };
         told.into_iter().map(|[_, process, fault]| [place(process, &fault), fault]).collect::<BTreeSet<_>>()
     };
@@ -219,7 +219,8 @@ fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
     assert_eq!((&live, &apart), (&simulated, &simulated));
 }
 
-/// What ends by a fault starts again, once: a process, another one than that in which the fault fires, a machine.
+/// A process or machine that a fault ends starts again, once: the process in which the fault fires, another process, a
+/// machine.
 #[test]
 fn what_a_fault_ends_starts_again_in_every_world_live() {
     let cases = [
@@ -240,7 +241,7 @@ fn what_a_fault_ends_starts_again_in_every_world_live() {
             assert_eq!(of("fault.fired").len(), 1, "{effect} {world:?}: {told:?}");
             assert_eq!(of("disk.crashed").len(), usize::from(effect.starts_with("reboot")), "{effect} {world:?}");
             for process in ended {
-                // Everything ends once more with the cluster, but in simulation.
+                // Except in simulation, everything ends once more with the cluster.
                 let end =
                     of("process.crashed").iter().filter(|p| *p == process).count() - usize::from(!world.is_empty());
                 let start = of("process.started").iter().filter(|p| *p == process).count();
@@ -250,7 +251,7 @@ fn what_a_fault_ends_starts_again_in_every_world_live() {
     }
 }
 
-/// The fault meets the start of a process that another one ended.
+/// A fault on process start applies to a process that another fault ended.
 #[test]
 fn a_process_knows_of_faults_before_it_starts_live() {
     let faults = "
@@ -266,7 +267,7 @@ fn a_process_knows_of_faults_before_it_starts_live() {
     }
 }
 
-/// Nothing is attached until another pod runs.
+/// The attachment waits until another pod runs.
 #[test]
 fn a_fault_ends_when_its_condition_holds_in_every_world_live() {
     let helper = "  - sleep: 20s
@@ -310,7 +311,7 @@ fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
     }
 }
 
-/// What checkers look at is looked at in every world: also what the API server, as a process of its own, tells watchers.
+/// Checkers see the same in every world, including the watch streams of an API server in a process of its own.
 #[test]
 fn every_world_checks_the_same_live() {
     for world in WORLDS {

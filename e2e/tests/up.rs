@@ -1,5 +1,5 @@
-//! What `mooring up` serves beside kubectl and the AWS CLI's everyday: metadata services, ports off loopback, devices
-//! that are busy while they are mounted.
+//! Parts of `mooring up` beyond everyday kubectl and AWS CLI: metadata services, ports outside loopback, devices that
+//! are busy while mounted.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
-/// Writes a program for the shell. Another process writes it: what this one writes to may be held open by a child that
-/// a test beside this one just forked, and cannot be executed then (ETXTBSY).
+/// Writes a shell script. A child process writes it: if this process did, a child that a parallel test just forked
+/// could hold the file open for writing, and executing it would fail (ETXTBSY).
 fn script(path: &Path, text: &str) -> Result<()> {
     let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
     let written = Command::new("sh").arg("-c").arg(write).arg(path).arg(text).status()?;
@@ -53,7 +53,7 @@ fn every_instance_has_a_metadata_service_live() {
 
 #[test]
 fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
-    // As a login shell has it: 1,024, and more for who asks.
+    // As in a login shell: a soft limit of 1,024, and a higher hard limit.
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("mooring");
     script(&program, &format!("ulimit -S -n 1024\nexec {MOORING} \"$@\"")).unwrap();
@@ -67,7 +67,7 @@ fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
     .unwrap();
 }
 
-/// A driver of another name, as a program of its own; ended when dropped.
+/// A driver of another name, as a program of its own; stopped when dropped.
 struct Foreign(std::process::Child);
 
 impl Foreign {
@@ -87,7 +87,7 @@ impl Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -95,7 +95,7 @@ impl Drop for Foreign {
 
 const FOREIGN: &str = "other.example.com";
 
-/// Sends an object to the API server, or asks for one.
+/// Writes an object to the API server, or reads one.
 fn api(up: &Up, method: &str, path: &str, object: &Value) -> Result<Value> {
     let body = if object.is_null() { String::new() } else { object.to_string() };
     let answer = send(up.ready("kubernetesHttp"), method, path, &[("content-type", "application/json")], &body)?;
@@ -103,8 +103,8 @@ fn api(up: &Up, method: &str, path: &str, object: &Value) -> Result<Value> {
     Ok(serde_json::from_str(&answer.body)?)
 }
 
-/// The foreign driver serves from directories of its own choice: only its registration sockets and the endpoint that
-/// was given say where it is.
+/// The foreign driver serves from directories of its own choice: only its registration sockets and the given endpoint
+/// tell where it is.
 #[test]
 fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
     let sockets = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
     let volumes = api(&up, "GET", "/api/v1/persistentvolumes", &Value::Null).unwrap();
     assert_eq!(volumes["items"][0]["spec"]["csi"]["driver"], FOREIGN);
 
-    // It is taken down by the same driver.
+    // The same driver takes the volume down.
     api(&up, "DELETE", path, &Value::Null).unwrap();
     api(&up, "DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/data", &Value::Null).unwrap();
     eventually(Duration::from_secs(90), || {
@@ -216,7 +216,7 @@ fn a_kubeconfig_where_it_was_started_is_found_from_anywhere_live() {
     let kubeconfig = dir.path().join("kubeconfig").display().to_string();
     assert_eq!(up.ready("kubeconfig"), kubeconfig);
     let env = std::fs::read_to_string(dir.path().join("env")).unwrap();
-    // Of the two names of the region, some clients know only one.
+    // Some clients read only one of the two names of the region.
     for line in
         [format!("KUBECONFIG={kubeconfig}"), "AWS_REGION=us-east-1".into(), "AWS_DEFAULT_REGION=us-east-1".into()]
     {
@@ -241,7 +241,7 @@ fn off_loopback_nothing_is_served_without_a_token_live() {
     let admin = |headers: &[(&str, &str)]| send(up.ready("ec2"), "GET", "/admin/v1/state", headers, "").unwrap().status;
     assert_eq!(admin(&[]), 401);
     assert_eq!(admin(&[("authorization", "Bearer letmein-please")]), 200);
-    // The kubeconfig has the token, and so has the part of a node that follows the cloud's devices.
+    // The kubeconfig contains the token, and so does the node's component that follows the cloud's devices.
     run_pod(&up).unwrap();
     let refused = up.command("kubectl").args(["get", "nodes", "--token", "another"]).output().unwrap();
     let error = String::from_utf8_lossy(&refused.stderr);
@@ -270,7 +270,7 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
         Ok(())
     })
     .unwrap();
-    // It goes once nothing holds it any more.
+    // It is deleted once nothing holds it any more.
     up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).unwrap();
     eventually(Duration::from_secs(60), || {
         let state = attachment()?;
@@ -281,7 +281,7 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
     .unwrap();
 }
 
-/// A driver's node service in a container has a mount namespace of its own, in which `/dev` is its node's.
+/// A driver's node service in a container has a mount namespace of its own, with its node's `/dev`.
 #[test]
 fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
     if !have("root") || !have("kubectl") {
@@ -305,7 +305,7 @@ fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
     let service = ["--mode", "node", "--endpoint", &endpoint, "--registration-dir", text("pluginsRegistry")];
     let _node = start(&[&service[..], &name, &place].concat());
     run_pod(&up).unwrap();
-    // What the pod wrote lies on the volume: nothing is left where it was mounted, so that it goes.
+    // The pod's data is on the volume: the mount point is empty afterwards, so it can be removed.
     up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();
     up.run("kubectl", &["delete", "pvc", "data", "--timeout=60s"]).unwrap();
     eventually(Duration::from_secs(60), || {

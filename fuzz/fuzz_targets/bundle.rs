@@ -1,4 +1,4 @@
-//! Any text as a finding of a search, and what it says of itself.
+//! Any text as a finding of a search, and the messages about it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::search::bundle::fuzz(bytes));

@@ -1,4 +1,4 @@
-//! Forms, one per line, as requests to one cloud: each gets a well-formed answer, and none is a failure of the server.
+//! Forms, one per line, as requests to one cloud: each gets a well-formed response, and none an internal error.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

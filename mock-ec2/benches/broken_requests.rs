@@ -1,5 +1,5 @@
-//! Ten million broken requests to the machine and its wire formats, on stable Rust: no panic, no failure of the server,
-//! no answer that is not well-formed. `REQUESTS` sets another number, `SEED` another seed.
+//! Ten million broken requests to the machine and its wire formats, on stable Rust. Checks for panics, server errors
+//! and malformed answers. `REQUESTS` sets another number, `SEED` another seed.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -14,7 +14,7 @@ use mock_ec2::fuzz;
 use substrate::Seed;
 use substrate::seed::between;
 
-/// How many requests one cloud gets, so that lists stay short.
+/// Number of requests per cloud, so that lists stay short.
 const ROUND: u64 = 250;
 
 fn number(name: &str, default: u64) -> u64 {

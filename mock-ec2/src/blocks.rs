@@ -1,4 +1,4 @@
-//! Which blocks of a backing file hold data, and which differ between two: what the EBS direct API tells.
+//! Allocated blocks of a backing file, and the difference between two files, for the EBS direct API.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Bytes of a block of the EBS direct API.
+/// Size of a block of the EBS direct API in bytes.
 pub(crate) const BLOCK: u64 = 512 << 10;
 
-/// The first `most` blocks of `file` from block `from` on that may hold data.
+/// Returns the first `most` blocks of `file` from block `from` on that may hold data.
 pub(crate) fn present(file: &File, from: u64, most: usize) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     let mut block = from;
@@ -26,10 +26,10 @@ pub(crate) fn present(file: &File, from: u64, most: usize) -> io::Result<Vec<u64
     Ok(found)
 }
 
-/// A block that differs, and whether each file holds it.
+/// Changed block, with true for each file that holds it.
 pub(crate) type Changed = (u64, bool, bool);
 
-/// The first `most` blocks from block `from` on in which `first` and `second` differ.
+/// Returns the first `most` blocks from block `from` on in which `first` and `second` differ.
 pub(crate) fn changed(first: &File, second: &File, from: u64, most: usize) -> io::Result<Vec<Changed>> {
     let mut found = Vec::new();
     let mut block = from;
@@ -45,17 +45,17 @@ pub(crate) fn changed(first: &File, second: &File, from: u64, most: usize) -> io
     Ok(found)
 }
 
-/// The first block from `block` on that is allocated.
+/// Returns the first allocated block from `block` on.
 fn next(file: &File, block: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(block.saturating_mul(BLOCK))) {
         Ok(at) => Ok(Some(at / BLOCK)),
-        // Only a hole is left, or nothing.
+        // Only a hole, or the end of the file, is left.
         Err(Errno::NXIO | Errno::INVAL) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A block; what lies beyond the end is zero.
+/// Reads a block; bytes beyond the end are zero.
 pub(crate) fn read(file: &File, block: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; BLOCK as usize];
     let mut done = 0;

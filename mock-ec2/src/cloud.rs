@@ -1,6 +1,6 @@
-//! The cloud's one value: the machine behind its lock, and the list of those who hear what happens to it.
+//! The cloud: the machine behind its lock, and the listeners of its events.
 //!
-//! What answers requests sits above it: see [`crate::service`], [`crate::admin`], [`crate::imds`].
+//! The APIs are layered above it: see [`crate::service`], [`crate::admin`], [`crate::imds`].
 
 mod listener;
 mod perform;
@@ -33,8 +33,8 @@ use crate::storage::{Storage, Target};
 pub(crate) use listener::{Heard, Listener};
 pub(crate) use settings::settings;
 
-/// The cloud. Made outside of the process that serves it, so that its state survives a restart of that process.
-/// Cheap to clone; all clones are one cloud.
+/// The cloud. Created outside the process that serves it, so that its state survives a restart of that process. Clones
+/// share one cloud.
 #[derive(Clone)]
 pub struct Ec2(Arc<Shared>);
 
@@ -43,30 +43,30 @@ struct Shared {
     settings: Settings,
     seed: Seed,
     inner: Mutex<Inner>,
-    /// The bytes of volumes; used while the cloud is locked.
+    /// Bytes of volumes; used while the cloud is locked.
     storage: Storage,
-    /// Where all of it is written down, if it is.
+    /// State file, if configured.
     journal: Option<Journal>,
     counts: Counts,
-    /// The next deadline comes before the one that the driver sleeps until.
+    /// Notified when the next deadline is earlier than the driver's wake-up.
     rescheduled: Notify,
 }
 
 struct Inner {
     state: State,
-    /// Copies of an earlier run that cannot be made any more.
+    /// Copies of an earlier run that can no longer be made.
     lost: Vec<(Target, io::Error)>,
-    /// Who hears of every event, while they live.
+    /// Listeners of all events, while they live.
     listeners: Vec<Weak<dyn Listener>>,
-    /// Devices that should go and are mounted or open.
+    /// Devices that should go but are mounted or open.
     held: BTreeSet<(VolumeId, InstanceId)>,
     history: History,
     buckets: Buckets,
-    /// Until when the driver sleeps; for ever when there is no deadline.
+    /// Wake-up of the driver; None without a deadline.
     sleeps_until: Option<Duration>,
 }
 
-/// How often it is asked again if a busy device is still held.
+/// Period of checking a busy device again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 impl std::fmt::Debug for Ec2 {
@@ -76,16 +76,16 @@ impl std::fmt::Debug for Ec2 {
 }
 
 impl Ec2 {
-    /// A cloud with the instances of `config`, all running; ids and durations come from `seed`.
+    /// Creates a cloud with the instances of `config`, all running. Ids and durations come from `seed`.
     ///
     /// # Errors
-    /// When a field of `config` makes no sense or the volume directory cannot be used.
+    /// If a field of `config` is invalid or the volume directory cannot be used.
     pub fn new(seed: &Seed, config: Config) -> Result<Self, Error> {
         let settings = settings(&config)?;
         let (journal, saved) = record::open(&config)?.unzip();
         let copies = saved.iter().flatten().flat_map(|saved| saved.copies().to_vec()).collect();
         let mut state = match saved.flatten() {
-            // What was under way when it was written down ends at once.
+            // Transitions that were under way at the save end at once.
             Some(saved) => State::restore(settings.clone(), seed.clone(), saved)
                 .map_err(|reason| Error::Config { field: "state file".to_owned(), reason })?,
             None => {
@@ -101,7 +101,7 @@ impl Ec2 {
             state.track();
         }
         let ec2 = Self::with(seed, config, settings, state, journal, copies)?;
-        // Bytes of an earlier run may be torn at the end, and that a file cannot be written is said at once.
+        // The end of an earlier run's file may be torn; and an unwritable file is reported at once.
         ec2.save(Now::at(Duration::ZERO)).map_err(|error| Error::StateFile {
             path: ec2.0.config.state_file.iter().map(|file| file.path.clone()).collect(),
             reason: error.to_string(),
@@ -145,8 +145,8 @@ impl Ec2 {
         })))
     }
 
-    /// Lets time go on within process `ctx`: transitions end when they are due, and copies that an earlier process left
-    /// are made.
+    /// Starts the cloud within process `ctx`: transitions end when they are due, and copies that an earlier process
+    /// left are made.
     pub(crate) fn run(&self, ctx: &Ctx) {
         ctx.faults().declare(crate::faults::OPERATIONS);
         let now = ctx.now();
@@ -154,7 +154,7 @@ impl Ec2 {
             let mut inner = self.lock();
             inner.state.power_on(ctx.world().scale(), now.wall);
             inner.state.plant(crate::mutants::planted(ctx));
-            // A detach that fell due while no process ran ends now, but not under a mount.
+            // A detach that became due while no process ran ends now, unless the device is mounted.
             self.ask_who_holds(&mut inner, now);
             for (target, error) in std::mem::take(&mut inner.lost) {
                 inner.copied(ctx, now, &target, Err(error));
@@ -173,33 +173,33 @@ impl Ec2 {
         ctx.spawn(async move { ec2.drive(driver).await });
     }
 
-    /// Lets `listener` hear of every event from now on, for as long as somebody holds it.
+    /// Registers `listener` for every event from now on, while it lives.
     pub(crate) fn listen<L: Listener + 'static>(&self, listener: &Arc<L>) {
         let listener: Weak<L> = Arc::downgrade(listener);
         self.lock().listeners.push(listener);
     }
 
-    /// All instances, in the order of the seed list, then of their start.
+    /// Returns all instances: first the seed list in its order, then others in launch order.
     pub fn instances(&self) -> Vec<InstanceInfo> {
         self.lock().state.instances().into_iter().map(|i| i.info()).collect()
     }
 
-    /// Whether instance `id` is one of its own.
+    /// Returns true if the cloud has instance `id`.
     pub(crate) fn has_instance(&self, id: &InstanceId) -> bool {
         self.lock().state.instance(id).is_ok()
     }
 
-    /// What it was made with.
+    /// Returns its configuration.
     pub fn config(&self) -> &Config {
         &self.0.config
     }
 
-    /// What of it does not change.
+    /// Returns its fixed settings.
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// The whole state as JSON: what `GET /admin/v1/state` answers.
+    /// Returns the whole state as JSON, as in `GET /admin/v1/state`.
     pub fn dump(&self) -> Value {
         let inner = self.lock();
         let state = &inner.state;
@@ -220,27 +220,27 @@ impl Ec2 {
         })
     }
 
-    /// Removes the backing files of all volumes unless they are to be kept; for the end of a run, when nothing serves
-    /// the cloud any more.
+    /// Removes the backing files of all volumes unless they must be kept. Call it at the end of a run, when the cloud
+    /// is no longer served.
     pub fn close(&self) {
         if !self.0.config.keep_files {
             self.0.storage.clear();
         }
     }
 
-    /// A secret for the purpose `name`.
+    /// Derives a secret for the purpose `name`.
     pub(crate) fn secret(&self, name: &str) -> [u8; 32] {
         let mut secret = [0; 32];
         self.0.seed.child("secret").child(name).rng().fill_bytes(&mut secret);
         secret
     }
 
-    /// The book of requests.
+    /// Returns the request counters.
     pub(crate) fn counts(&self) -> &Counts {
         &self.0.counts
     }
 
-    /// Lets the transitions go on that `fault` holds, as soon as it is gone.
+    /// Releases the transitions that `fault` holds, as soon as it is gone.
     pub(crate) fn release_after(&self, ctx: &Ctx, fault: String) {
         let (ec2, own) = (self.clone(), ctx.clone());
         ctx.spawn(async move {
@@ -249,12 +249,12 @@ impl Ec2 {
         });
     }
 
-    /// Lets happen what may happen now, after a fault has ended.
+    /// Performs transitions that an ended fault no longer holds.
     pub fn refresh(&self, ctx: &Ctx) {
         self.change(ctx, |_, _| ());
     }
 
-    /// Looks at the machine as it is now; everyone has heard of all that led to it.
+    /// Reads the current state of the machine; all earlier events were published.
     pub(crate) fn look<T>(&self, ctx: &Ctx, work: impl FnOnce(&State) -> T) -> T {
         self.change(ctx, |inner, now| {
             inner.state.catch_up(now);
@@ -263,7 +263,7 @@ impl Ec2 {
         })
     }
 
-    /// Does something to the machine itself.
+    /// Changes the machine directly.
     pub(crate) fn poke<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut State, Now) -> T) -> T {
         self.change(ctx, |inner, now| {
             inner.state.catch_up(now);
@@ -271,12 +271,12 @@ impl Ec2 {
         })
     }
 
-    /// Lets instance `id` lose power.
+    /// Cuts the power of instance `id`.
     pub(crate) fn crash(&self, ctx: &Ctx, id: &InstanceId) -> Result<(), Ec2Error> {
         self.change(ctx, |inner, _| inner.state.crash_instance(id))
     }
 
-    /// Begins anew: the instances of the configuration and nothing else. Devices go, files go; faults stay.
+    /// Resets the cloud to the instances of the configuration. Removes devices and files; faults stay.
     pub(crate) fn reset(&self, ctx: &Ctx) -> Result<(), Error> {
         self.change(ctx, |inner, now| {
             let mut fresh = State::new(self.0.settings.clone(), self.0.seed.clone(), &self.0.config.instances)
@@ -303,7 +303,7 @@ impl Ec2 {
         inner.state.release_stuck(now, |fault| faults.is_in_force(now.mono, fault));
         self.ask_who_holds(&mut inner, now);
         if inner.history.is_empty() && inner.lags(ctx) {
-            // The past begins before the first change.
+            // Keep the state before the first change.
             let Inner { history, state, .. } = &mut *inner;
             history.note(now.mono, state);
         }
@@ -319,13 +319,13 @@ impl Ec2 {
         out
     }
 
-    /// Lets transitions end when they are due.
+    /// Ends transitions when they are due.
     async fn drive(self, ctx: Ctx) {
         loop {
             let next = {
                 let mut inner = self.lock();
                 let next = inner.state.next_deadline();
-                // An unmount tells nobody, so what is busy is looked at again and again.
+                // An unmount sends no event, so busy devices are checked periodically.
                 let busy = !inner.held.is_empty();
                 let next =
                     if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + ASK_AGAIN)) } else { next };
@@ -353,8 +353,7 @@ impl Ec2 {
         }
     }
 
-    /// Asks who knows what is mounted about the devices that are about to go, and about those that could not go because
-    /// of it.
+    /// Checks the mounts of devices that are about to go, and of those that could not go because of them.
     fn ask_who_holds(&self, inner: &mut Inner, now: Now) {
         if !self.0.storage.knows_mounts() {
             return;
@@ -366,7 +365,7 @@ impl Ec2 {
         }
         let mounted = self.0.storage.mounted(&asked.iter().map(|(volume, _)| volume.clone()).collect());
         for (volume, instance) in asked {
-            // Which instance of several holds it is not told apart.
+            // With several attachments the mounting instance is unknown.
             let alone = inner.state.volume(&volume).is_ok_and(|v| v.attachments.len() == 1);
             let holds = alone && mounted.contains(&volume);
             inner.state.note_held(now, &volume, &instance, holds);
@@ -376,7 +375,7 @@ impl Ec2 {
         }
     }
 
-    /// Lets happen what is due, then tells every event to the trace, to who listens, and to the keeper of the bytes.
+    /// Performs due transitions, then sends each event to the trace, the listeners and the storage.
     fn publish(&self, inner: &mut Inner, ctx: &Ctx, now: Now) {
         let events = inner.state.tick(now);
         if inner.lags(ctx) {
@@ -408,7 +407,7 @@ impl Ec2 {
 }
 
 impl Inner {
-    /// Whether some reads are of the past.
+    /// Returns true if some reads are stale.
     fn lags(&self, ctx: &Ctx) -> bool {
         let stale = |r: &Report| r.fault.matches.plane == Plane::Ec2 && matches!(r.fault.effect, Effect::StaleRead(_));
         !self.state.switches().lag_ms.is_empty() || (!ctx.faults().is_empty() && ctx.faults().list().iter().any(stale))

@@ -1,4 +1,4 @@
-//! What a mock-ec2 is made with.
+//! Configuration of a mock-ec2.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,84 +11,85 @@ pub use crate::state::opening::{AttachmentSpec, VolumeSpec};
 pub use crate::state::spec::{InstanceInfo, InstanceSpec};
 use crate::state::switches::Switches;
 
-/// Everything that distinguishes one mock-ec2 from another.
+/// Configuration of one mock-ec2.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The region of every answer, such as `us-east-1`.
+    /// Region of every answer, such as `us-east-1`.
     pub region: String,
-    /// All regions that are served beside it, itself among them; `region` alone when empty.
+    /// All regions served together, including this one. If empty, only `region`.
     pub regions: Vec<String>,
     /// The twelve-digit account that owns everything.
     pub account_id: String,
     /// The availability zones, such as `us-east-1a`; at least one.
     pub zones: Vec<String>,
-    /// How long transitions take.
+    /// Duration of transitions.
     pub latency: LatencyProfile,
     /// The instances that run from the start.
     pub instances: Vec<InstanceSpec>,
-    /// Volumes that are there from the start, beside the root volumes of instances.
+    /// Volumes that exist from the start, besides the root volumes of instances.
     pub volumes: Vec<VolumeSpec>,
-    /// Where each volume gets its sparse backing file; without it volumes have no bytes here (simulation keeps them
-    /// in memory disks elsewhere).
+    /// Directory of the volumes' sparse backing files. Without it volumes have no bytes here (a simulation keeps them
+    /// in memory disks).
     pub volume_dir: Option<PathBuf>,
-    /// Most bytes that the files in `volume_dir` may really occupy before CreateVolume is refused.
+    /// Space in bytes that the files in `volume_dir` may occupy before CreateVolume is refused.
     pub disk_limit: Option<u64>,
-    /// The bearer token that admin requests must carry; without it no token is asked for.
+    /// Bearer token of admin requests. None: no token is required.
     pub admin_token: Option<Secret>,
-    /// Secrets by access key id. When there are any, signatures are verified and other keys refused.
+    /// Secrets by access key id. If there are any, signatures are verified and other keys refused.
     pub credentials: BTreeMap<String, Secret>,
-    /// How long transitions take where `latency` should not decide.
+    /// Exceptions to `latency`.
     pub latency_rules: Vec<LatencyRule>,
-    /// What of the cloud's behaviour differs from the usual from the start.
+    /// Initial switches.
     pub switches: Switches,
-    /// Where the whole state is kept from one run to the next. What an earlier run left there is taken over, in the place
-    /// of `instances` and `switches`.
+    /// File that keeps the whole state from one run to the next. The state of an earlier run replaces `instances` and
+    /// `switches`.
     pub state_file: Option<StateFile>,
-    /// Whether backing files outlive this value, as they must when the state does.
+    /// True if backing files outlive this value, as they must when the state does.
     pub keep_files: bool,
-    /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
-    /// ends (live world only); nodes may tell it over the admin API too.
+    /// True if the kernel of this machine is asked for mounts of a volume in `volume_dir` before a detach ends (live
+    /// world only). Nodes may also report mounts over the admin API.
     pub watch_mounts: bool,
-    /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation. It is
-    /// also asked if a volume is mounted before a detach ends.
+    /// Storage of the volumes' bytes if there are no backing files, such as memory disks of a simulation. It is also
+    /// asked for mounts before a detach ends.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
 }
 
-/// A file with the whole state.
+/// File with the whole state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
-    /// Its path; nobody else uses it.
+    /// Its path; reserved for this use.
     pub path: PathBuf,
-    /// What an answered change survives.
+    /// Failure that an answered change survives.
     pub sync: StateSync,
 }
 
-/// What an answered change survives.
+/// Failure that an answered change survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateSync {
-    /// The end of the process, however it ends: before an answer, its record is written.
+    /// The end of the process, however it ends: a change's record is written before its answer.
     #[default]
     Process,
-    /// The loss of power, too: before an answer, its record is synced, in one go with those of others that wait.
+    /// Also the loss of power: a change's record is synced before its answer, together with those of other waiting
+    /// requests.
     Power,
 }
 
-/// Bytes of volumes and snapshots that are kept elsewhere, by id. It is called while the cloud is locked, in the order
-/// in which things happen, and must not call back.
+/// Bytes of volumes and snapshots in another storage, by id. It is called while the cloud is locked, in the order of
+/// events, and must not call back.
 pub trait VolumeBytes: std::fmt::Debug + Send + Sync {
-    /// Keeps what `source` (a volume or a snapshot) holds now as `snapshot`.
+    /// Copies the current bytes of `source` (a volume or a snapshot) to `snapshot`.
     fn snapshot(&self, source: &str, snapshot: &str);
 
-    /// Makes `volume`, `size_bytes` long, begin with what `source` (a snapshot or a volume) holds now.
+    /// Creates `volume`, `size_bytes` long, with the current bytes of `source` (a snapshot or a volume).
     fn restore(&self, source: &str, volume: &str, size_bytes: u64);
 
-    /// Gives `volume` its new size.
+    /// Resizes `volume`.
     fn grow(&self, volume: &str, size_bytes: u64);
 
-    /// Forgets a volume or a snapshot.
+    /// Drops a volume or a snapshot.
     fn remove(&self, id: &str);
 
-    /// Whether a machine that still has the device of `volume` has it mounted or open.
+    /// Returns true if a machine that still has the device of `volume` has it mounted or open.
     fn is_held(&self, volume: &str) -> bool;
 }
 
@@ -116,28 +117,28 @@ impl Default for Config {
     }
 }
 
-/// Why a mock-ec2 cannot be made.
+/// Error of creating a mock-ec2.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum Error {
     /// {field}: {reason}
     Config {
         /// The field of [`Config`] or of the seed list.
         field: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// state file {path}: {reason}
     StateFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// volume directory {path}: {reason}
     VolumeDir {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

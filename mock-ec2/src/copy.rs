@@ -1,4 +1,4 @@
-//! Copies of backing files: by shared blocks where the filesystem has them, else extent by extent.
+//! Copies of backing files: by shared blocks if the filesystem supports them, else extent by extent.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,29 +9,29 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
-/// How often a copy is made anew because its source was written meanwhile.
+/// Attempts at a copy whose source is written meanwhile.
 const ATTEMPTS: u32 = 3;
 
-/// A copy of the bytes of one file into another, which is as long or longer, or is empty. Both are open, so it does
-/// not matter who removes their names meanwhile.
+/// Copy of one file's bytes into another, which is as long or longer, or empty. Both are open, so their names may be
+/// removed meanwhile.
 #[derive(Debug)]
 pub(crate) struct Copy {
     from: File,
     to: File,
-    /// One makes it at a time: who was told to stop may not have heard it yet.
+    /// Serializes runs of the copy: a cancelled one may still be running.
     making: Mutex<()>,
 }
 
 impl Copy {
-    /// A copy of the file `from` into the file `to`.
+    /// Opens the file `from` for a copy into the file `to`.
     pub(crate) fn open(from: &Path, to: &Path) -> io::Result<Self> {
         let (from, to) = (File::open(from)?, OpenOptions::new().write(true).open(to)?);
         Ok(Self { from, to, making: Mutex::default() })
     }
 
-    /// Shares the blocks of the source (`FICLONE`); false where the filesystem cannot.
+    /// Shares the blocks of the source (`FICLONE`); false if the filesystem cannot.
     pub(crate) fn by_reference(&self) -> io::Result<bool> {
         let Self { from, to, .. } = self;
         let length = to.metadata()?.len();
@@ -47,14 +47,14 @@ impl Copy {
         }
     }
 
-    /// Copies the allocated extents of the source. True when nobody wrote to it meanwhile, so that the copy is the
-    /// source at one point in time; it tries [`ATTEMPTS`] times for that. It can be made again when it was stopped half
-    /// way, which it asks `stopped` about.
+    /// Copies the allocated extents of the source. Returns true if the source was not written meanwhile, so that the
+    /// copy is consistent; makes up to [`ATTEMPTS`] attempts. Stops early if `stopped` returns true, and can then run
+    /// again.
     pub(crate) fn by_extents(&self, stopped: &dyn Fn() -> bool) -> io::Result<bool> {
         let Self { from, to, making } = self;
         let _alone = making.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..ATTEMPTS {
-            // Nothing may stay of an earlier attempt.
+            // Remove the data of an earlier attempt.
             punch(to)?;
             let before = stamp(from)?;
             copy_extents(from, to, stopped)?;
@@ -67,13 +67,13 @@ impl Copy {
     }
 }
 
-/// When a file was last written, in nanoseconds.
+/// Returns the time of a file's last write, in nanoseconds.
 fn stamp(file: &File) -> io::Result<(i64, i64)> {
     let meta = file.metadata()?;
     Ok((meta.mtime(), meta.mtime_nsec()))
 }
 
-/// Makes all of a file a hole again.
+/// Turns the whole file into a hole.
 fn punch(file: &File) -> io::Result<()> {
     let length = file.metadata()?.len();
     file.set_len(0)?;

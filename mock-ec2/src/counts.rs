@@ -1,4 +1,4 @@
-//! The book of requests: their ids, and how many there were by action and outcome.
+//! Request counters: request ids, and the number of requests by action and outcome.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,23 +7,23 @@ use std::sync::{Mutex, PoisonError};
 use rand_core::Rng;
 use substrate::{Seed, ids as make_id};
 
-/// Numbers that every request moves, outside of the cloud's lock.
+/// Counters outside the cloud's lock.
 pub(crate) struct Counts {
     requests: AtomicU64,
-    /// Where the two halves of request ids begin.
+    /// Start values of the two halves of request ids.
     ids: [u64; 2],
     calls: Mutex<BTreeMap<&'static str, BTreeMap<String, u64>>>,
 }
 
 impl Counts {
-    /// An empty book whose request ids follow from `seed`.
+    /// Creates counters whose request ids follow from `seed`.
     pub(crate) fn new(seed: &Seed) -> Self {
         let mut rng = seed.child("request").rng();
         let ids = [rng.next_u64(), rng.next_u64()];
         Self { requests: AtomicU64::new(0), ids, calls: Mutex::default() }
     }
 
-    /// A new request id, unique in the run.
+    /// Returns a new request id, unique in the run.
     pub(crate) fn request_id(&self) -> String {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let [high, low] = self.ids.map(|base| mixed(base.wrapping_add(number)).to_be_bytes());
@@ -33,7 +33,7 @@ impl Counts {
         make_id::uuid_of(bytes).to_string()
     }
 
-    /// Requests so far.
+    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -50,7 +50,7 @@ impl Counts {
         }
     }
 
-    /// All counts with their Prometheus labels.
+    /// Returns all counts with their Prometheus labels.
     pub(crate) fn samples(&self) -> Vec<(String, u64)> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let all = calls.iter().flat_map(|(action, outcomes)| outcomes.iter().map(move |(o, n)| (action, o, n)));
@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-/// A number that shows nothing of `n` but that is another one for each (splitmix64's finalizer).
+/// Mixes `n` into a different number that looks random (splitmix64's finalizer).
 fn mixed(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! The EBS direct API: blocks of snapshots are listed, read and written. Every answer is JSON or a block.
+//! The EBS direct API: lists, reads and writes blocks of snapshots. Every answer is JSON or a block.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,26 +25,26 @@ use crate::state::ids::SnapshotId;
 use crate::wire::auth::Means;
 use crate::wire::{auth, signature};
 
-/// Least and most items of a page.
+/// Smallest and largest page.
 const PAGE: (usize, usize) = (100, 10_000);
-/// Days that block tokens live.
+/// Lifetime of block tokens in days.
 const TOKEN_DAYS: i64 = 7;
-/// Most bytes of a request: a block, and little more.
+/// Largest request in bytes: a block, and little more.
 const LIMIT: usize = (BLOCK as usize) + (64 << 10);
-/// Least, usual and most minutes without a write.
+/// Smallest, default and largest timeout in minutes.
 const TIMEOUT: (u64, u64, u64) = (10, 60, 4_320);
-/// The only algorithm of checksums.
+/// Only checksum algorithm.
 const ALGORITHM: &str = "SHA256";
 
-/// Why a request is refused: status, type, text.
+/// Refusal of a request: status, type, text.
 type Refusal = (StatusCode, &'static str, String);
 
-/// The answer to a request.
+/// Answer to a request.
 enum Answer {
     Json(StatusCode, Value),
     /// A block.
     Block(Vec<u8>),
-    /// Only the checksum of a block that was written.
+    /// Only the checksum of the written block.
     Written(String),
 }
 
@@ -52,7 +52,7 @@ fn invalid(text: impl Into<String>) -> Refusal {
     (StatusCode::BAD_REQUEST, "ValidationException", text.into())
 }
 
-/// The refusal that the machine's error is here.
+/// Converts an error of the machine.
 fn refused(error: Ec2Error) -> Refusal {
     let text = error.to_string();
     match error {
@@ -155,7 +155,7 @@ async fn answer(ec2: &Ec2, ctx: &Ctx, parts: &Parts, body: Body) -> Result<Answe
     }
 }
 
-/// The body of StartSnapshot.
+/// Body of StartSnapshot.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields, default)]
 struct Start {
@@ -197,7 +197,7 @@ impl Ask<'_> {
         let (id, volume, size, second) = self.open(snapshot)?;
         let (from, most) = self.page()?;
         let Some(first) = self.query.get("firstSnapshotId") else {
-            // Without a first one everything has changed.
+            // Without a first snapshot every block counts as changed.
             let found = self.away(move || blocks::present(&second, from, most + 1)).await?;
             let list =
                 found.iter().take(most).map(|b| json!({ "BlockIndex": b, "SecondBlockToken": self.token(&id, *b) }));
@@ -221,7 +221,7 @@ impl Ask<'_> {
         Ok(self.reply("ChangedBlocks", list.collect(), found.get(most).map(|f| f.0), size))
     }
 
-    /// The snapshot called `text`: its id, volume, size in GiB and bytes.
+    /// Opens the snapshot `text`: id, volume, size in GiB and bytes.
     fn open(&self, text: &str) -> Result<(SnapshotId, String, u64, File), Refusal> {
         let id = parse(text)?;
         let found = self.ec2.poke(self.ctx, |state, _| state.snapshot(&id).cloned());
@@ -237,7 +237,7 @@ impl Ask<'_> {
         Ok((id, snapshot.volume.to_string(), snapshot.size_gib, file))
     }
 
-    /// The first block and the most blocks that are asked for.
+    /// Returns the first block and the number of blocks requested.
     fn page(&self) -> Result<(u64, usize), Refusal> {
         let number = |name: &str| match self.query.get(name) {
             None => Ok(None),
@@ -272,7 +272,7 @@ impl Ask<'_> {
         Answer::Json(StatusCode::OK, reply)
     }
 
-    /// GetSnapshotBlock.
+    /// Handles GetSnapshotBlock.
     async fn block(&self, snapshot: &str, index: &str) -> Result<Answer, Refusal> {
         let (id, _, _, file) = self.open(snapshot)?;
         let block = number("BlockIndex", index)?;
@@ -284,7 +284,7 @@ impl Ask<'_> {
         self.away(move || blocks::read(&file, block)).await.map(Answer::Block)
     }
 
-    /// StartSnapshot.
+    /// Handles StartSnapshot.
     async fn start(&self, bytes: &[u8]) -> Result<Answer, Refusal> {
         let start: Start = serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
         self.check_bytes()?;
@@ -327,7 +327,7 @@ impl Ask<'_> {
         Ok(Answer::Json(StatusCode::CREATED, told))
     }
 
-    /// PutSnapshotBlock.
+    /// Handles PutSnapshotBlock.
     async fn put(&self, snapshot: &str, index: &str, headers: &HeaderMap, bytes: Bytes) -> Result<Answer, Refusal> {
         let (id, block) = (parse(snapshot)?, number("BlockIndex", index)?);
         self.ec2.look(self.ctx, |state| state.writable(&id, block).map(drop)).map_err(refused)?;
@@ -358,7 +358,7 @@ impl Ask<'_> {
         Ok(Answer::Written(sum))
     }
 
-    /// CompleteSnapshot.
+    /// Handles CompleteSnapshot.
     async fn complete(&self, snapshot: &str, headers: &HeaderMap) -> Result<Answer, Refusal> {
         let id = parse(snapshot)?;
         let blocks = number("x-amz-ChangedBlocksCount", text(headers, "x-amz-changedblockscount")?)?;
@@ -411,7 +411,7 @@ impl Ask<'_> {
         STANDARD.encode(Sha256::new().chain_update(secret).chain_update(format!("{snapshot} {block}")).finalize())
     }
 
-    /// Reads files where nobody else waits for the disk.
+    /// Reads files on a blocking thread.
     async fn away<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,

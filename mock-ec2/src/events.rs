@@ -1,4 +1,4 @@
-//! The events of the cloud: what stands in the trace.
+//! Events of the cloud in the trace.
 
 use serde::{Deserialize, Serialize};
 use substrate::json::Text;
@@ -18,7 +18,7 @@ macro_rules! phases {
         }
 
         impl $name {
-            /// The name in the trace.
+            /// Returns the name in the trace.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$phase => $text,)*
@@ -29,17 +29,17 @@ macro_rules! phases {
 }
 
 phases! {
-    /// What a volume has become: its state, or gone.
+    /// State of a volume after a transition; `deleted` once it is gone.
     VolumePhase {
         /// Not usable yet.
         Creating = "creating",
-        /// Free.
+        /// Not attached.
         Available = "available",
         /// Has at least one attachment.
         InUse = "in-use",
-        /// About to be gone.
+        /// Being deleted.
         Deleting = "deleting",
-        /// Broken.
+        /// Failed.
         Error = "error",
         /// Gone.
         Deleted = "deleted",
@@ -59,15 +59,15 @@ impl From<VolumeState> for VolumePhase {
 }
 
 phases! {
-    /// What an attachment has become: its state, or gone.
+    /// State of an attachment after a transition; `detached` once it is gone.
     AttachmentPhase {
-        /// The device is not there yet.
+        /// The device does not exist yet.
         Attaching = "attaching",
-        /// The device is there.
+        /// The device exists.
         Attached = "attached",
-        /// The device is about to go.
+        /// The device is being removed.
         Detaching = "detaching",
-        /// The device should go and is mounted.
+        /// The device is being removed, but is mounted.
         Busy = "busy",
         /// Gone.
         Detached = "detached",
@@ -86,7 +86,7 @@ impl From<AttachmentState> for AttachmentPhase {
 }
 
 phases! {
-    /// What an instance has become, or what befell it.
+    /// State of an instance after a transition, or an incident.
     InstancePhase {
         /// Boots.
         Pending = "pending",
@@ -96,11 +96,11 @@ phases! {
         Impaired = "impaired",
         /// Was rebooted, and runs.
         Rebooted = "rebooted",
-        /// Is about to stop.
+        /// Stopping.
         Stopping = "stopping",
-        /// Is switched off.
+        /// Stopped.
         Stopped = "stopped",
-        /// Is about to be gone.
+        /// Terminating.
         ShuttingDown = "shutting-down",
         /// Gone.
         Terminated = "terminated",
@@ -121,9 +121,9 @@ impl From<InstanceState> for InstancePhase {
 }
 
 phases! {
-    /// What a snapshot has become: its state, or gone.
+    /// State of a snapshot after a transition; `deleted` once it is gone.
     SnapshotPhase {
-        /// Its bytes are under way.
+        /// Its bytes are being copied.
         Pending = "pending",
         /// It can be restored.
         Completed = "completed",
@@ -131,7 +131,7 @@ phases! {
         Error = "error",
         /// In the recycle bin.
         Recoverable = "recoverable",
-        /// On its way back from the recycle bin.
+        /// Leaving the recycle bin.
         Recovering = "recovering",
         /// Gone.
         Deleted = "deleted",
@@ -159,16 +159,16 @@ substrate::events! {
     pub struct VolumeChanged = "ec2.volume" {
         /// The volume.
         pub volume: VolumeId,
-        /// What it has become.
+        /// New state.
         pub state: VolumePhase,
         /// Its zone.
         pub zone: Text,
         /// Its size in GiB.
         pub size_gib: u64,
-        /// Whether several instances may hold it at once; absent when they may not.
+        /// True if Multi-Attach is enabled; absent otherwise.
         #[serde(default, skip_serializing_if = "is_not")]
         pub multi_attach: bool,
-        /// The snapshot that it was made from.
+        /// The snapshot that it was created from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub snapshot: Option<SnapshotId>,
         /// Its type, such as `gp3`.
@@ -193,17 +193,17 @@ substrate::events! {
         pub instance: InstanceId,
         /// The device name.
         pub device: Text,
-        /// What it has become.
+        /// New state.
         pub state: AttachmentPhase,
-        /// Whether the detach is forced.
+        /// True if the detach is forced.
         pub forced: bool,
     }
 
-    /// An instance entered a state, or something befell it.
+    /// An instance entered a state, lost its power or was rebooted.
     pub struct InstanceChanged = "ec2.instance" {
         /// The instance.
         pub instance: InstanceId,
-        /// What it has become.
+        /// New state.
         pub state: InstancePhase,
     }
 
@@ -211,9 +211,9 @@ substrate::events! {
     pub struct ModificationChanged = "ec2.modification" {
         /// The volume.
         pub volume: VolumeId,
-        /// What the modification has become.
+        /// New state of the modification.
         pub state: ModificationState,
-        /// The volume's size in GiB now.
+        /// The volume's current size in GiB.
         pub size_gib: u64,
     }
 
@@ -221,23 +221,23 @@ substrate::events! {
     pub struct SnapshotChanged = "ec2.snapshot" {
         /// The snapshot.
         pub snapshot: SnapshotId,
-        /// The volume that it is of.
+        /// Its source volume.
         pub volume: VolumeId,
-        /// What it has become.
+        /// New state.
         pub state: SnapshotPhase,
         /// Its size in GiB.
         pub size_gib: u64,
     }
 
-    /// The bytes of a volume or a snapshot could not be brought to what it has become: a file stays, or is too short.
+    /// The backing file of a volume or a snapshot could not follow a change: it was not removed, or is too short.
     pub struct FileLeft = "ec2.file_left" {
         /// The volume or the snapshot.
         pub volume: Text,
-        /// What the filesystem says.
+        /// Error of the filesystem.
         pub error: String,
     }
 
-    /// The backing file of a volume is shorter than the volume, as the filesystem has no larger ones.
+    /// The backing file of a volume is shorter than the volume, because the filesystem allows no larger file.
     pub struct FileShort = "ec2.file_short" {
         /// The volume.
         pub volume: VolumeId,
@@ -245,11 +245,11 @@ substrate::events! {
         pub bytes: u64,
     }
 
-    /// A copy of bytes failed, or is not the source at one point in time.
+    /// A copy of bytes failed, or is not a consistent copy of its source.
     pub struct CopyImperfect = "ec2.copy_imperfect" {
-        /// The volume or the snapshot that was to get the bytes.
+        /// The target volume or snapshot.
         pub id: Text,
-        /// Why.
+        /// The reason.
         pub reason: String,
     }
 
@@ -271,10 +271,10 @@ substrate::events! {
         /// Volumes that the request or its answer names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub volumes: Vec<Text>,
-        /// The zones of what the request names, or in which it makes something.
+        /// Zones of the named resources, or of those that the request creates.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub zones: Vec<Text>,
-        /// The error code, or how else it failed.
+        /// The error code, or the kind of failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<Text>,
     }
@@ -304,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    /// The fields of `event` as a line shows them, read back into the same type on the way.
+    /// Returns the fields of `event` in a trace line, after a round trip through the type.
     fn line<T: EventType + PartialEq + Clone>(event: T) -> String {
         let (trace, other) = (Trace::new(Clock::live(), Level::Info), Trace::new(Clock::live(), Level::Info));
         trace.info(&"p".into(), event.clone());

@@ -1,15 +1,15 @@
-//! What can be broken in the cloud: each operation at which it asks for faults, as data.
+//! Fault points of the cloud: each operation with its faults, as data.
 
 use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values};
 use substrate::fault::{Kind, Moment, Plane};
 
-/// The pseudo-operation of a device: each line of the device stream that makes one appear.
+/// Pseudo-operation of a device: each line of the device stream that makes one appear.
 pub const DEVICES: &str = "Devices";
-/// The pseudo-operation of the metadata service: each request.
+/// Pseudo-operation of the metadata service: each request.
 pub const IMDS: &str = "Imds";
 
-/// Error codes that this cloud gives, those that the EBS driver knows how to read, and those of EC2's documentation that
-/// are nearly one of these. Any other code is possible that is not nearly one of these.
+/// Error codes of this cloud, codes that the EBS driver handles, and codes of EC2's documentation that resemble one of
+/// these. Any other code is allowed unless it resembles one of these.
 pub const ERROR_CODES: &[&str] = &[
     "AttachmentLimitExceeded",
     "AuthFailure",
@@ -121,7 +121,7 @@ pub const ERROR_CODES: &[&str] = &[
     "VolumeModificationRateExceeded",
 ];
 
-/// Revisions that are remembered while reads lag behind: what `stale_read` can ask for.
+/// Largest number of revisions for `stale_read`.
 pub const OLDEST_REVISION: u64 = 63;
 
 const AFTER: &[Moment] = &[Moment::AfterEffect, Moment::BeforeReply];
@@ -187,7 +187,7 @@ macro_rules! action {
     };
 }
 
-/// Each operation at which the cloud asks for faults.
+/// Operations with fault points.
 pub const OPERATIONS: &[Operation] = &[
     action!(
         "write" "AttachVolume", "attaches a volume to an instance",
@@ -376,7 +376,7 @@ mod tests {
             let added = faults.add(std::time::Duration::ZERO, serde_json::from_value(fault).unwrap());
             added.map_err(|mistake| mistake.nearest.unwrap_or_default())
         };
-        // Of the reference's list, those about volumes, snapshots and instances that this cloud never gives.
+        // EC2's documented codes about volumes, snapshots and instances that this cloud never returns.
         for code in [
             "ConcurrentTagAccess",
             "IncorrectStateException",

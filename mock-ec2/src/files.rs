@@ -1,4 +1,4 @@
-//! The bytes of volumes: one sparse file per volume, named by its id, in a directory that nobody else uses.
+//! Bytes of volumes: one sparse file per volume, named by its id, in a directory reserved for them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,18 +12,18 @@ use crate::state::error::Ec2Error;
 use crate::state::ids::{SnapshotId, VolumeId};
 use crate::state::{NewVolume, Source};
 
-/// Marks a directory as mock-ec2's own, and is locked while one uses it.
+/// Marks a directory as mock-ec2's own, and is locked while in use.
 const LOCK_FILE: &str = ".mock-ec2.lock";
-/// Free space that is left to others: below it no volume is made.
+/// Free space left to other programs: below it no volume is created.
 const RESERVE: u64 = 64 << 20;
-/// Where ext4 with its usual blocks ends a file: 2³² blocks, less one.
+/// Largest file of ext4 with its usual blocks: 2³² blocks, less one.
 const EXT4_END: u64 = EXT4_BLOCK << 32;
-/// The usual block of ext4.
+/// Usual block size of ext4.
 const EXT4_BLOCK: u64 = 4_096;
-/// How long a count of used bytes is believed; counting looks at every file.
+/// Lifetime of a count of used bytes; counting reads the metadata of every file.
 const COUNT_AGE: Duration = Duration::from_secs(1);
 
-/// The directory of backing files.
+/// Directory of backing files.
 #[derive(Debug)]
 pub(crate) struct VolumeFiles {
     dir: PathBuf,
@@ -34,10 +34,10 @@ pub(crate) struct VolumeFiles {
 }
 
 impl VolumeFiles {
-    /// Opens `dir`, makes it if need be, and removes what a killed run left there unless files are to `keep`.
+    /// Opens `dir`, creates it if needed, and removes files of a killed run unless `keep`.
     ///
     /// # Errors
-    /// When another mock-ec2 uses it, it holds files that look like volumes and are not ours, or it cannot be used.
+    /// If another mock-ec2 uses it, it holds foreign files that look like volumes, or it cannot be used.
     pub(crate) fn open(dir: &Path, limit: Option<u64>, keep: bool) -> Result<Self, Error> {
         let bad = |reason: String| Error::VolumeDir { path: dir.to_owned(), reason };
         let io = |e: io::Error| bad(e.to_string());
@@ -53,7 +53,7 @@ impl VolumeFiles {
             fs::TryLockError::WouldBlock => bad("is used by another mock-ec2; give each its own".to_owned()),
             fs::TryLockError::Error(e) => io(e),
         })?;
-        // Only who holds the lock becomes a value, because dropping it removes files.
+        // Only the holder of the lock gets a value, because dropping it removes files.
         let mut files = Self { dir: dir.to_owned(), limit, counted: None, keep, _lock: lock };
         if !keep {
             files.clear();
@@ -61,7 +61,7 @@ impl VolumeFiles {
         Ok(files)
     }
 
-    /// Makes the file of `new`, all holes, and gives its length in bytes.
+    /// Creates the sparse file of `new`, and returns its length in bytes.
     pub(crate) fn create(&mut self, now: Duration, new: &NewVolume) -> Result<u64, Ec2Error> {
         self.check_room(now)?;
         let path = self.path(&new.id);
@@ -80,8 +80,8 @@ impl VolumeFiles {
         })
     }
 
-    /// Gives a new volume the bytes of its source: at once where the filesystem shares blocks, else by the copy that
-    /// is given back to be made elsewhere.
+    /// Gives a new volume the bytes of its source: at once if the filesystem shares blocks, else returns a copy to run
+    /// elsewhere.
     pub(crate) fn restore(&mut self, new: &NewVolume) -> io::Result<Option<Copy>> {
         match &new.source {
             None => Ok(None),
@@ -90,13 +90,13 @@ impl VolumeFiles {
         }
     }
 
-    /// Keeps what the file `from` (of a volume or a snapshot, maybe of another region) holds now as `snapshot`.
+    /// Keeps the current bytes of the file `from` (of a volume or a snapshot, maybe of another region) as `snapshot`.
     pub(crate) fn snapshot(&mut self, now: Duration, from: &Path, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
         self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
         let path = self.dir.join(snapshot.as_str());
         OpenOptions::new().write(true).create_new(true).open(&path)?;
         if !from.exists() {
-            // A root volume: it has no bytes here, so volumes of its snapshots begin empty.
+            // A root volume has no bytes here, so volumes from its snapshots start empty.
             return Ok(None);
         }
         self.counted = None;
@@ -104,7 +104,7 @@ impl VolumeFiles {
         Ok(if copy.by_reference()? { None } else { Some(copy) })
     }
 
-    /// Makes the file of a snapshot of `size_gib` that is written block by block, with the bytes of `parent`.
+    /// Creates the file of a snapshot of `size_gib` that is written block by block, with the bytes of `parent`.
     pub(crate) fn begin(
         &mut self,
         now: Duration,
@@ -121,18 +121,18 @@ impl VolumeFiles {
         }
     }
 
-    /// Opens the file of `snapshot` to write a block.
+    /// Opens the file of `snapshot` for writing a block.
     pub(crate) fn open_to_write(&mut self, now: Duration, snapshot: &SnapshotId) -> io::Result<File> {
         self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
         OpenOptions::new().write(true).open(self.dir.join(snapshot.as_str()))
     }
 
-    /// The path of the file called `name`.
+    /// Returns the path of the file `name`.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Makes `snapshot`, which is there, what `volume` holds now.
+    /// Overwrites the existing `snapshot` with the current bytes of `volume`.
     pub(crate) fn take_again(&mut self, volume: &VolumeId, snapshot: &SnapshotId) -> io::Result<()> {
         match self.share(volume.as_str(), snapshot.as_str())? {
             Some(copy) => copy.by_extents(&|| false).map(drop),
@@ -140,7 +140,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Gives the file of `volume` its new size.
+    /// Resizes the file of `volume`.
     pub(crate) fn grow(&mut self, volume: &VolumeId, size_gib: u64) -> io::Result<()> {
         let path = self.path(volume);
         let bytes = size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?;
@@ -156,12 +156,12 @@ impl VolumeFiles {
         Ok(if copy.by_reference()? { None } else { Some(copy) })
     }
 
-    /// A copy of the file `from` into the file `into`, which are there.
+    /// Opens a copy of the existing file `from` into the existing file `into`.
     pub(crate) fn copy(&self, from: &str, into: &str) -> io::Result<Copy> {
         Copy::open(&self.dir.join(from), &self.dir.join(into))
     }
 
-    /// Makes the file of `volume` if there is none.
+    /// Creates the file of `volume` if it is missing.
     pub(crate) fn complete(&self, volume: &VolumeId, size_gib: u64) -> io::Result<()> {
         let path = self.path(volume);
         if path.exists() {
@@ -171,7 +171,7 @@ impl VolumeFiles {
         OpenOptions::new().write(true).create_new(true).open(path).and_then(|file| stretch(&file, bytes)).map(|_| ())
     }
 
-    /// Removes the file of the volume or snapshot `name`; no file is no error.
+    /// Removes the file of the volume or snapshot `name`; succeeds if it does not exist.
     pub(crate) fn remove(&mut self, name: &str) -> io::Result<()> {
         self.counted = None;
         match fs::remove_file(self.dir.join(name)) {
@@ -180,7 +180,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Removes the files of all volumes and snapshots but those called `known`.
+    /// Removes the files of all volumes and snapshots except those in `known`.
     pub(crate) fn keep_only(&mut self, known: &std::collections::BTreeSet<String>) {
         for name in files_in(&self.dir).unwrap_or_default().iter().filter(|name| !known.contains(*name)) {
             let _ = self.remove(name);
@@ -190,7 +190,7 @@ impl VolumeFiles {
     /// Removes the files of all volumes and snapshots.
     pub(crate) fn clear(&mut self) {
         for name in files_in(&self.dir).unwrap_or_default() {
-            // What cannot be removed now is found again at the next start.
+            // A remaining file is found at the next start.
             let _ = self.remove(&name);
         }
     }
@@ -225,7 +225,7 @@ impl VolumeFiles {
         Ok(())
     }
 
-    /// Bytes that the files called `names` really occupy.
+    /// Returns the space that the files `names` occupy, in bytes.
     fn used(&self, names: &[String]) -> io::Result<u64> {
         let mut total: u64 = 0;
         for name in names {
@@ -244,8 +244,8 @@ impl VolumeFiles {
     }
 }
 
-/// Gives `file` its length. The largest file of ext4 is one block short of 16 TiB, and 16 TiB is a size that people
-/// ask for (the largest gp2 and io1 volume), so there the last block is left out.
+/// Sets the length of `file`. The largest file of ext4 is one block short of 16 TiB, which is the largest gp2 and io1
+/// volume. There the last block is left out.
 fn stretch(file: &File, bytes: u64) -> io::Result<u64> {
     match file.set_len(bytes) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge && bytes == EXT4_END => {
@@ -256,7 +256,7 @@ fn stretch(file: &File, bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// The files in `dir` that are named like volumes or snapshots.
+/// Returns the files in `dir` with names of volumes or snapshots.
 fn files_in(dir: &Path) -> io::Result<Vec<String>> {
     let ours = |name: &str| name.parse::<VolumeId>().is_ok() || name.parse::<SnapshotId>().is_ok();
     let mut found = Vec::new();

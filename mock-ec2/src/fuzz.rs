@@ -1,6 +1,6 @@
-//! Bodies of fuzz targets as plain functions: what must hold for any bytes.
+//! Bodies of fuzz targets as plain functions: properties for any bytes.
 //!
-//! `mock-ec2/tests/mutations.rs` calls them on stable Rust, `fuzz/` with a fuzzer that follows coverage.
+//! `mock-ec2/tests/mutations.rs` calls them on stable Rust, `fuzz/` with a coverage-guided fuzzer.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::wire::form::Form;
 use crate::wire::services::Service;
 use crate::wire::xml::Xml;
 
-/// Reads any bytes as a request: a command, or one of EC2's errors; never a panic.
+/// Parses any bytes as a request: returns a command or one of EC2's errors, and never panics.
 ///
 /// # Errors
-/// EC2's own.
+/// Those of EC2.
 pub fn form(bytes: &[u8]) -> Result<Command, Ec2Error> {
     Form::parse(bytes).and_then(|form| decode::command(Service::Ec2, form))
 }
 
-/// Writes any text as XML and reads it again with another program's reader; gives what was read.
+/// Writes any text as XML and reads it with an independent parser; returns the text read.
 ///
 /// # Errors
-/// What the reader says: then the writer is wrong.
+/// The parser's error: then the writer is wrong.
 pub fn xml(text: &str) -> Result<String, String> {
     let mut xml = Xml::document();
     xml.element("a", |xml| xml.text("b", text));
@@ -40,11 +40,11 @@ pub fn xml(text: &str) -> Result<String, String> {
     quick_xml::de::from_str::<A>(&written).map(|a| a.b).map_err(|e| format!("{e}: {written}"))
 }
 
-/// Sends each line of `bytes` as a form to a cloud with one instance, and looks at the answers; `VOLUME`,
-/// `SNAPSHOT` and `INSTANCE` in a line stand for the last volume, the last snapshot and the instance.
+/// Sends each line of `bytes` as a form to a cloud with one instance, and checks the answers. `VOLUME`, `SNAPSHOT` and
+/// `INSTANCE` in a line are replaced by the last volume, the last snapshot and the instance.
 ///
 /// # Errors
-/// The first answer that is not well-formed or that says that the server failed.
+/// The first answer that is malformed or reports a server failure.
 pub fn requests(bytes: &[u8]) -> Result<(), String> {
     let settings = crate::cloud::settings(&Config::default()).map_err(|e| e.to_string())?;
     let specs = [InstanceSpec::new("node", "us-east-1a")];

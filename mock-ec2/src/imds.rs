@@ -1,5 +1,4 @@
-//! The instance metadata service, as one instance sees it (reference §13.1): version 2 with its session tokens, and
-//! version 1 while that is switched on.
+//! The instance metadata service of one instance: version 2 with session tokens, and version 1 while it is switched on.
 
 use std::time::Duration;
 
@@ -21,22 +20,22 @@ use crate::state::instance::Instance;
 use crate::state::instance_types;
 use crate::state::network::mac;
 
-/// Under which path of the main port the metadata of any instance stands, as `/imds/<instance id>/latest/…`.
+/// Prefix on the main port for the metadata of any instance, as in `/imds/<instance id>/latest/…`.
 pub(crate) const PREFIX: &str = "/imds/";
-/// Longest life of a session token in seconds: six hours.
+/// Longest lifetime of a session token in seconds: six hours.
 const LONGEST: u64 = 21_600;
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 
 impl Ec2 {
-    /// The metadata service of instance `id`, at 169.254.169.254 for the instance, within process `ctx`.
+    /// Returns the metadata service of instance `id` within process `ctx`; the instance reaches it at 169.254.169.254.
     pub fn metadata(&self, ctx: &Ctx, id: &InstanceId) -> HttpService {
         let service = Service { ec2: self.clone(), ctx: ctx.clone(), id: id.clone() };
         HttpService::new(move |request| Box::pin(service.clone().serve(request)))
     }
 }
 
-/// Answers a request under [`PREFIX`] as the metadata service of the instance that its path names.
+/// Answers a request under [`PREFIX`] as the metadata service of the instance in its path.
 pub(crate) async fn of_path(ec2: Ec2, ctx: Ctx, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
     let path = request.uri().path();
     let rest = path.strip_prefix(PREFIX).unwrap_or(path);
@@ -56,7 +55,7 @@ struct Service {
     id: InstanceId,
 }
 
-/// What stands at a path.
+/// Content of a path.
 enum Page {
     Text(String),
     Json(String),
@@ -79,7 +78,7 @@ impl Service {
         })
     }
 
-    /// What befalls the request, if anything does that is not over.
+    /// Applies faults to the request; returns the effect that remains.
     fn meet<'a>(&'a self, request: &Request<Body>) -> BoxFuture<'a, Option<Effect>> {
         let path = request.uri().path().to_owned();
         let agent = crate::service::user_agent(request.headers());
@@ -91,9 +90,9 @@ impl Service {
         })
     }
 
-    /// A session token: when it ends, and a seal; so nothing is remembered.
+    /// Creates a session token: its expiry and a seal, so that no state is kept.
     fn token(&self, headers: &HeaderMap) -> Response<Body> {
-        // A proxy in between is what version 2 protects against.
+        // Version 2 protects against forwarding proxies.
         if headers.contains_key("x-forwarded-for") {
             return plain(StatusCode::FORBIDDEN, "");
         }
@@ -129,7 +128,7 @@ impl Service {
                 Some(token) => self.valid(token),
                 None => state.switches().imds_v1,
             };
-            // A machine that is gone or without power asks nothing.
+            // A terminated or powerless machine sends no request.
             let instance = state.instance(&self.id).map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
             let options = &instance.options.metadata;
             if !options.endpoint {
@@ -161,7 +160,7 @@ fn plain(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// What stands at `path`, or nothing.
+/// Returns the content of `path`, if any.
 fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
     let settings = state.settings();
     if path == "/latest/dynamic/instance-identity/document" {
@@ -184,7 +183,7 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         return String::from_utf8(bytes).ok().map(Page::Text);
     }
     let rest = path.strip_prefix("/latest/meta-data")?;
-    // Names end in a slash where there is more below.
+    // Names with children end in a slash.
     let text = match rest.trim_start_matches('/') {
         "" => "ami-id\nami-launch-index\nblock-device-mapping/\nhostname\ninstance-id\ninstance-type\nlocal-hostname\n\
                local-ipv4\nmac\nnetwork/\nplacement/\nreservation-id\nservices/"
@@ -211,7 +210,7 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         "services" => "domain\npartition".to_owned(),
         "services/domain" => "amazonaws.com".to_owned(),
         "services/partition" => "aws".to_owned(),
-        // `outpost-arn` is not here: no instance is on an outpost, and clients need to see 404 for that.
+        // `outpost-arn` is missing: instances are not on outposts, and clients rely on the 404.
         other => match (other.strip_prefix("block-device-mapping/"), other.strip_prefix("network/interfaces/macs/")) {
             (Some(name), _) => mapping(instance).into_iter().find(|(n, _)| n == name)?.1,
             _ if other == "tags/instance" || other.starts_with("tags/instance/") => {
@@ -237,7 +236,8 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
     Some(Page::Text(text))
 }
 
-/// The block device mapping at the latest boot: it neither grows nor shrinks until the next one (csi#1808).
+/// Returns the block device mapping at the latest boot: it stays unchanged until the next one
+/// (aws-ebs-csi-driver#1808).
 fn mapping(instance: &Instance) -> Vec<(String, String)> {
     let root = instance.root_device.trim_start_matches("/dev/");
     let mut all = vec![("ami".to_owned(), root.to_owned())];

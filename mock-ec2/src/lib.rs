@@ -1,16 +1,16 @@
-//! EC2 and EBS as their clients know them: the Query API over a pure state machine.
+//! EC2 and EBS for their clients: the Query API over a pure state machine.
 //!
-//! - [`state`] is the cloud as a pure machine; it knows neither sockets nor XML.
-//! - [`wire`] turns forms into commands and replies into XML; it knows no state.
-//! - [`events`] is what stands in the trace, [`faults`] what can be broken.
-//! - `cloud` is the machine behind its lock, with one task that sleeps until the next deadline, and a list of those who
-//!   hear what happens; it knows nobody above it.
+//! - [`state`] is the cloud as a pure machine, without sockets and XML.
+//! - [`wire`] decodes forms into commands and encodes replies as XML, without state.
+//! - [`events`] holds the trace events, [`faults`] the fault points.
+//! - `cloud` is the machine behind its lock, with a task that sleeps until the next deadline, and the listeners. It
+//!   knows no layer above it.
 //! - `journal` is the state file.
 //! - [`service`] joins wire and cloud.
 //! - [`regions`] are several clouds behind one address.
-//! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
+//! - [`admin`] offers operations that EC2 does not offer to its customers.
 //! - [`imds`] is the metadata service of each instance.
-//! - [`serve`] is the only place that names sockets; [`cli`] is the `mock-ec2` program.
+//! - [`serve`] is the only module that names sockets; [`cli`] is the `mock-ec2` program.
 
 pub mod admin;
 pub mod cli;

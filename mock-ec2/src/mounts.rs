@@ -1,8 +1,8 @@
-//! What the kernel says: which volumes are mounted anywhere on this machine.
+//! Mounted volumes on this machine, according to the kernel.
 //!
-//! A loop device names its backing file in sysfs, and every mount namespace lists its mounts with the numbers of their
-//! devices; a raw device that is published is the bind of a device node, and its line has the node's name. Only files in
-//! our own directory are looked for.
+//! A loop device names its backing file in sysfs, and every mount namespace lists its mounts with their device numbers.
+//! A published raw device is the bind of a device node; its line has the node's name. Only files in our own directory
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::state::ids::VolumeId;
 
-/// Those of `volumes`, whose files lie in `dir`, of which a loop device is mounted.
+/// Returns those of `volumes`, with files in `dir`, whose loop device is mounted.
 pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<VolumeId> {
     let devices = loops(Path::new("/sys/block"), dir, volumes);
     if devices.is_empty() {
@@ -23,7 +23,7 @@ pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<Volu
         if !entry.file_name().to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit())) {
             continue;
         }
-        // Processes come and go, and some are not ours to read.
+        // Processes come and go, and some are not readable for us.
         let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { continue };
         if namespaces.insert(namespace)
             && let Ok(text) = fs::read_to_string(process.join("mountinfo"))
@@ -34,8 +34,8 @@ pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<Volu
     found
 }
 
-/// The `major:minor` of every mount in `text`, which has the form of `/proc/<pid>/mountinfo`; of the bind of a device
-/// node its root, which is the node's name (`/loop3`).
+/// Returns the `major:minor` of every mount in `text`, which has the format of `/proc/<pid>/mountinfo`; for the bind of
+/// a device node its root, which is the node's name (`/loop3`).
 fn devices_in(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(2);
@@ -47,13 +47,13 @@ fn devices_in(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The loop devices on files of `volumes` in `dir`, by `major:minor` and by `/` and their name.
+/// Returns the loop devices on files of `volumes` in `dir`, by `major:minor` and by `/` and their name.
 fn loops(block: &Path, dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeMap<String, VolumeId> {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(block).into_iter().flatten().flatten() {
         let device = entry.path();
-        // No backing file: no loop device, or one that is free.
+        // Without a backing file it is another device, or a free loop device.
         let Ok(file) = fs::read_to_string(device.join("loop/backing_file")) else { continue };
         let file = Path::new(file.trim_end_matches('\n'));
         let volume = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<VolumeId>().ok());

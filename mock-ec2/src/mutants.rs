@@ -5,7 +5,7 @@ use substrate::{Ctx, mutant};
 
 use crate::state::planted::Planted;
 
-/// Each defect that a run can switch on.
+/// List of planted defects.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "busy-ignored",
@@ -39,7 +39,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
 ];
 
-/// Those that are switched on in the world of `ctx`.
+/// Returns the defects that are switched on in the world of `ctx`.
 pub(crate) fn planted(ctx: &Ctx) -> Planted {
     Planted {
         busy_ignored: mutant!(ctx, "busy-ignored"),

@@ -1,4 +1,4 @@
-//! The recycle bin's own service, as far as retention rules of snapshots and volumes go.
+//! The recycle bin's own service, limited to retention rules of snapshots and volumes.
 
 use futures_util::future::BoxFuture;
 use http::request::Parts;
@@ -13,16 +13,16 @@ use crate::state::recycle::{ResourceTag, Retained, Rule};
 use crate::wire::auth::Means;
 use crate::wire::{auth, signature};
 
-/// Most bytes of a request.
+/// Largest request in bytes.
 const LIMIT: usize = 64 << 10;
-/// Least and most days of a rule.
+/// Range of a rule's days.
 const DAYS: std::ops::RangeInclusive<i64> = 1..=3_650;
 /// Longest description.
 const DESCRIPTION: usize = 255;
-/// Most tags that a rule is about.
+/// Largest number of tags in a rule.
 const MOST_TAGS: usize = 50;
 
-/// Status, type and text of a refusal.
+/// Refusal: status, type and text.
 type Refusal = (StatusCode, &'static str, String);
 
 fn invalid(text: impl Into<String>) -> Refusal {
@@ -36,7 +36,7 @@ struct Period {
     retention_period_unit: String,
 }
 
-/// CreateRule, UpdateRule and ListRules name their fields alike.
+/// Fields of CreateRule, UpdateRule and ListRules.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields, default)]
 struct Request {
@@ -240,7 +240,7 @@ fn days(period: &Period) -> Result<i64, Refusal> {
     }
 }
 
-/// Checks the fields that are the same for each kind of request.
+/// Checks the common fields of all requests.
 fn check(request: &Request) -> Result<(), Refusal> {
     if request.lock_configuration.is_some() || request.lock_state.is_some() {
         return Err(invalid("LockConfiguration, LockState: locks of rules are not emulated"));

@@ -1,4 +1,4 @@
-//! The regions that are served: one cloud for each, with zones and data of its own.
+//! Served regions: one cloud each, with its own zones and data.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::cloud::Ec2;
 use crate::config::{Config, Error};
 use crate::state::error::Ec2Error;
 
-/// The regions of AWS's main partition, those that every account has and those that one has to ask for.
+/// Regions of AWS's main partition, both default and opt-in ones.
 pub const ALL: &[&str] = &[
     "us-east-1",
     "us-east-2",
@@ -46,12 +46,12 @@ pub const ALL: &[&str] = &[
     "sa-east-1",
 ];
 
-/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
+/// Returns true if `zone` belongs to `region`: `us-east-1a`, `us-east-1-bos-1a`.
 pub fn lies_in(zone: &str, region: &str) -> bool {
     zone.strip_prefix(region).is_some_and(|rest| !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Clouds by region; at least one. The first is the one that is meant where no region is named.
+/// Clouds by region; at least one. The first is the default.
 #[derive(Clone, Debug)]
 pub struct Regions(Arc<[Ec2]>);
 
@@ -62,11 +62,11 @@ impl From<Ec2> for Regions {
 }
 
 impl Regions {
-    /// A cloud for each of `configs`, at least one, each with its own region. Ids of the first follow from `seed`, those
-    /// of others from `seed` and their region.
+    /// Creates a cloud for each of `configs`, which must be at least one, each with its own region. Ids of the first
+    /// follow from `seed`, those of others from `seed` and their region.
     ///
     /// # Errors
-    /// As [`Ec2::new`]; and when there is none, or a region twice.
+    /// Like [`Ec2::new`]; also for no region, or a duplicate.
     pub fn new(seed: &Seed, configs: Vec<Config>) -> Result<Self, Error> {
         let bad = |reason: String| Err(Error::Config { field: "region".to_owned(), reason });
         let names: Vec<String> = configs.iter().map(|config| config.region.clone()).collect();
@@ -83,12 +83,12 @@ impl Regions {
         Ok(Self(clouds.collect::<Result<_, _>>()?))
     }
 
-    /// The clouds, in their order.
+    /// Returns the clouds, in order.
     pub fn clouds(&self) -> &[Ec2] {
         &self.0
     }
 
-    /// The cloud of `region`; the first one where none is named.
+    /// Returns the cloud of `region`; by default the first.
     pub(crate) fn get(&self, region: Option<&str>) -> Option<&Ec2> {
         match region {
             None => self.0.first(),
@@ -96,21 +96,21 @@ impl Regions {
         }
     }
 
-    /// Starts to serve all of them within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    /// Starts serving all of them within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
         self.0.iter().for_each(|cloud| cloud.run(ctx));
         crate::service::router(self, ctx)
     }
 
-    /// How many requests of the EC2 API came so far.
+    /// Returns the number of EC2 requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.0.iter().map(|cloud| cloud.counts().requests()).sum()
     }
 
-    /// Writes all state files anew (see [`Ec2::save`]).
+    /// Rewrites all state files (see [`Ec2::save`]).
     ///
     /// # Errors
-    /// The first that cannot be written.
+    /// The first error.
     pub fn save(&self, now: Now) -> std::io::Result<()> {
         self.0.iter().try_for_each(|cloud| cloud.save(now))
     }
@@ -121,7 +121,7 @@ impl Regions {
     }
 }
 
-/// That `region` is another one than those of `served`, in EC2's form.
+/// Returns EC2's error for a region other than those of `served`.
 pub(crate) fn refusal(region: &str, served: &[String]) -> Ec2Error {
     Ec2Error::RegionNotServed { region: region.to_owned(), served: served.join(", ") }
 }

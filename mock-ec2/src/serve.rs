@@ -1,24 +1,24 @@
-//! The sockets. Everything else of this crate is reachable without any.
+//! The sockets. Every other module of this crate works without one.
 
 use std::net::{SocketAddr, TcpListener};
 
 use substrate::{Ctx, HttpService, guard, listen};
 
-/// Binds `address` at once, so that a port in use is known before anything starts.
+/// Binds `address` at once, so that a port in use is reported before anything starts.
 ///
 /// # Errors
-/// What the system says.
+/// The operating system's error.
 pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Serves `service` on `listener` for ever, within process `ctx`. `allowed_hosts` are the names, besides IP addresses
-/// and localhost, under which requests may come.
+/// Serves `service` on `listener` forever, within process `ctx`. `allowed_hosts` are names, besides IP addresses and
+/// localhost, that requests may use.
 ///
 /// # Errors
-/// When the runtime cannot take the listener.
+/// If the runtime cannot take the listener.
 pub async fn http(
     ctx: Ctx,
     listener: TcpListener,

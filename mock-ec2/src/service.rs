@@ -1,4 +1,4 @@
-//! The EC2 endpoint: who calls, what is asked, which fault strikes, what is answered.
+//! The EC2 endpoint: authentication, decoding, faults, answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use crate::wire::form::Form;
 use crate::wire::services::Service;
 use crate::wire::{auth, decode, encode, signature};
 
-/// Longest body; a thousand ids with a thousand filter values take a tenth of it.
+/// Largest body; a thousand ids with a thousand filter values need a tenth of it.
 const BODY_LIMIT: usize = 1 << 20;
 
-/// The caller's connection was cut on purpose.
+/// A fault dropped the reply.
 #[derive(Clone, Copy, Debug, displaydoc::Display, thiserror::Error)]
 #[displaydoc("the reply was dropped by a fault")]
 struct ReplyDropped;
 
 impl Ec2 {
-    /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    /// Starts serving within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
         Regions::from(self.clone()).start(ctx)
     }
 }
 
-/// What answers for one region.
+/// Services of one region.
 #[derive(Clone)]
 struct Room {
     admin: HttpService,
     endpoint: Endpoint,
 }
 
-/// The peer that answers for `regions` in process `ctx`.
+/// Returns the service of `regions` in process `ctx`.
 pub(crate) fn router(regions: &Regions, ctx: &Ctx) -> HttpService {
     let rooms: Arc<[Room]> = regions
         .clouds()
@@ -76,7 +76,7 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
     let path = request.uri().path();
     if path.starts_with("/admin/") || path == "/metrics" {
         let asked = request.uri().query().and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("region=")));
-        // The admin API of any of them knows them all, and refuses others.
+        // The admin API of each region knows all regions, and refuses others.
         let room = asked.and_then(of).unwrap_or(first);
         return body::call(room.admin.clone(), request).await;
     }
@@ -87,7 +87,7 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
         return crate::imds::of_path(ec2, ctx, request).await;
     }
     let (parts, body) = request.into_parts();
-    // A region that is not served is refused by the first.
+    // The first region refuses requests for a region that is not served.
     let room = auth::region(&parts).as_deref().and_then(of).unwrap_or(first);
     let endpoint = room.endpoint.clone();
     if let Some(foreign) = auth::foreign(&parts) {
@@ -96,7 +96,7 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
     let of_ebs = parts.uri.path() == "/snapshots" || parts.uri.path().starts_with("/snapshots/");
     match auth::service(&parts) {
         Service::Rbin => Ok(crate::rbin::serve(endpoint.ec2, endpoint.ctx, parts, body).await),
-        // By the path as well, so that unsigned requests are refused in JSON.
+        // Also by the path, so that unsigned requests are refused in JSON.
         service if of_ebs || service == Service::Ebs => {
             Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts, body).await)
         }
@@ -107,17 +107,17 @@ async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Bo
 #[derive(Clone)]
 struct Endpoint {
     ec2: Ec2,
-    /// All regions, for what is copied between them.
+    /// All regions, for copies between them.
     regions: Regions,
     ctx: Ctx,
     surroundings: Arc<Surroundings>,
 }
 
-/// How a request ends.
+/// End of a request.
 enum Ending {
     Reply(&'static str, Reply),
     Error(Ec2Error),
-    /// A bare status, as load balancers answer.
+    /// A bare status, as a load balancer answers.
     Status(u16),
     Dropped,
 }
@@ -129,7 +129,7 @@ impl From<Ec2Error> for Ending {
 }
 
 impl Endpoint {
-    /// The refusal of a request for another service, in that service's own form.
+    /// Returns the refusal of a request for another service, in that service's format.
     fn not_served(&self, foreign: &Foreign) -> Response<Body> {
         let request_id = self.ec2.counts().request_id();
         let refusal = foreign.refusal(&request_id);
@@ -205,7 +205,7 @@ impl Endpoint {
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
         let action = command.action.name();
         let mut drop_reply = false;
-        // What a request is about is asked for by faults, and by who counts requests.
+        // The attributes of a request are needed only by faults and by observers of requests.
         let quiet = self.ctx.faults().is_empty() && !self.ctx.trace().hears::<RequestEnded>();
         let mut named = Named::default();
         if !quiet {
@@ -235,7 +235,7 @@ impl Endpoint {
             _ => self.ec2.perform(&self.ctx, &command, away.as_ref()),
         };
         for _ in 0..more {
-            // Delivered again: what it gives goes nowhere.
+            // Delivered again: the second answer is dropped.
             let again = self.ec2.perform(&self.ctx, &command, away.as_ref());
             drop(self.ended(
                 action,
@@ -263,7 +263,7 @@ impl Endpoint {
             Ok(reply) => Ending::Reply(action, reply),
             Err(error) => Ending::Error(error),
         };
-        // What is on record now stays so, whatever becomes of the reply.
+        // The trace records this result, whatever happens to the reply.
         let ending = self.ended(action, caller, &named, ending);
         if quiet {
             return ending;
@@ -275,7 +275,8 @@ impl Endpoint {
         }
     }
 
-    /// The cloud of the region that a snapshot is copied from, if it is another one; tells the command what it has.
+    /// Returns the cloud of another region from which a snapshot is copied, and adds that region's snapshot to the
+    /// command.
     fn away(&self, command: &mut Command) -> Option<Ec2> {
         let Action::CopySnapshot(copy) = &mut command.action else { return None };
         let away = Some(copy.source_region.as_str()).filter(|region| *region != self.ec2.settings().region)?;
@@ -284,7 +285,7 @@ impl Endpoint {
         Some(away)
     }
 
-    /// Records how a request ended.
+    /// Records the end of a request.
     fn ended(&self, action: &'static str, caller: &str, named: &Named, ending: Ending) -> Ending {
         let outcome = match &ending {
             Ending::Reply(..) => "ok",
@@ -317,7 +318,7 @@ impl Endpoint {
         ending
     }
 
-    /// Asks for a fault at `moment`, and does what it says.
+    /// Applies a fault at `moment`.
     async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> Struck {
         let attributes: Vec<(&str, &str)> = named.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
@@ -335,7 +336,7 @@ impl Endpoint {
             }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
-                // Whoever asks for a change next is told of a failure.
+                // The next request for a change gets a write error.
                 let _ = self.ec2.recorded(&self.ctx).await;
                 Struck::Not
             }
@@ -346,7 +347,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Lets vanish the volumes of a request that the fault `name` is about: all of them when it names none.
+    /// Removes the volumes of a request that the fault `name` matches: all if it names none.
     fn vanish(&self, name: &str, named: &Named) {
         let report = self.ctx.faults().get(name);
         let asked = report.as_ref().and_then(|r| r.fault.matches.attributes.get("volume"));
@@ -363,7 +364,7 @@ impl Endpoint {
     }
 }
 
-/// What a fault made of a request at one moment.
+/// Effect of a fault on a request at one moment.
 enum Struck {
     Not,
     End(Ending),
@@ -373,7 +374,7 @@ enum Struck {
     Duplicate(u32),
 }
 
-/// What a request is about, as fault attributes.
+/// Resources of a request, as fault attributes.
 #[derive(Default)]
 struct Named(Vec<(&'static str, String)>);
 
@@ -386,7 +387,7 @@ impl Named {
         Self(who.chain(volumes).chain(instances).chain(snapshots).collect())
     }
 
-    /// Adds what only the reply knows: the volume or the instances that were made.
+    /// Adds attributes from the reply: the created volume or instances.
     fn with(mut self, reply: &Reply) -> Self {
         match reply {
             Reply::Volume(volume) => self.0.push(("volume", volume.id.to_string())),
@@ -411,12 +412,12 @@ impl Named {
     }
 }
 
-/// Who a caller says to be: the User-Agent header.
+/// Returns the User-Agent header.
 pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
     headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
-/// Reads the command of a request, signed by `means`: from the body of a POST, from the query of a GET.
+/// Decodes the command of a request, signed by `means`: from the body of a POST, from the query of a GET.
 fn read(parts: &Parts, bytes: &[u8], means: Means) -> Result<Command, Ec2Error> {
     if !matches!(parts.uri.path(), "/" | "") {
         return Err(Ec2Error::InvalidRequest(format!("Nothing is served at {}; use /.", parts.uri.path())));
@@ -428,7 +429,7 @@ fn read(parts: &Parts, bytes: &[u8], means: Means) -> Result<Command, Ec2Error> 
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
     let command = decode::command(auth::service(parts), form)?;
-    // A browser can be made to GET any URL from any page, so a URL alone must not change state.
+    // Any web page can make a browser GET any URL, so a URL alone must not change state.
     if means == Means::Presigned && !command.action.reads_only() {
         let name = command.action.name();
         return Err(Ec2Error::InvalidRequest(format!(
@@ -439,7 +440,7 @@ fn read(parts: &Parts, bytes: &[u8], means: Means) -> Result<Command, Ec2Error> 
     Ok(command)
 }
 
-/// All of a body, at most [`BODY_LIMIT`] bytes; boxed so that the futures around it keep a plain type.
+/// Reads a whole body of at most [`BODY_LIMIT`] bytes. Boxed so that the surrounding futures keep a plain type.
 fn whole(mut body: Body) -> BoxFuture<'static, Result<Vec<u8>, Ec2Error>> {
     Box::pin(async move {
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The bytes of volumes and snapshots: files here, or who keeps them elsewhere, and the copies that are under way.
-//! They follow what the machine decides.
+//! Bytes of volumes and snapshots: files here, or another storage, and the copies under way. They follow the machine's
+//! events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ use crate::state::ids::{SnapshotId, VolumeId};
 use crate::state::saved::PendingCopy;
 use crate::state::{NewVolume, State};
 
-/// Whose bytes a copy brings.
+/// Target of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Volume(VolumeId),
@@ -44,7 +44,7 @@ impl Target {
     }
 }
 
-/// The snapshots that `action` made, and whose bytes each is of.
+/// Returns the snapshots that `action` created, each with its source.
 pub(crate) fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> {
     match (action, reply) {
         (Action::CopySnapshot(request), Reply::SnapshotCopied(made)) => {
@@ -61,28 +61,28 @@ pub(crate) fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> 
     }
 }
 
-/// All bytes of one cloud. It is used while the cloud is locked.
+/// All bytes of one cloud. Used while the cloud is locked.
 #[derive(Debug)]
 pub(crate) struct Storage {
     inner: Mutex<Inner>,
     bytes: Option<Arc<dyn VolumeBytes>>,
-    /// Where the kernel of this machine is asked what is mounted.
+    /// Directory whose mounts the kernel of this machine is asked for.
     watched: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 struct Inner {
     files: Option<VolumeFiles>,
-    /// Copies that are under way, and whose bytes each brings.
+    /// Copies under way, with their sources.
     copies: BTreeMap<Target, (String, Arc<Copy>)>,
-    /// Whether those are other copies than somebody knows.
+    /// True if the copies changed since they were last recorded.
     others: bool,
-    /// Files of what is gone, where they stay until that is written down.
+    /// Files to remove once that is recorded.
     doomed: Option<Doomed>,
 }
 
 impl Inner {
-    /// Removes the file `name` of what is gone, or will.
+    /// Removes the file `name`, or schedules its removal.
     fn remove(&mut self, name: &str) -> io::Result<()> {
         match (&mut self.files, &mut self.doomed) {
             (Some(_), Some(doomed)) => {
@@ -96,10 +96,10 @@ impl Inner {
 }
 
 impl Storage {
-    /// The storage that `config` asks for.
+    /// Opens the storage of `config`.
     ///
     /// # Errors
-    /// When the volume directory cannot be used.
+    /// If the volume directory cannot be used.
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
         let open = |dir| VolumeFiles::open(dir, config.disk_limit, config.keep_files);
         let files = config.volume_dir.as_deref().map(open).transpose()?;
@@ -115,7 +115,7 @@ impl Storage {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the files of all volumes and snapshots but those called `known`.
+    /// Removes the files of all volumes and snapshots except those in `known`.
     pub(crate) fn keep_only(&self, known: &BTreeSet<String>) {
         if let Some(files) = &mut self.lock().files {
             files.keep_only(known);
@@ -135,12 +135,12 @@ impl Storage {
         }
     }
 
-    /// Whether anybody can be asked what is mounted.
+    /// Returns true if mounts can be queried.
     pub(crate) fn knows_mounts(&self) -> bool {
         self.bytes.is_some() || self.watched.is_some()
     }
 
-    /// Those of `volumes` that are mounted: the keeper of the bytes says it, or the kernel of this machine.
+    /// Returns those of `volumes` that are mounted, according to the storage or the kernel of this machine.
     pub(crate) fn mounted(&self, volumes: &BTreeSet<VolumeId>) -> BTreeSet<VolumeId> {
         match (&self.bytes, &self.watched) {
             (Some(bytes), _) => volumes.iter().filter(|volume| bytes.is_held(volume.as_str())).cloned().collect(),
@@ -149,8 +149,8 @@ impl Storage {
         }
     }
 
-    /// Makes the files of all of `new`, and gives the copies that bring bytes which are not there yet; none of the files
-    /// stays when one of them cannot be made.
+    /// Creates the files of all of `new`, and returns the copies that bring missing bytes. If one file cannot be
+    /// created, removes all of them.
     pub(crate) fn make_all(&self, ctx: &Ctx, now: Now, new: &[NewVolume]) -> Result<Vec<(Copy, NewVolume)>, Ec2Error> {
         let mut copies = Vec::new();
         for (made, one) in new.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Storage {
                     for earlier in &new[..made] {
                         self.bytes.iter().for_each(|bytes| bytes.remove(earlier.id.as_str()));
                         if let Some(files) = &mut self.lock().files {
-                            // What cannot be removed now is found again at the next start.
+                            // A remaining file is found at the next start.
                             let _ = files.remove(earlier.id.as_str());
                         }
                     }
@@ -171,7 +171,7 @@ impl Storage {
         Ok(copies)
     }
 
-    /// Makes the file of `new`, and gives the copy that brings its bytes unless they are there already.
+    /// Creates the file of `new`, and returns the copy that brings its bytes, if one is needed.
     fn make(&self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
         if let (Some(bytes), Some(source)) = (&self.bytes, &new.source) {
             bytes.restore(source.as_str(), new.id.as_str(), new.size_gib << 30);
@@ -183,13 +183,13 @@ impl Storage {
             ctx.emit(FileShort { volume: new.id.clone(), bytes: length });
         }
         files.restore(new).map_err(|error| {
-            // The request fails, so nothing of it may stay.
+            // The request fails, so the file must not stay.
             let _ = files.remove(new.id.as_str());
             Ec2Error::InsufficientVolumeCapacity(format!("The bytes of {} cannot be copied: {error}", new.id))
         })
     }
 
-    /// Keeps what `source` (a volume or a snapshot; of `away` if that is given) holds now as `snapshot`, or returns the
+    /// Keeps the current bytes of `source` (a volume or a snapshot; of `away` if given) as `snapshot`, or returns the
     /// copy that does.
     pub(crate) fn keep(
         &self,
@@ -201,7 +201,7 @@ impl Storage {
         if let Some(bytes) = &self.bytes {
             bytes.snapshot(source, snapshot.as_str());
         }
-        // Before this one is locked: two copies may go opposite ways.
+        // Before this one is locked: two copies may go in opposite directions.
         let path = away.and_then(|away| away.lock().files.as_ref().map(|files| files.path_of(source)));
         match &mut self.lock().files {
             Some(files) => {
@@ -212,7 +212,7 @@ impl Storage {
         }
     }
 
-    /// Makes the bytes of a snapshot that is written block by block, or returns the copy that brings those of its parent.
+    /// Creates the bytes of a snapshot that is written block by block, or returns the copy of its parent's bytes.
     pub(crate) fn begin(
         &self,
         now: Now,
@@ -226,19 +226,19 @@ impl Storage {
         }
     }
 
-    /// Opens the bytes of `snapshot` to write a block; nothing if no bytes are kept.
+    /// Opens the bytes of `snapshot` for writing a block; None if no bytes are kept.
     pub(crate) fn open_to_write(&self, now: Now, snapshot: &SnapshotId) -> io::Result<Option<std::fs::File>> {
         self.lock().files.as_mut().map(|files| files.open_to_write(now.mono, snapshot)).transpose()
     }
 
-    /// Takes note of a copy that is to be made.
+    /// Records a copy to run.
     pub(crate) fn note_copy(&self, target: Target, source: &str, copy: Arc<Copy>) {
         let mut inner = self.lock();
         inner.copies.insert(target, (source.to_owned(), copy));
         inner.others = true;
     }
 
-    /// Forgets `copy`; says whether it was still to be made.
+    /// Drops `copy`. Returns true if it was still recorded.
     pub(crate) fn forget_copy(&self, target: &Target, copy: &Arc<Copy>) -> bool {
         let mut inner = self.lock();
         let known = inner.copies.get(target).is_some_and(|(_, known)| Arc::ptr_eq(known, copy));
@@ -249,25 +249,25 @@ impl Storage {
         known
     }
 
-    /// The copies that are to be made.
+    /// Returns the recorded copies.
     pub(crate) fn copies(&self) -> Vec<(Target, Arc<Copy>)> {
         self.lock().copies.iter().map(|(target, (_, copy))| (target.clone(), copy.clone())).collect()
     }
 
-    /// The copies that are to be made, to be written down.
+    /// Returns the recorded copies in their saved form.
     pub(crate) fn pending(&self) -> Vec<PendingCopy> {
         let inner = self.lock();
         let copies = inner.copies.iter();
         copies.map(|(target, (from, _))| PendingCopy { into: target.as_str().to_owned(), from: from.clone() }).collect()
     }
 
-    /// The same, when they are others than when this was asked last.
+    /// Returns the saved form, if the copies changed since the last call.
     pub(crate) fn take_pending(&self) -> Option<Vec<PendingCopy>> {
         let others = std::mem::take(&mut self.lock().others);
         others.then(|| self.pending())
     }
 
-    /// Takes up the copies that an earlier run left; gives those that cannot be made, and why.
+    /// Resumes the copies of an earlier run. Returns those that cannot be made, with the error.
     pub(crate) fn resume(&self, copies: &[PendingCopy], state: &mut State) -> Vec<(Target, io::Error)> {
         let mut lost = Vec::new();
         for PendingCopy { into, from } in copies {
@@ -286,24 +286,24 @@ impl Storage {
         lost
     }
 
-    /// Makes the files that `volumes`, with their sizes in GiB, lack: a run that lost its power may not have kept them.
+    /// Creates missing files of `volumes`, given with their sizes in GiB: a loss of power may have lost them.
     pub(crate) fn complete(&self, volumes: &[(VolumeId, u64)]) {
         if let Some(files) = &self.lock().files {
             for (volume, size_gib) in volumes {
-                // One that cannot be made is missed by who opens it.
+                // A missing file causes an error when it is opened.
                 let _ = files.complete(volume, *size_gib);
             }
         }
     }
 
-    /// The files that are to be removed once that is written down.
+    /// Takes the files to remove once that is recorded.
     pub(crate) fn take_doomed(&self) -> Doomed {
         let mut inner = self.lock();
         let Some(doomed) = &mut inner.doomed else { return Doomed::default() };
         Doomed { clears: doomed.clears, names: std::mem::take(&mut doomed.names) }
     }
 
-    /// Removes files; gives those that cannot be removed, and why.
+    /// Removes files. Returns those that cannot be removed, with the error.
     pub(crate) fn remove(&self, Doomed { clears, names }: Doomed) -> Vec<(String, io::Error)> {
         let mut inner = self.lock();
         let Inner { files: Some(files), doomed: Some(doomed), .. } = &mut *inner else { return Vec::new() };
@@ -313,7 +313,7 @@ impl Storage {
         names.into_iter().filter_map(|name| files.remove(&name).err().map(|error| (name, error))).collect()
     }
 
-    /// Does to the bytes what an event says.
+    /// Applies an event to the bytes.
     pub(crate) fn follow(&self, heard: &Heard<'_>) -> Result<(), (String, io::Error)> {
         let mut inner = self.lock();
         let (id, done) = match heard.event {

@@ -1,5 +1,5 @@
-//! Things of the account beside instances and volumes: key pairs, placement groups, networks, the recycle bin, the block
-//! of public access, replacements of root volumes.
+//! Account-wide objects: key pairs, placement groups, networks, the recycle bin, the block of public access,
+//! replacements of root volumes.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -22,7 +22,7 @@ async fn ok(cloud: &Cloud, action: &str, rest: &str) -> Answer {
     answer
 }
 
-/// A request of the recycle bin's own service.
+/// Sends a request to the recycle bin's own service.
 async fn rbin(cloud: &Cloud, method: &str, path: &str, json: &Value) -> (u16, Value) {
     let builder =
         Request::builder().method(method).uri(path).header("authorization", SIGNED.replace("/ec2/", "/rbin/"));

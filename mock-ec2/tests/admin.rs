@@ -232,7 +232,7 @@ fn a_token_is_asked_for_when_there_is_one_and_posts_must_be_json() {
             .header("authorization", "Bearer letmein-please")
             .header("content-type", "application/x-www-form-urlencoded");
         assert_eq!(cloud.send(form.body(body::empty()).unwrap()).await.unwrap().status(), 415);
-        // The API of the cloud's customers has nothing to do with the token.
+        // The token does not apply to the EC2 API.
         assert_eq!(cloud.ask("Action=DescribeVolumes&Version=2016-11-15").await.status, 200);
         assert!(!format!("{:?}", cloud.ec2).contains("letmein"));
     });

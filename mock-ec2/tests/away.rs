@@ -1,4 +1,4 @@
-//! A cloud whose process was away while a detach fell due.
+//! A cloud whose process was down when a detach became due.
 
 mod common;
 
@@ -10,7 +10,7 @@ use mock_ec2::LatencyProfile::Aws;
 use mock_ec2::{Config, VolumeBytes};
 use rstest::rstest;
 
-/// Keeps no bytes, and says whether every volume is mounted.
+/// Storage that keeps no bytes, and reports every volume as mounted or not.
 #[derive(Clone, Debug, Default)]
 struct Mounted(Arc<AtomicBool>);
 
@@ -48,7 +48,7 @@ fn a_device_that_was_mounted_after_its_detach_had_begun_stays(
         cloud.sleep(120_000).await;
         cloud.process.restart();
         cloud.service = cloud.ec2.start(&cloud.process.ctx().unwrap());
-        // It is over, or not, before anybody asks.
+        // The detach has ended, or not, before the first request.
         let dump = cloud.ec2.dump();
         let there = dump["volumes"].as_array().unwrap().iter().find(|v| v["id"] == *id).unwrap();
         assert_eq!(there["state"], volume, "{there}");

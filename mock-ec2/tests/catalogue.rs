@@ -1,7 +1,7 @@
-//! The fault catalogue: each row that lies in the cloud, made by admin calls, and what a client then sees.
+//! The catalogue of EC2 incidents: each one injected by admin calls, with its effect on a client.
 //!
-//! Of A13 and A14 the cloud's half is here: when a device appears, and whose bytes it has; link names belong to the
-//! device plug. D9 (unsynced writes) and half of W5 (I/O that stalls) belong to the disk.
+//! For late and wrong devices, only the cloud's half is tested here: the time of appearance, and the bytes. Link names
+//! belong to the device plug. Unsynced writes and stalled I/O belong to the disk.
 
 mod common;
 
@@ -165,7 +165,7 @@ fn a13_a_device_appears_late_or_never() {
         assert_eq!(devices.next().await["volume"], third.as_str(), "others are not late");
         assert_eq!(devices.next().await["volume"], late.as_str());
         assert_eq!((cloud.ctx.now().mono - before).as_secs(), 30);
-        // Gone before it came: it never comes.
+        // Detached before it appeared: it never appears.
         cloud.detach(&late).await;
         cloud.describe(&late).await;
         assert_eq!(

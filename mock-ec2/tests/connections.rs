@@ -1,4 +1,4 @@
-//! The program at the limit of its descriptors.
+//! The program at its limit of file descriptors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::SIGNED;
 use common::program::{Running, program, run, start, start_by};
 
-/// Asks once on a new connection, and gives all that is answered.
+/// Sends one request on a new connection, and returns the whole answer.
 fn ask(address: &str) -> String {
     let body = "Action=DescribeVolumes&Version=2016-11-15";
     let mut stream = TcpStream::connect(address).unwrap();
@@ -31,7 +31,7 @@ fn a_new_client_is_answered_though_others_hold_all_descriptors() {
     command.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\""]).arg(program().get_program());
     let (_running, endpoint) = start_by(command, dir.path(), &[]);
     let address = endpoint.strip_prefix("http://").unwrap();
-    // Most say nothing, some half of a request.
+    // Most send nothing, some send half a request.
     let held: Vec<TcpStream> = (0..300)
         .map(|n| {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -46,7 +46,7 @@ fn a_new_client_is_answered_though_others_hold_all_descriptors() {
         assert!(text.starts_with("HTTP/1.1 200 OK") && text.contains("DescribeVolumesResponse"), "{text}");
     }
     drop(held);
-    // Who holds them with requests that last leaves an answer to the others.
+    // Slow requests that hold connections leave room for the answers to others.
     let asking: Vec<TcpStream> = (0..150)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -63,7 +63,7 @@ fn a_new_client_is_answered_though_others_hold_all_descriptors() {
     }
 }
 
-/// Resident memory of the program in KiB.
+/// Returns resident memory of the program in KiB.
 fn resident(running: &Running) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", running.0.id())).unwrap();
     let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -92,7 +92,7 @@ fn memory_of_a_load_is_given_back_when_it_is_over() {
     });
     let loaded = resident(&running);
     let mut waited = 0;
-    // What is left is some of what the load took, or little.
+    // At most a part of the load's memory stays, or little.
     while resident(&running) > before + ((loaded - before) / 2).max(2 << 10) {
         waited += 1;
         assert!(waited < 300, "{before}, {loaded}, {} KiB", resident(&running));

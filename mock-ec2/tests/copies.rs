@@ -14,7 +14,7 @@ use mock_ec2::{Config, Ec2, LatencyProfile};
 use substrate::world::Options;
 use substrate::{HttpService, Process, Seed, World, body};
 
-/// Data in the source, in MiB: more than a copy brings before its process is crashed.
+/// Data in the source, in MiB: more than a copy transfers before its process is crashed.
 const MIB: usize = 300;
 
 async fn ask(service: &HttpService, form: &str) -> common::Answer {
@@ -25,7 +25,7 @@ async fn status(service: &HttpService, volume: &str) -> String {
     ask(service, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await.first("status").unwrap_or_default()
 }
 
-/// Waits until the file `path` occupies no more than before, and gives how much that is.
+/// Waits until the file `path` stops growing, and returns its size on disk.
 async fn rests(path: &Path) -> u64 {
     let mut before = u64::MAX;
     loop {
@@ -38,7 +38,7 @@ async fn rests(path: &Path) -> u64 {
     }
 }
 
-/// Whether files here share blocks, so that nothing is copied.
+/// Returns true if files here share blocks, so that copies transfer no bytes.
 fn shares(dir: &Path) -> bool {
     let [a, b] = ["a", "b"].map(|name| std::fs::File::create(dir.join(name)).unwrap());
     rustix::fs::ioctl_ficlone(&b, &a).is_ok()

@@ -25,7 +25,7 @@ fn with_bytes(dir: &tempfile::TempDir, latency: mock_ec2::LatencyProfile) -> Con
     Config { volume_dir: Some(dir.path().to_owned()), ..config(latency) }
 }
 
-/// A request of the direct API: status, body.
+/// Sends a request to the direct API; returns status and body.
 async fn ebs(
     service: &HttpService,
     method: &str,
@@ -60,7 +60,7 @@ async fn complete(cloud: &Cloud, snapshot: &str, blocks: &str) -> (u16, String) 
     (status, String::from_utf8(text).unwrap())
 }
 
-/// The blocks of a snapshot that are listed, with their tokens.
+/// Returns the listed blocks of a snapshot, with their tokens.
 async fn blocks(service: &HttpService, snapshot: &str) -> Vec<(u64, String)> {
     let (status, text) = ebs(service, "GET", &format!("/snapshots/{snapshot}/blocks"), &[], b"").await;
     let told: Value = serde_json::from_slice(&text).unwrap();
@@ -170,7 +170,7 @@ fn a_snapshot_that_nobody_writes_to_fails_after_its_timeout() {
     });
 }
 
-/// A request to one region of several.
+/// Sends a request to one region of several.
 async fn ask(service: &HttpService, region: &str, form: &str) -> Answer {
     let request = Request::post("/")
         .header("authorization", SIGNED.replace("us-east-1", region))

@@ -1,4 +1,4 @@
-//! The program with a state file, ended under load in every way.
+//! The program with a state file, ended under load in each way.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -16,7 +16,7 @@ use substrate::{body, dial};
 
 const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=1";
 
-/// Makes volumes over `connections` connections until they break; gives the ids that were answered.
+/// Creates volumes over `connections` connections until they break; returns the ids of answered requests.
 async fn load(endpoint: &str, connections: usize) -> Vec<String> {
     let one = async || {
         let mut made = Vec::new();
@@ -65,14 +65,14 @@ fn no_answered_write_is_lost(#[case] signal: &'static str, #[case] code: Option<
     assert!(volumes(&endpoint).is_superset(&answered));
 }
 
-/// Limits the files of the program to `bytes`, or to nothing.
+/// Limits the size of the program's files to `bytes`, or removes the limit.
 fn limit(running: &Running, bytes: &str) {
     let pid = running.0.id().to_string();
     let done = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={bytes}:unlimited")]).status().unwrap();
     assert!(done.success());
 }
 
-/// Starts the program so that it is told of a file that is too large, and not killed for it.
+/// Starts the program such that a write to a file at its size limit returns an error instead of killing it.
 fn start_limited(dir: &Path, flags: &[&str]) -> (Running, String) {
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program().get_program());
@@ -102,9 +102,9 @@ fn a_change_that_cannot_be_written_down_is_not_answered_as_done(#[case] sync: &s
     for _ in 0..5 {
         assert_eq!(create().status, 200);
     }
-    // What happens by itself after an answer is written, too, and must not be what fails.
+    // Writes after the answer must not be the ones that fail.
     std::thread::sleep(Duration::from_millis(500));
-    // Half a record more than there is: the write is short, and the next one fails.
+    // Room for half a record: the write is short, and the next one fails.
     limit(&running, &(std::fs::metadata(&state).unwrap().len() + 300).to_string());
     let first = create();
     assert_eq!((first.status, first.code().as_str()), (500, "InternalError"), "{}", first.body);

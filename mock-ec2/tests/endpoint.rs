@@ -1,4 +1,4 @@
-//! The EC2 endpoint as a client sees it, in virtual time.
+//! The EC2 endpoint as clients see it, in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -192,7 +192,7 @@ fn dry_run_comes_after_validation_and_changes_nothing() {
         assert_eq!(iops.message(), "Volume iops of 2147483647 is too high; maximum is 80000");
         let io2 = cloud.ask(&format!("{probe}&VolumeType=io2&Iops=2147483647")).await;
         assert_eq!(io2.code(), "InvalidParameterCombination");
-        // Read as the other types' text it would mean 256.
+        // Parsed like the other types' text it would mean 256.
         assert!(
             io2.message().contains(" or 256K IOPS or ") && !io2.message().contains("too high"),
             "{}",
@@ -244,7 +244,7 @@ fn volumes_are_found_by_tag_status_and_attachment_page_by_page() {
         let (mut seen, mut token) = (Vec::new(), String::new());
         let pages = loop {
             let page = cloud.ask(&find(&format!("{tagged}{token}"))).await;
-            // One per volume; the id stands in attachments too.
+            // One per volume; the id occurs in attachments too.
             seen.extend(page.all("createTime"));
             match page.first("nextToken") {
                 Some(next) => token = format!("&NextToken={next}"),
@@ -381,7 +381,7 @@ fn only_signed_requests_change_anything() {
         let get = Request::builder().uri(format!("/?{describe}")).header("authorization", SIGNED);
         assert_eq!(cloud.answer(get.body(body::empty()).unwrap()).await.status, 200);
         let volumes = cloud.ask(describe).await;
-        // The three root volumes only.
+        // Only the three root volumes.
         assert_eq!(volumes.all("size").len(), 3);
     });
 }
@@ -422,7 +422,7 @@ fn the_cloud_outlives_its_process() {
         let volume = cloud.volume().await;
         cloud.attach(&volume, &cloud.instance("node-a"), "/dev/sdf").await;
         cloud.process.crash();
-        // What was under way goes on: it happens in the cloud, not in its front door.
+        // Transitions continue: they happen in the cloud, not in its server process.
         let mono = cloud.world.clock().mono();
         cloud.world.clock().sleep_until(mono + std::time::Duration::from_secs(30)).await;
         cloud.process.restart();

@@ -1,4 +1,4 @@
-//! The table of faults: each row of it acts, and what is not in it is refused.
+//! The fault catalogue: each row has an effect, and faults outside it are refused.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -21,7 +21,7 @@ use substrate::fault::catalogue::{Operation, Values};
 use substrate::fault::{Effect, Fault, Faults, Kind, Moment};
 use substrate::{Seed, body};
 
-/// What the caller of an operation sees.
+/// Result that the caller of an operation sees.
 #[derive(Clone, Debug, PartialEq)]
 enum Seen {
     Answer(u16, String, String),
@@ -29,20 +29,20 @@ enum Seen {
     Nothing,
 }
 
-/// All that can be seen of one operation.
+/// Observable effects of one operation.
 #[derive(Clone, Debug, PartialEq)]
 struct Record {
     seen: Seen,
     took: Duration,
-    /// The trace without the firing itself.
+    /// Trace without the event of the fault itself.
     lines: Vec<String>,
-    /// The state of the cloud an hour later.
+    /// State of the cloud an hour later.
     state: Value,
-    /// How the requests of the operation ended.
+    /// Results of the operation's requests.
     ended: Vec<Option<String>>,
     deleted: Vec<String>,
     crashed: bool,
-    /// The attributes of the operations that met the fault.
+    /// Attributes of the operations that met the fault.
     told: BTreeSet<String>,
 }
 
@@ -54,7 +54,7 @@ const KEY: &str = "Action=CreateKeyPair&KeyName=mine&KeyType=ed25519";
 const GROUP: &str = "Action=CreatePlacementGroup&GroupName=mine";
 const BLOCK: &str = "Action=EnableSnapshotBlockPublicAccess&State=block-new-sharing";
 
-/// The request that stands for an operation, and a change before it that reads can lag behind.
+/// Returns a sample request of an operation, and a prior change that reads can lag behind.
 fn sample(op: &str) -> (&'static str, &'static str) {
     match op {
         "AttachVolume" => ("VolumeId={vol}&InstanceId={node}&Device=/dev/sdg", ""),
@@ -170,8 +170,8 @@ fn sample(op: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Does one operation in a cloud with a free volume, an attached and modified one, a snapshot and a stopped instance,
-/// under `fault` if there is one.
+/// Runs one operation in a cloud with a free volume, an attached and modified one, a snapshot and a stopped instance,
+/// under `fault` if given.
 fn operate(op: &'static str, fault: Option<Fault>) -> Record {
     play(1, config(Instant), |cloud| async move {
         let process = cloud.process.clone();
@@ -218,7 +218,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
             "GetCallerIdentity" => ("sts", "2011-06-15"),
             _ => ("ec2", "2016-11-15"),
         };
-        // Two changes: an answer of one change ago is neither that of before nor that of now.
+        // Two changes: the answer of one change ago differs from the one before and the current one.
         match change {
             "" => {}
             "impair" => {
@@ -243,7 +243,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                 let made = cloud.answer(request.body(body::full(rule.to_string())).unwrap()).await;
                 assert_eq!(made.status, 201, "{}", made.body);
                 ask(delete).await;
-                // It goes into the bin when it is deleted, which the next request sees.
+                // It enters the bin at its deletion, which the next request sees.
                 ask("Action=DescribeRegions".to_owned()).await;
             }
             change => {
@@ -318,7 +318,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
     })
 }
 
-/// An answer without the id of its request.
+/// Returns an answer without its request id.
 fn without_ids(body: &str) -> String {
     for (open, close) in [("<requestId>", "</requestId>"), ("<RequestId>", "</RequestId>")] {
         if let (Some(from), Some(to)) = (body.find(open), body.find(close)) {
@@ -333,7 +333,7 @@ fn fault_of(op: &str, effect: Value, at: Moment) -> Fault {
     serde_json::from_value(fault).unwrap()
 }
 
-/// Each value that stands for the effects of a row.
+/// Returns sample effects of a row.
 fn effects(kind: Kind, values: Values) -> Vec<Value> {
     let values: Vec<Value> = match values {
         Values::Flag => vec![true.into()],
@@ -401,7 +401,8 @@ fn check_row(operation: &Operation, plain: &Record, at: Moment, effect: &Value) 
         Kind::WrongDevice => assert_ne!(record.seen, plain.seen, "{what}"),
         other => panic!("{other:?} is in the table and not in this test"),
     }
-    // Before it nothing is done, unless the fault says otherwise; after it all is.
+    // A fault before the effect leaves the cloud unchanged, unless it says otherwise; after the effect the change is
+    // complete.
     if matches!(kind, Kind::Error | Kind::Http | Kind::Hang | Kind::Crash) && operation.classes == ["write"] {
         let untouched = |record: &Record| {
             let of = |name: &str| record.state[name].clone();
@@ -410,7 +411,7 @@ fn check_row(operation: &Operation, plain: &Record, at: Moment, effect: &Value) 
         if at == Moment::Before {
             assert!(record.lines.iter().all(|line| !changes(line)), "{what}");
         } else if kind == Kind::Crash {
-            // Nobody lets transitions end any more.
+            // Transitions no longer end by themselves.
             assert_eq!(record.lines.iter().find(|l| changes(l)), plain.lines.iter().find(|l| changes(l)), "{what}");
         } else {
             assert_eq!(untouched(&record), untouched(plain), "{what}");
@@ -421,7 +422,7 @@ fn check_row(operation: &Operation, plain: &Record, at: Moment, effect: &Value) 
     }
 }
 
-/// Whether a line of the trace is of a change in the cloud.
+/// Returns true if a trace line is about a change in the cloud.
 fn changes(line: &str) -> bool {
     ["volume", "attachment", "instance", "modification", "snapshot"]
         .iter()
@@ -528,7 +529,7 @@ fn a_hang_and_a_stuck_transition_end_with_their_fault(#[case] more: Value, #[cas
         };
         let (answer, ()) = tokio::join!(asked, end);
         assert_eq!((answer.status, (cloud.ctx.now().mono - began).as_secs()), (200, 20));
-        // Nobody asks anything, and the attachment goes on.
+        // The attachment continues without a request.
         cloud.sleep(1_000).await;
         let attached = cloud.world.trace().events();
         let last =

@@ -1,11 +1,11 @@
-//! Answers byte by byte, as files that a reader can compare with AWS's documentation.
+//! Answers byte by byte, as files that can be compared with AWS's documentation.
 
 mod common;
 
 use common::{config, play};
 use mock_ec2::LatencyProfile::Instant;
 
-/// One element per line, an empty one on one line; nothing else is changed.
+/// Puts one element per line, an empty one on one line; otherwise unchanged.
 fn lines(xml: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     for line in xml.replace("><", ">\n<").lines() {

@@ -1,4 +1,4 @@
-//! Images of the account: made of instances and of snapshots, launched, and deregistered.
+//! Images of the account: created from instances and from snapshots, launched, and deregistered.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -18,7 +18,7 @@ async fn ok(cloud: &Cloud, action: &str, rest: &str) -> Answer {
     answer
 }
 
-/// Device, size and snapshot of each disk of `instance`, in the order of devices.
+/// Returns device, size and snapshot of each disk of `instance`, in the order of devices.
 async fn disks(cloud: &Cloud, instance: &str) -> Vec<(String, String, String)> {
     let form = format!("Filter.1.Name=attachment.instance-id&Filter.1.Value.1={instance}");
     let answer = ok(cloud, "DescribeVolumes", &form).await;
@@ -34,7 +34,7 @@ async fn launch(cloud: &Cloud, image: &str, rest: &str) -> Answer {
     call(cloud, "RunInstances", &form).await
 }
 
-/// An image of node-a with a disk of 4 GiB at /dev/sdf: its id, and the snapshots of root and disk.
+/// Creates an image of node-a with a disk of 4 GiB at /dev/sdf; returns its id, and the snapshots of root and disk.
 async fn image(cloud: &Cloud, rest: &str) -> (String, [String; 2]) {
     let (volume, node) = (cloud.volume().await, cloud.instance("node-a"));
     cloud.attach(&volume, &node, "/dev/sdf").await;

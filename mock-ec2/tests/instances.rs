@@ -1,4 +1,4 @@
-//! Instances: power, devices, slots, what a mounted device does to a detach.
+//! Instances: power, devices, slots, and the effect of a mounted device on a detach.
 
 mod common;
 

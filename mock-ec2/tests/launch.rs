@@ -23,7 +23,7 @@ async fn describe(cloud: &Cloud, instance: &str) -> Answer {
     call(cloud, "DescribeInstances", &format!("InstanceId.1={instance}")).await
 }
 
-/// What stands in the element `tag` of `xml`.
+/// Returns the text of the element `tag` of `xml`.
 fn read(xml: &str, tag: &str) -> String {
     Answer { status: 200, request_id: String::new(), body: xml.to_owned() }.first(tag).unwrap_or_default()
 }
@@ -32,7 +32,7 @@ fn first_id(answer: &Answer) -> String {
     answer.first("instanceId").unwrap_or_else(|| panic!("{}", answer.body))
 }
 
-/// The volume at `device` of `instance`.
+/// Returns the volume at `device` of `instance`.
 async fn volume_at(cloud: &Cloud, instance: &str, device: &str) -> Answer {
     let form = format!(
         "Filter.1.Name=attachment.instance-id&Filter.1.Value.1={instance}&Filter.2.Name=attachment.device\
@@ -114,7 +114,7 @@ fn a_disk_of_a_launch_has_a_file_and_the_bytes_of_its_snapshot() {
             cloud.sleep(100).await;
         }
         assert_eq!(std::fs::read(dir.path().join(&disk)).unwrap()[..8], *b"precious");
-        // What cannot be made leaves nothing: neither an instance nor a file.
+        // A failed launch leaves neither an instance nor a file.
         let files = || std::fs::read_dir(dir.path()).unwrap().count();
         let (instances, before) = (cloud.ec2.instances().len(), files());
         let refused = run(
@@ -221,7 +221,7 @@ fn the_image_says_what_the_root_device_is_called() {
         assert_eq!(told.all("deviceName"), ["/dev/sda1"]);
         let root = volume_at(&cloud, &instance, "/dev/sda1").await;
         assert_eq!((root.first("size").as_deref(), root.first("snapshotId")), (Some("50"), images.first("snapshotId")));
-        // The architecture must be that of the type.
+        // The architecture must match the type's.
         let graviton = form.replace("m5.large", "m7g.large");
         assert!(call(&cloud, "RunInstances", &graviton).await.message().contains("does not match"));
     });
@@ -234,7 +234,7 @@ fn one_launch_is_one_reservation() {
         let made = call(&cloud, "RunInstances", &form).await;
         let reservation = made.first("reservationId").unwrap();
         let told = call(&cloud, "DescribeInstances", "").await;
-        // Three of the seed list, each by itself, and the launch.
+        // Three of the seed list, each in its own reservation, and the launch.
         assert_eq!(told.all("reservationId").len(), 4);
         let ours = told.body.split("<reservationId>").find(|part| part.starts_with(&reservation)).unwrap();
         let launched = Answer { status: 200, request_id: String::new(), body: ours.to_owned() };
@@ -284,7 +284,7 @@ fn what_is_asked_of_a_launch_comes_back() {
         assert_eq!(attribute("userData").await, "IyEvYmluL3No");
         assert_eq!(attribute("instanceInitiatedShutdownBehavior").await, "terminate");
         assert_eq!(attribute("disableApiTermination").await, "true");
-        // Its metadata service wants a token.
+        // Its metadata service requires a token.
         let imds = |token: bool| {
             let request = http::Request::builder().uri(format!("/imds/{instance}/latest/meta-data/instance-id"));
             let request = if token { request.header("x-aws-ec2-metadata-token", "none") } else { request };
@@ -436,7 +436,7 @@ fn attributes_of_an_instance_are_changed_one_by_one() {
         assert_eq!(set("Kernel.Value=aki-1").await.code(), "UnsupportedOperation");
         assert_eq!(set("SourceDestCheck.Value=false").await.status, 200);
         assert_eq!(value("sourceDestCheck").await, "false");
-        // Of a disk: it goes with the instance, or it stays.
+        // A disk attribute: delete it with the instance, or keep it.
         let keep = "BlockDeviceMapping.1.DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.DeleteOnTermination=true";
         assert_eq!(set(keep).await.status, 200);
         assert_eq!(cloud.describe(&volume).await.first("deleteOnTermination").as_deref(), Some("true"));

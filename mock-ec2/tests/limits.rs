@@ -1,4 +1,4 @@
-//! Small things that clients meet: one request and its answer each.
+//! Small details that clients depend on: one request and its answer each.
 
 mod common;
 

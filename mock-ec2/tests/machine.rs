@@ -1,4 +1,4 @@
-//! Random histories of the pure machine: what must hold after every command.
+//! Random histories of the pure machine, with invariants after every command.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +17,7 @@ use mock_ec2::{InstanceSpec, LatencyProfile};
 use proptest::prelude::*;
 use substrate::{Now, Seed};
 
-/// d3.8xlarge takes three devices, so histories reach the limit.
+/// d3.8xlarge has three devices, so histories reach the limit.
 const TYPES: [&str; 3] = ["m5.large", "d3.8xlarge", "d3.8xlarge"];
 const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
 const DEVICES: [&str; 8] =
@@ -75,7 +75,7 @@ fn machine(latency: LatencyProfile) -> State {
     state
 }
 
-/// The nth volume that was made, or one that never was.
+/// Returns the nth created volume, or an unknown id.
 fn volume(made: &[VolumeId], n: usize) -> VolumeId {
     made.get(n).cloned().unwrap_or_else(|| "vol-0aaaaaaaaaaaaaaaa".parse().unwrap())
 }
@@ -145,7 +145,7 @@ fn check(state: &State) {
     }
 }
 
-/// Plays `steps`; with `eager` the machine is ticked at each of its deadlines, else only by commands.
+/// Plays `steps`. With `eager` the machine is ticked at each of its deadlines, otherwise only by commands.
 fn play(latency: LatencyProfile, steps: &[(Step, bool)], eager: bool) -> (State, Vec<String>) {
     let mut state = machine(latency);
     let instances: Vec<InstanceId> = state.instances().iter().map(|i| i.id.clone()).collect();

@@ -1,4 +1,4 @@
-//! Each planted defect changes what the cloud does when it is switched on, and nothing when it is not.
+//! Each planted defect has an effect when it is switched on, and none when it is off.
 
 #![cfg(feature = "mutants")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -25,7 +25,7 @@ async fn attached(cloud: &Cloud) -> String {
     volume
 }
 
-/// What became of the attachments of `volume`, in order.
+/// Returns the states of the attachments of `volume`, in order.
 fn phases(cloud: &Cloud, volume: &str) -> Vec<AttachmentPhase> {
     let events = cloud.world.trace().events();
     let of = events.iter().filter_map(|e| e.get::<AttachmentChanged>()).filter(|a| a.volume.as_str() == volume);
@@ -82,7 +82,7 @@ fn delete_while_attached(#[case] mutants: &[&str], #[case] gone: bool) {
     });
 }
 
-/// The bytes of volumes and snapshots, one number each.
+/// Bytes of volumes and snapshots, one number each.
 #[derive(Clone, Debug, Default)]
 struct Bytes(Arc<Mutex<BTreeMap<String, u8>>>);
 

@@ -1,4 +1,4 @@
-//! Requests that nobody should send: 100,000 of them, and no panic, no failure of the server, no broken XML.
+//! 100,000 broken requests, without a panic, a server failure or broken XML.
 
 #[path = "common/broken.rs"]
 mod broken;
@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use substrate::Seed;
 use substrate::seed::between;
 
-/// How many requests.
+/// Number of requests.
 const REQUESTS: u64 = 100_000;
-/// After how many the cloud begins anew, so that lists stay short.
+/// Number of requests per cloud, so that lists stay short.
 const ROUND: u64 = 250;
 
 #[test]
@@ -43,7 +43,7 @@ fn a_hundred_thousand_broken_requests_break_nothing() {
             assert_eq!(id.as_ref(), Some(&answer.request_id), "{form}: {}", answer.body);
             good += u64::from(answer.status == 200);
         }
-        // It reaches the machine, too.
+        // Enough requests reach the machine.
         assert!(good > REQUESTS / 20 && good < REQUESTS, "{good}");
     });
 }
@@ -80,7 +80,7 @@ proptest! {
                 c => c,
             })
             .collect();
-        // Readers may trim what surrounds text.
+        // Parsers may trim whitespace around text.
         prop_assert_eq!(read.trim(), expected.trim());
     }
 }

@@ -1,4 +1,4 @@
-//! What can only be listed: the default network, images, key pairs, offerings, and the services beside EC2.
+//! Resources that can only be listed: the default network, images, key pairs, offerings, and the services besides EC2.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -14,7 +14,7 @@ async fn call(cloud: &Cloud, action: &str, rest: &str) -> Answer {
     cloud.ask(&format!("Action={action}&Version=2016-11-15&{rest}")).await
 }
 
-/// A request to another service than EC2.
+/// Sends a request to a service other than EC2.
 async fn beside(cloud: &Cloud, service: &str, form: &str) -> Answer {
     let request = Request::builder()
         .method("POST")
@@ -45,7 +45,7 @@ fn the_default_network_holds_together() {
         assert_eq!(call(&cloud, "DescribeNetworkAcls", &in_vpc).await.all("networkAclAssociationId").len(), 3);
         let options = call(&cloud, "DescribeDhcpOptions", "").await.first("dhcpOptionsId");
         assert_eq!(options, vpcs.first("dhcpOptionsId"));
-        // An instance is in it.
+        // An instance belongs to it.
         let node = cloud.instance("node-c");
         let told = call(&cloud, "DescribeInstances", &format!("InstanceId.1={node}")).await;
         assert_eq!((told.first("vpcId"), told.first("groupId")), (Some(vpc.clone()), group.first("groupId")));
@@ -140,7 +140,7 @@ fn images_are_found_by_name_owner_and_any_id() {
         let any = call(&cloud, "DescribeImages", "ImageId.1=ami-0fedcba9876543210").await;
         assert_eq!(any.first("imageState").as_deref(), Some("available"));
         assert_eq!(call(&cloud, "DescribeImages", "ImageId.1=ami-1").await.code(), "InvalidAMIID.Malformed");
-        // Its own are those that instances run.
+        // `self` selects the images of instances.
         assert_eq!(call(&cloud, "DescribeImages", "Owner.1=self").await.all("imageId"), ["ami-0123456789abcdef0"]);
     });
 }
@@ -156,7 +156,7 @@ fn a_key_pair_is_there_once_an_instance_has_it() {
             call(&cloud, "DescribeKeyPairs", &format!("KeyPairId.1={}", pair.first("keyPairId").unwrap())).await;
         assert_eq!(by_id.first("keyName").as_deref(), Some("mine"));
         assert_eq!(call(&cloud, "DescribeKeyPairs", "KeyName.1=yours").await.code(), "InvalidKeyPair.NotFound");
-        // It is of a burstable type, too.
+        // Its type is burstable, too.
         let credits = call(&cloud, "DescribeInstanceCreditSpecifications", &format!("InstanceId.1={instance}")).await;
         assert_eq!(credits.first("cpuCredits").as_deref(), Some("unlimited"));
         let node = cloud.instance("node-a");
@@ -220,7 +220,7 @@ fn other_services_are_told_apart_by_the_credential_scope() {
         let identity = beside(&cloud, "sts", "Action=GetCallerIdentity&Version=2011-06-15").await;
         assert_eq!(identity.first("Account").as_deref(), Some("000000000000"));
         assert_eq!(identity.first("Arn").as_deref(), Some("arn:aws:iam::000000000000:root"));
-        // Each has its own actions and its own version, and its own form of errors.
+        // Each has its own actions, version and error format.
         let foreign = beside(&cloud, "sts", "Action=DescribeVolumes&Version=2011-06-15").await;
         assert!(
             foreign.body.contains("<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error><Type>")

@@ -139,7 +139,7 @@ fn wrong_usage_says_what_to_do_and_ends_with_2() {
     }
 }
 
-/// As the other programs do; and nothing that was answered is lost by it.
+/// The exit code matches other programs', and answered changes are kept.
 #[test]
 fn an_interrupt_ends_it_with_130_and_its_state_is_saved() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn the_state_is_kept_from_one_run_to_the_next() {
     let (mut second, endpoint) = start(dir.path(), &flags);
     run(async {
         let found = ask(&endpoint, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
-        // It was `creating` when the first one ended.
+        // It was `creating` when the first program ended.
         assert_eq!(found.first("status").as_deref(), Some("available"), "{}", found.body);
         assert_eq!(ask(&endpoint, create).await.first("volumeId").as_deref(), Some(volume.as_str()));
         let other = ask(&endpoint, &create.replace("=t", "=u")).await.first("volumeId").unwrap();
@@ -249,7 +249,7 @@ fn a_latency_file_is_read_and_a_bad_one_names_the_field() {
     assert_eq!((code, stderr.contains("rules[0].quantiles")), (2, true), "{stderr}");
 }
 
-/// Whether `tool` runs here.
+/// Returns true if `tool` runs here.
 fn has(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success())
 }
@@ -284,7 +284,7 @@ fn a_device_that_the_kernel_has_mounted_is_busy_until_it_is_unmounted() {
     );
     let file = volumes.join(&volume);
     assert!(Command::new("mkfs.ext4").arg("-q").arg(&file).status().unwrap().success());
-    // The mount is seen in a namespace of its own, whose end ends it: nothing is left whatever becomes of this test.
+    // The mount lives in its own namespace and ends with it, even if the test fails.
     let mut holder = Command::new("unshare")
         .args(["--mount", "sh", "-c", "mount -o loop \"$0\" \"$1\" && echo mounted && exec cat"])
         .args([&file, &mount])

@@ -1,4 +1,4 @@
-//! Many clients at once, on threads of their own: who gets a volume, and what the others are told.
+//! Many clients on their own threads race for volumes: one wins, the others get errors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,7 +17,7 @@ const CLIENTS: usize = 64;
 const VOLUMES: usize = 1_000;
 const INSTANCES: usize = 40;
 
-/// The device names that the EBS driver uses first.
+/// Returns the device names in the EBS driver's order.
 fn device(n: usize) -> String {
     let letter = |n: usize| char::from(b'a' + u8::try_from(n % 26).unwrap());
     format!("/dev/xvd{}{}", letter(n / 26 % 3), letter(n))
@@ -27,7 +27,7 @@ async fn ask(service: &HttpService, form: &str) -> common::Answer {
     read(body::call(service.clone(), signed(&format!("Version=2016-11-15&{form}"))).await.unwrap()).await
 }
 
-/// Tries to attach `volume` as the driver does: another name when one is in use.
+/// Attaches `volume` like the driver: tries another name if one is in use.
 async fn attach(service: &HttpService, volume: &str, instance: &str, first: usize) -> String {
     for n in 0..78 {
         let device = device(first + n);
@@ -78,7 +78,7 @@ fn each_volume_has_one_winner_at_most(#[case] instance_type: &str, #[case] winne
             scope.spawn(move || {
                 let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 for n in 0..VOLUMES {
-                    // Neighbours in time want the same volume, for different instances.
+                    // Clients that are close in time want the same volume, for different instances.
                     let instance = &instances[(n * 7 + client) % INSTANCES];
                     let outcome = own.block_on(attach(service, &volumes[n], instance, n));
                     *outcomes.lock().unwrap().entry((n, outcome)).or_default() += 1;

@@ -1,4 +1,4 @@
-//! Several regions behind one address, over the wire.
+//! Several regions behind one address, over sockets.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,7 +12,7 @@ use http::Request;
 use serde_json::Value;
 use substrate::{body, dial};
 
-/// Posts a form that is signed for `service` in `region`.
+/// Posts a form signed for `service` in `region`.
 fn ask_as(endpoint: &str, region: &str, service: &str, form: &str) -> Answer {
     let signature = SIGNED.replace("us-east-1/ec2", &format!("{region}/{service}"));
     let request = Request::post("/")
@@ -81,7 +81,7 @@ fn each_region_has_its_own_data_and_zones_and_the_scope_says_which() {
     assert_eq!(status, 404);
     assert!(error["error"].as_str().unwrap().contains("us-east-1, eu-west-1"), "{error}");
 
-    // All of it is there again after a kill; a file of another region is not taken for one's own.
+    // All state survives a kill; a region's file is not read as another's.
     running.end("KILL");
     let (mut running, endpoint) = start(dir.path(), &flags);
     for (region, own) in [("us-east-1", &here), ("eu-west-1", &there)] {

@@ -1,4 +1,4 @@
-//! Request semantics: tokens, pages, filters, throttling, signatures, reads that lag.
+//! Request semantics: tokens, pages, filters, throttling, signatures, stale reads.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -31,7 +31,7 @@ fn a_client_token_is_forgotten_after_twelve_hours() {
         let first = call(&cloud, "CreateVolume", form).await.first("volumeId");
         cloud.sleep(12 * 3_600_000 - 1_000).await;
         assert_eq!(call(&cloud, "CreateVolume", form).await.first("volumeId"), first);
-        // Region and zone are no part of what must be repeated.
+        // A repeated request may differ in region and zone.
         let elsewhere = form.replace("1a", "1b");
         assert_eq!(call(&cloud, "CreateVolume", &elsewhere).await.first("volumeId"), first);
         cloud.sleep(1_001).await;
@@ -221,7 +221,7 @@ fn hmac(key: &[u8], data: &str) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Posts `form` signed as clients sign.
+/// Posts `form` with a real signature.
 async fn signed(cloud: &Cloud, key: &str, secret: &str, date: &str, form: &str, sent: &str) -> Answer {
     let day = date.get(..8).unwrap_or(date);
     let hash = |text: &str| hex::encode(Sha256::digest(text.as_bytes()));
@@ -270,7 +270,7 @@ fn signatures_are_verified_when_there_are_credentials() {
         cloud.sleep(6 * 60_000).await;
         assert_eq!(wrong(signed(&cloud, "AKID", "secret", now, form, form).await), expect(400, "RequestExpired"));
         assert_eq!(wrong(signed(&cloud, "AKID", "secret", "2026", "", form).await).1, "IncompleteSignature");
-        // The usual test signature is not one.
+        // The usual test signature is invalid.
         assert_eq!(cloud.ask(form).await.code(), "IncompleteSignature");
         assert!(!format!("{:?}", cloud.ec2).contains("secret\""));
     });

@@ -1,4 +1,4 @@
-//! What instances, snapshots and the account are survives `kill -9` of a program with a state file.
+//! Instances, snapshots and account settings survive `kill -9` of a program with a state file.
 
 mod common;
 

@@ -1,11 +1,11 @@
-//! Who may know whom: what sits above is not imported by what lies below.
+//! Dependencies between modules: a lower layer does not import a higher one.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is asked of the files whose path begins with the first text: they name none of the others.
+/// Rules for files by the prefix of their path: names that they must not contain.
 const NEVER: &[(&str, &[&str])] = &[
     (
         "cloud",
@@ -14,11 +14,11 @@ const NEVER: &[(&str, &[&str])] = &[
     ("storage", &["crate::admin", "crate::ebs", "crate::imds", "crate::service", "crate::serve", "crate::wire"]),
     ("state", &["crate::config", "crate::cloud", "crate::wire", "crate::admin", "crate::service", "crate::storage"]),
     ("wire", &["crate::config", "crate::cloud", "crate::admin", "crate::service", "crate::storage"]),
-    // Threads that outlive a crash, and questions about the world.
+    // Threads that outlive a crash, and queries of the world's kind.
     ("", &["std::thread", "spawn_blocking", "WorldKind"]),
 ];
 
-/// The text of each source file up to its tests, by its path below `src`.
+/// Collects the text of each source file up to its tests, by its path below `src`.
 fn sources(dir: &Path, under: &str, found: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();

@@ -16,7 +16,7 @@ fn header(service: &str) -> String {
     SIGNED.replace("/ec2/", &format!("/{service}/"))
 }
 
-/// The answer with its content type.
+/// Returns the answer with its content type.
 async fn send(
     cloud: &Cloud,
     method: &str,

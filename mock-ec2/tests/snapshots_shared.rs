@@ -1,5 +1,4 @@
-//! Snapshots: who may restore them, their tiers and locks, fast restore described and disabled, and encryption by
-//! default.
+//! Snapshots: restore permissions, tiers and locks, fast restore described and disabled, and encryption by default.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -86,7 +85,7 @@ fn an_archived_snapshot_must_be_restored_before_it_is_used() {
         assert_eq!(back("TemporaryRestoreDays=2").await.first("restoreDuration").as_deref(), Some("2"));
         cloud.sleep(days).await;
         assert_eq!(tier().await, ["archive", "temporary-restore-completed"]);
-        // It is back for two days from its arrival on, and then in the archive again.
+        // It is restored for two days from its arrival, and then archived again.
         cloud.sleep(days).await;
         assert_eq!(volume().await.code(), "IncorrectState");
         back("PermanentRestore=true").await;
@@ -209,7 +208,7 @@ fn io_of_an_impaired_volume_is_enabled_by_hand_or_by_itself() {
             let words = told.all("status");
             (words[0].clone(), words[1].clone(), told.body.contains("enable-volume-io"))
         };
-        // `status` stands around the details, too, so the first is cut at the first end.
+        // The details contain `status`, too, so the first is cut at the first end.
         impair(&volume).await;
         assert_eq!(status(&volume).await, ("impaired".to_owned(), "failed".to_owned(), true));
         assert_eq!(call(&cloud, "EnableVolumeIO", &format!("VolumeId={volume}")).await.status, 200);

@@ -1,4 +1,4 @@
-//! The state file as a clean stop, a crash at any byte, and a reset leave it.
+//! The state file after a clean stop, a crash at any byte, and a reset.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -19,7 +19,7 @@ fn kept(latency: LatencyProfile, path: &Path, sync: StateSync) -> Config {
     Config { state_file: Some(StateFile { path: path.to_owned(), sync }), ..config(latency) }
 }
 
-/// What a client can tell of the cloud once all has settled: every row, without what a restart may change.
+/// Returns the settled cloud as clients see it: every row, without fields that a restart may change.
 async fn settled(cloud: &Cloud) -> Value {
     cloud.sleep(10_800_000).await;
     cloud.ask("Action=DescribeVolumes&Version=2016-11-15").await;
@@ -31,12 +31,12 @@ async fn settled(cloud: &Cloud) -> Value {
     Value::Object(dump.clone())
 }
 
-/// The cloud that the state file `path` holds, once all has settled.
+/// Returns the settled cloud of the state file `path`.
 fn taken_over(path: &Path) -> Value {
     play(1, kept(Instant, path, StateSync::Process), |cloud| async move { settled(&cloud).await })
 }
 
-/// Does much of what changes the state, and gives the id of a volume; `each` is called after each answer.
+/// Makes many kinds of changes, and returns the id of a volume; calls `each` after each answer.
 async fn live(cloud: &Cloud, mut each: impl FnMut()) -> String {
     let ask = async |form: String| {
         let answer = cloud.ask(&format!("Version=2016-11-15&{form}")).await;
@@ -67,7 +67,7 @@ async fn live(cloud: &Cloud, mut each: impl FnMut()) -> String {
         format!("Action=DeleteVolume&VolumeId={other}"),
         format!("Action=TerminateInstances&InstanceId.1={b}"),
     ];
-    // The volume that is deleted goes into the recycle bin.
+    // The deleted volume goes to the recycle bin.
     let rule = json!({
         "ResourceType": "EBS_VOLUME",
         "RetentionPeriod": { "RetentionPeriodValue": 7, "RetentionPeriodUnit": "DAYS" },
@@ -94,7 +94,7 @@ fn all_that_was_answered_is_taken_over_without_a_clean_stop(#[case] latency: Lat
     let dir = tempfile::tempdir().unwrap();
     let [path, copy] = ["s.json", "copy.json"].map(|name| dir.path().join(name));
     let (file, kill) = (path.clone(), copy.clone());
-    // The cloud is never told to stop: the file is taken as it is after the last answer.
+    // The cloud is not stopped: the file is used as it is after the last answer.
     let (volume, before) = play(1, kept(latency, &path, sync), |cloud| async move {
         let volume = live(&cloud, || ()).await;
         fs::copy(&file, &kill).unwrap();
@@ -104,7 +104,7 @@ fn all_that_was_answered_is_taken_over_without_a_clean_stop(#[case] latency: Lat
     after["latency"] = before["latency"].clone();
     assert!(after == before, "{after:#}\n{before:#}");
     play(1, kept(Instant, &copy, sync), |cloud| async move {
-        // Tokens are known, and ids go on where they were.
+        // Tokens are remembered, and ids continue.
         let create = "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&VolumeType=gp3&Size=4";
         let again = cloud.ask(&format!("{create}&ClientToken=t")).await;
         assert_eq!(again.first("volumeId").as_deref(), Some(volume.as_str()), "{}", again.body);
@@ -158,12 +158,12 @@ fn a_crash_at_any_byte_of_a_record_leaves_what_was_answered_before() {
     let mut distinct = 0;
     for (from, to) in ends.iter().zip(&ends[1..]) {
         let (from, to) = (*from as usize, *to as usize);
-        // Between two answers there may be more records than one: of what happened by itself.
+        // Between two answers there may be several records, of transitions.
         let mut states: Vec<Value> = Vec::new();
         let stops = whole[from..to].iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| from + at + 1);
         for (begin, end) in [from].into_iter().chain(stops.clone()).zip(stops) {
             let before = take(begin);
-            // Each byte where a record begins and ends, and some between.
+            // Each byte at the start and the end of a record, and some between.
             let bytes = (begin + 1..end).filter(|at| at - begin < 11 && at % 3 == 0 || end - at < 3 || at % 397 == 0);
             for at in bytes {
                 assert_eq!(take(at), before, "cut at byte {at} of the record from {begin} to {end}");
@@ -235,7 +235,7 @@ fn bytes_of_a_deleted_volume_go_once_that_is_written_down_and_those_of_others_st
     play(1, with_bytes(kept(Instant, &path, StateSync::Process)), |cloud| async move {
         assert_eq!(cloud.volume_status(&left).await, "available");
         assert_eq!(fs::read(volumes.join(&left)).unwrap(), b"precious");
-        // One that a loss of power took, though the state has the volume.
+        // A file lost in a power failure, although the state has the volume.
         let other = cloud.volume().await;
         assert!(volumes.join(&other).exists());
     });

@@ -1,4 +1,4 @@
-//! Modifications, snapshots and copies, as a client sees them.
+//! Modifications, snapshots and copies, as clients see them.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -244,7 +244,7 @@ fn the_status_of_a_restored_volume_says_that_its_blocks_are_still_coming() {
         );
         assert_eq!(answer.first("initializationType").as_deref(), Some("provisioned-rate"));
         let left: u64 = answer.first("estimatedTimeToCompleteInSeconds").unwrap().parse().unwrap();
-        // 4 GiB at 100 MiB/s are 41 s.
+        // 4 GiB at 100 MiB/s take 41 s.
         assert!((30..41).contains(&left), "{left}");
         cloud.sleep(41_000).await;
         assert!(status(&volume).await.body.contains("<name>initialization-state</name><status>completed</status>"));
@@ -271,7 +271,7 @@ fn fast_restore_is_enabled_in_stages_and_refused_per_snapshot() {
         let create = format!("AvailabilityZone=us-east-1a&SnapshotId={id}");
         let fast = async || {
             let made = call(&cloud, "CreateVolume", &create).await;
-            // Only told of volumes that are described.
+            // Present only in describe answers.
             assert_eq!(made.first("fastRestored"), None);
             cloud.describe(&made.first("volumeId").unwrap()).await.first("fastRestored").unwrap()
         };

@@ -1,4 +1,4 @@
-//! Codes and texts that AWS was seen to answer, each with the public report that quotes it.
+//! Codes and texts that AWS has returned, each with the public report that quotes it.
 
 mod common;
 
@@ -16,7 +16,7 @@ const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-east-1a";
 const LAUNCH: &str = "Action=RunInstances&ImageId=ami-0123456789abcdef0&InstanceType=m5.large&MinCount=1&MaxCount=1\
                       &BlockDeviceMapping.1.DeviceName=/dev/sdf";
 
-/// CreateVolume and a launch with such a disk say the same.
+/// CreateVolume and a launch with such a disk return the same error.
 #[rstest]
 // kubernetes-sigs/aws-ebs-csi-driver#766, kubermatic/machine-controller#538
 #[case::io1(
@@ -72,7 +72,7 @@ const LAUNCH: &str = "Action=RunInstances&ImageId=ami-0123456789abcdef0&Instance
     "InvalidParameterValue",
     "Volume of 2000GiB is too large for volume type standard; maximum is 1024GiB"
 )]
-// An issue of this project, whose reporter saw it.
+// Seen by the reporter of an issue of this project.
 #[case::no_type("VolumeType=io3&Size=1", "UnknownVolumeType", "Unsupported volume type 'io3' for volume creation.")]
 fn a_volume_that_cannot_be_is_refused_in_the_words_of_aws(
     #[case] volume: &str,
@@ -89,7 +89,7 @@ fn a_volume_that_cannot_be_is_refused_in_the_words_of_aws(
         let source = cloud.ask(&format!("{CREATE}&Size=1&Version=2016-11-15")).await.first("volumeId").unwrap();
         let copy = format!("Action=CopyVolumes&SourceVolumeId={source}&{volume}");
         assert_eq!(refused(&cloud, &copy).await, wanted);
-        // With a new type ModifyVolume begins with 3,000 IOPS, as its documentation says.
+        // With a new type ModifyVolume starts with 3,000 IOPS, as its documentation says.
         if !text.contains("must be specified") {
             let modify = format!("Action=ModifyVolume&VolumeId={source}&{volume}");
             assert_eq!(refused(&cloud, &modify).await, wanted);

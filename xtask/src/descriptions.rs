@@ -1,5 +1,5 @@
-//! The descriptions of the API's types and of their fields, which `kubectl explain` shows: the documentation of the
-//! crate k8s-openapi (Apache-2.0), which has it from Kubernetes' OpenAPI document.
+//! The descriptions of API types and their fields that `kubectl explain` shows: the doc comments of the crate
+//! k8s-openapi (Apache-2.0), which come from Kubernetes' OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,14 +12,14 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 
-/// The crate, and the module of it that describes the version of the API that we serve.
+/// The crate, and its module for the API version that we serve.
 const CRATE: &str = "k8s-openapi";
 const MODULE: &str = "src/v1_36";
 
-/// Texts by a type's public name and the name of one of its fields; that of the type itself has an empty name.
+/// Descriptions, keyed by a type's public name and a field name; the field name is empty for the type itself.
 type Texts = BTreeMap<(String, String), String>;
 
-/// Types that are no structs to us: the word that `schema.txt` has for each, and its public name.
+/// Types that are not structs here: their name in `schema.txt`, and their public name.
 const PLAIN: &[(&str, &str)] = &[
     ("intstr", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
     ("microtime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"),
@@ -27,11 +27,11 @@ const PLAIN: &[(&str, &str)] = &[
     ("time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
 ];
 
-/// All that is said of the types of `schema` (the text of `schema.txt`): `type field text`, each ended by a zero byte.
-/// What the crate says nothing of is left to `own` (the text of `descriptions.txt`).
+/// The descriptions of all types of `schema` (the text of `schema.txt`): `type field text`, each ended by a zero byte.
+/// `own` (the text of `descriptions.txt`) fills in what the crate does not describe.
 ///
 /// # Errors
-/// Where neither says anything.
+/// When neither describes a type or field.
 pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
     let mut texts = Texts::new();
     read_all(&sources()?.join(MODULE), &mut texts)?;
@@ -65,14 +65,14 @@ pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
     Ok(out)
 }
 
-/// Packs a text.
+/// Compresses a text with gzip.
 pub fn pack(text: &str) -> Result<Vec<u8>, anyhow::Error> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(text.as_bytes())?;
     Ok(encoder.finish()?)
 }
 
-/// The text that was packed.
+/// Decompresses what [`pack`] returned.
 pub fn unpack(bytes: &[u8]) -> Result<String, anyhow::Error> {
     let mut text = String::new();
     GzDecoder::new(bytes).read_to_string(&mut text)?;
@@ -83,7 +83,7 @@ fn word(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// Where cargo keeps the crate.
+/// The directory of the crate's sources in cargo's registry.
 fn sources() -> Result<PathBuf, anyhow::Error> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -113,7 +113,7 @@ fn read_all(dir: &Path, texts: &mut Texts) -> Result<(), anyhow::Error> {
     Ok(())
 }
 
-/// Reads the schema of one generated file. How deep a line is indented says what it is about.
+/// Reads the schema of one generated file. The indentation of a line tells whether it is about a type or a field.
 fn read(source: &str, texts: &mut Texts) -> Result<(), anyhow::Error> {
     let (mut of, mut field) = (None, String::new());
     for line in source.lines() {
@@ -148,7 +148,7 @@ fn read(source: &str, texts: &mut Texts) -> Result<(), anyhow::Error> {
     Ok(())
 }
 
-/// The text of a literal.
+/// Unescapes a Rust string literal.
 fn unescape(literal: &str) -> Result<String, anyhow::Error> {
     let mut text = String::new();
     let mut rest = literal.chars();

@@ -1,4 +1,4 @@
-//! `docs/`: tables that are made from what the program itself goes by.
+//! Generates the tables of `docs/` from the program's own tables and types.
 
 mod events;
 mod faults;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The files and their texts.
 ///
 /// # Errors
-/// Where a source does not have what a table is made of.
+/// When a source lacks what a table is generated from.
 pub fn all(repository: &Path) -> Result<Vec<(PathBuf, String)>, anyhow::Error> {
     let docs = repository.join("docs");
     let mut all = vec![
@@ -28,17 +28,17 @@ fn row<const N: usize>(cells: [&str; N]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The head of a table.
+/// The header rows of a table.
 fn head<const N: usize>(cells: [&str; N]) -> String {
     row(cells) + &row([(); N].map(|()| "---")).replace(' ', "")
 }
 
-/// Words as code, separated by commas.
+/// Words as inline code, separated by commas.
 fn code<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Documentation of several lines as one.
+/// Joins documentation of several lines into one.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

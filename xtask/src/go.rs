@@ -1,6 +1,6 @@
 //! Reads the declarations of Go API types: structs with the tags and markers of their fields, and named types.
 //!
-//! No Go parser: the API packages are formatted by gofmt, which puts each field on a line of its own.
+//! Not a full Go parser: gofmt puts each field on a line of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,18 +10,18 @@ use anyhow::Context;
 /// A Go type expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A named type: the import path of its package (empty for the same one) and its name.
+    /// A named type: the import path of its package (empty for the same package) and its name.
     Named(String, String),
     Pointer(Box<Type>),
     List(Box<Type>),
-    /// A map: the type of its keys and that of its values.
+    /// A map: the types of its keys and values.
     Map(Box<Type>, Box<Type>),
 }
 
 /// A field of a struct.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Whether the struct is embedded.
+    /// True for an embedded struct.
     pub embedded: bool,
     pub of: Type,
     /// Struct tags: `json`, `protobuf`, `patchStrategy`, `patchMergeKey`.
@@ -30,16 +30,16 @@ pub struct Field {
     pub markers: Vec<(String, String)>,
 }
 
-/// What a package declares.
+/// The declarations of a package.
 #[derive(Debug, Default)]
 pub struct Package {
     pub structs: BTreeMap<String, Vec<Field>>,
     /// Structs that are one value (`+structType=atomic` in the comment above).
     pub atomic: BTreeSet<String>,
     pub named: BTreeMap<String, Type>,
-    /// Types of text with few values (`+enum` in the comment above).
+    /// String types with a fixed set of values (`+enum` in the comment above).
     pub enums: BTreeSet<String>,
-    /// Values of the constants of each named type.
+    /// The constants of each named type.
     pub constants: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -115,7 +115,7 @@ impl Package {
     }
 }
 
-/// The type and the value of a constant of a named type: `PullAlways PullPolicy = "Always"`, or with a conversion.
+/// The type and value of a constant of a named type: `PullAlways PullPolicy = "Always"`, or with a conversion.
 fn constant(line: &str) -> Option<(String, String)> {
     let (declared, value) = line.strip_prefix("const ").unwrap_or(line).split_once(" = ")?;
     let words: Vec<&str> = declared.split_whitespace().collect();
@@ -128,7 +128,7 @@ fn constant(line: &str) -> Option<(String, String)> {
     Some((of.to_owned(), text.to_owned()))
 }
 
-/// The packages that a file imports, by the name that it knows them by.
+/// A file's imports, by the package name that it uses.
 fn imports(text: &str) -> BTreeMap<String, String> {
     let block = text.split_once("import (").and_then(|(_, rest)| rest.split_once("\n)")).map_or("", |(block, _)| block);
     let single = text.lines().filter_map(|line| line.strip_prefix("import ")).filter(|line| *line != "(");
@@ -193,7 +193,7 @@ fn parse(text: &str, imports: &BTreeMap<String, String>) -> Result<Type, anyhow:
             let path = imports.get(package).map_or(package, String::as_str);
             Ok(Type::Named(path.to_owned(), name.to_owned()))
         }
-        // Interfaces and functions are none of the API's: whoever needs one finds no struct of that name.
+        // Interfaces and functions are not API types: looking one up finds no struct of that name.
         None => Ok(Type::Named(String::new(), text.to_owned())),
     }
 }

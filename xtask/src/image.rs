@@ -1,7 +1,7 @@
-//! The container image: `mooring`, and the programs of the system that make, probe, check and grow filesystems, with
-//! the libraries of both, gathered from the Debian packages of this machine. No base image, no registry, no compiler.
+//! Builds the container image: `mooring`, and the system programs that make, probe, check and grow filesystems, with
+//! the shared libraries of both, from this machine's Debian packages. No base image, registry or compiler is needed.
 //!
-//! It stands alone, but for `std` and `anyhow`, so that the end-to-end test makes its image by the same code.
+//! The module depends on `std` and `anyhow` only, so that the end-to-end test can include it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// What a node calls: the path in the image, and the Debian package that has it.
+/// The programs that a node runs: the name in the image, and the Debian package that contains it.
 const TOOLS: [(&str, &str); 9] = [
     ("blkid", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -23,15 +23,15 @@ const TOOLS: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("btrfs", "btrfs-progs"),
 ];
-/// Where they may be, and where they are in the image.
+/// The directories that are searched for them, and the directory of the image that they go to.
 const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 const TOOLS_DIR: &str = "usr/sbin";
-/// What mkfs.ext4 reads.
+/// The configuration of mkfs.ext4.
 const SETTINGS: &str = "/etc/mke2fs.conf";
-/// Directories that volumes of the servers lie on, and the one of temporary files. An empty volume that is mounted there
-/// takes their mode: the servers have a user of their own.
+/// Directories that the servers' volumes are mounted on, and `tmp`. An empty volume takes over the mode of its mount
+/// point, and the servers do not run as root.
 const WRITABLE: [&str; 5] = ["run/csi", "run/kubernetes", "run/mooring", "tmp", "var/lib/mooring"];
-/// What a program finds in every container.
+/// Files that programs expect in any container.
 const FIXED: [(&str, &str); 4] = [
     ("etc/passwd", "root:x:0:0:root:/:/nologin\nmooring:x:65532:65532:mooring:/:/nologin\n"),
     ("etc/group", "root:x:0:\nmooring:x:65532:\n"),
@@ -45,17 +45,17 @@ const INSTANCES: &str = "\
 - {name: node-c, zone: us-east-1a, id: i-0000000000000000c}
 ";
 
-/// What an image is of.
+/// The size of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Bytes of the program.
     pub mooring: u64,
-    /// Bytes of all else.
+    /// Bytes of everything else.
     pub tools: u64,
 }
 
 impl Size {
-    /// Bytes of the whole.
+    /// Bytes in total.
     pub fn total(self) -> u64 {
         self.mooring + self.tools
     }
@@ -68,19 +68,19 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// Bytes as megabytes with one digit behind the point.
+/// Bytes as megabytes with one decimal.
 fn megabytes(bytes: u64) -> String {
     let tenths = (bytes + 50_000) / 100_000;
     format!("{}.{} MB", tenths / 10, tenths % 10)
 }
 
-/// Gathers the build context of `Dockerfile` in `context`, which is made anew: the root of the image below `root`.
+/// Recreates `context` as the build context of `Dockerfile`; the image's root filesystem is below `root`.
 ///
 /// # Errors
-/// The program that is missing with its package, or what the system says.
+/// When a program is missing (the error names its package), or the system fails.
 pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size, anyhow::Error> {
     if context.exists() {
-        // Only what was made here: a wrong --context must not cost anybody a directory.
+        // Remove only directories that this function created: a wrong --context must not delete the user's files.
         if !context.join(MARK).exists() {
             bail!("{}: is there and no image context; name another directory", context.display());
         }
@@ -126,7 +126,7 @@ pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size,
     Ok(Size { mooring, tools: bytes(&root)? - mooring })
 }
 
-/// Says that a directory is a context that [`gather`] made.
+/// Marks a directory as a context that [`gather`] created.
 const MARK: &str = ".mooring-image";
 
 /// Builds the image of a context with `docker`.
@@ -143,11 +143,11 @@ pub fn build(docker: &mut Command, context: &Path, tag: &str) -> Result<(), anyh
     Ok(())
 }
 
-/// The libraries that a program loads, and the loader itself, as `ldd` names them.
+/// The libraries that a program loads and the loader itself, from `ldd`.
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     let output = Command::new("ldd").arg(program).output().context("ldd (Debian package libc-bin)")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // A program that is linked statically loads nothing.
+    // ldd fails for a statically linked program, which loads nothing.
     if !output.status.success() && !text.contains("not a dynamic executable") {
         bail!("ldd {}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim());
     }
@@ -155,7 +155,7 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
         .map_err(|missing| anyhow::anyhow!("{} needs {missing}, which this machine lacks", program.display()))
 }
 
-/// Reads lines such as `libc.so.6 => /lib/…/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+/// Parses lines such as `libc.so.6 => /lib/…/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 fn read_ldd(text: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -171,13 +171,13 @@ fn read_ldd(text: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Copies a file with its mode; of a link, what it leads to.
+/// Copies a file with its mode, following symlinks.
 fn copy(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
     fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))?;
     fs::copy(from, to).map(drop).with_context(|| format!("{} to {}", from.display(), to.display()))
 }
 
-/// Copies a program, once: what is the same file under another name becomes a link to the first, which `programs` has.
+/// Copies a program once: another name for the same file becomes a symlink to the first copy, which `programs` records.
 fn put(from: &Path, to: &Path, programs: &mut BTreeMap<PathBuf, String>) -> Result<(), anyhow::Error> {
     let real = fs::canonicalize(from).with_context(|| from.display().to_string())?;
     if let Some(first) = programs.get(&real) {
@@ -203,7 +203,7 @@ fn strip(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
     Ok(())
 }
 
-/// The licences of the packages that `files` are of, where this machine knows packages.
+/// Copies the licences of the Debian packages that contain `files`; skips files that dpkg does not know.
 fn licences<'a>(root: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), anyhow::Error> {
     for file in files {
         let Some(package) = package_of(file) else { continue };
@@ -216,7 +216,7 @@ fn licences<'a>(root: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result
     Ok(())
 }
 
-/// The Debian package that a file is of. dpkg knows it as it was packed: before or after /usr became all.
+/// The Debian package that contains a file. dpkg knows the path at packaging time, which may lack /usr (usrmerge).
 fn package_of(file: &Path) -> Option<String> {
     let real = fs::canonicalize(file).ok()?;
     let bare = real.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_else(|_| real.clone());

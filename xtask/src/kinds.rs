@@ -1,11 +1,11 @@
-//! The table of kinds, from the aggregated discovery documents that a real server of version 1.36.2 gave.
+//! Generates the table of kinds from the aggregated discovery documents of a real server of version 1.36.2.
 
 use std::fmt::Write;
 
 use anyhow::Context;
 use serde_json::Value;
 
-/// A resource as discovery tells of it.
+/// A resource in a discovery document.
 pub struct Resource {
     pub group: String,
     pub version: String,
@@ -22,11 +22,11 @@ pub struct Resource {
 struct Subresource {
     name: String,
     verbs: Vec<String>,
-    /// Group, version and kind of what it speaks of; empty group and version mean those of the resource.
+    /// Group, version and kind of its object; empty group and version mean those of the resource.
     response: [String; 3],
 }
 
-/// Kinds that a PUT without resourceVersion does not overwrite (AllowUnconditionalUpdate of their strategies).
+/// Kinds for which a PUT without resourceVersion is refused (AllowUnconditionalUpdate of their strategies is false).
 const CONDITIONAL: &[&str] = &[
     "APIService",
     "CSIDriver",
@@ -45,7 +45,7 @@ const CONDITIONAL: &[&str] = &[
     "VolumeAttachment",
 ];
 
-/// Resources that are another form of what is stored: group, version, plural, and those of the stored one.
+/// Resources that are another form of a stored resource: group, version and plural of both.
 const VIEWS: &[([&str; 3], [&str; 3])] = &[
     (["events.k8s.io", "v1", "events"], ["", "v1", "events"]),
     (["autoscaling", "v1", "horizontalpodautoscalers"], ["autoscaling", "v2", "horizontalpodautoscalers"]),
@@ -58,7 +58,7 @@ impl Resource {
         self.group == group && self.version == version && self.plural == plural
     }
 
-    /// Whether objects are kept, and not only answered.
+    /// True if objects of it are stored; a resource that only answers requests cannot be watched.
     fn is_stored(&self) -> bool {
         self.verbs.iter().any(|verb| verb == "watch")
     }
@@ -107,7 +107,7 @@ fn texts(value: &Value) -> Vec<String> {
     list(value).iter().map(text).collect()
 }
 
-/// The module `table.rs`: what is stored first, then what is answered and not kept.
+/// The module `table.rs`: stored kinds first, then those that only answer requests.
 pub fn render(resources: &[Resource]) -> String {
     let mut order: Vec<usize> = (0..resources.len()).collect();
     order.sort_by_key(|i| !resources[*i].is_stored());
@@ -130,7 +130,7 @@ pub fn render(resources: &[Resource]) -> String {
         "/// The positions of [`KINDS`] in the order of discovery.\n#[rustfmt::skip]\npub(super) static DISCOVERY: &[usize] = &[{}];\n",
         positions.join(", ")
     );
-    // A static of its own: what is only borrowed in one may have several addresses, and kinds are compared by address.
+    // A `static`, since a `const` may be duplicated at several addresses and kinds are compared by address.
     let _ = writeln!(out, "/// All kinds.\n#[rustfmt::skip]\npub(super) static KINDS: [Kind; {}] = [", resources.len());
     for (index, i) in order.iter().enumerate() {
         let of = &resources[*i];
@@ -183,7 +183,7 @@ pub fn render_names(resources: &[Resource]) -> String {
     out + &kinds
 }
 
-/// The words of a kind in capital letters, in the plural: `CSI_DRIVERS`.
+/// The constant of a kind in upper snake case, in the plural: `CSI_DRIVERS`.
 fn constant(kind: &str, plural: &str) -> String {
     let letters: Vec<char> = kind.chars().collect();
     let lower = |i: usize| letters.get(i).is_some_and(char::is_ascii_lowercase);

@@ -1,10 +1,10 @@
-//! Random seeds of many runs, and several runs at a time.
+//! Random seeds for many runs, and parallel runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// `count` seeds that look random and follow from `from` (splitmix64).
+/// `count` pseudo-random seeds derived from `from` (splitmix64).
 pub fn random(count: usize, from: u64) -> Vec<u64> {
     let mut state = from;
     let next = || {
@@ -17,15 +17,15 @@ pub fn random(count: usize, from: u64) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// As many jobs as the machine has processors.
+/// One job per processor.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does `work` on every item, `jobs` at a time; the results are in the order of the items.
+/// Runs `work` on every item, `jobs` at a time; the results are in the order of the items.
 ///
 /// # Errors
-/// The error of the first item that has one.
+/// The error of the first item that fails.
 pub fn each<T: Sync, R: Send>(
     items: &[T],
     jobs: usize,
@@ -40,7 +40,7 @@ pub fn each<T: Sync, R: Send>(
                     let Some(item) = items.get(at) else { return };
                     let result = work(item);
                     if result.is_err() {
-                        // Nobody needs the rest.
+                        // The remaining results are not needed.
                         next.store(items.len(), Ordering::Relaxed);
                     }
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));

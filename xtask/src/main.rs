@@ -1,4 +1,4 @@
-//! Work on the repository itself: generators, whose output is committed, and replays.
+//! Tasks on the repository itself: generators, whose output is committed, and replays.
 
 mod descriptions;
 mod docs;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 
-/// Work on the repository itself.
+/// Tasks on the repository itself.
 #[derive(Parser)]
 #[command(name = "xtask")]
 struct Args {
@@ -45,7 +45,7 @@ enum Task {
         /// The program; target/release/mooring when absent
         #[arg(long, value_name = "PATH")]
         mooring: Option<PathBuf>,
-        /// Where the build context goes
+        /// Directory of the build context
         #[arg(long, value_name = "DIR", default_value = "target/image")]
         context: PathBuf,
         /// The image's name
@@ -63,7 +63,8 @@ enum Task {
         check: bool,
     },
     /// Runs each seed of each scenario in two processes and once over pipes, and compares the traces byte for byte;
-    /// exit code 1 when they differ or a run does not pass. Runs what the variable MOORING names, or a release build
+    /// exit code 1 when they differ or a run fails. Runs the program that the variable MOORING names, or a release
+    /// build
     Replay(replay::Args),
     /// Runs `mooring up` for half an hour with a load like a StatefulSet's under random faults; exit code 1 when an
     /// invariant does not hold, memory grows after minute 5, or a descriptor, loop device or mount is left
@@ -109,7 +110,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where cargo puts what it builds.
+/// The directory of cargo's build output.
 fn target(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from)
 }
@@ -118,7 +119,7 @@ fn verdict(good: bool) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The same for a text that is packed: what is in it is compared, not how it is packed.
+/// Like [`put`] for a compressed text: compares the text, not the compressed bytes.
 fn put_packed(path: &Path, text: &str, check: bool) -> Result<(), anyhow::Error> {
     let shown = path.display();
     let there = std::fs::read(path).ok().and_then(|bytes| descriptions::unpack(&bytes).ok());

@@ -17,25 +17,25 @@ pub struct Mooring(PathBuf);
 pub struct Run<'a> {
     /// Its seed.
     pub seed: u64,
-    /// The cloud's latency profile instead of the file's.
+    /// The cloud's latency profile, instead of the file's.
     pub latency: Option<&'a str>,
-    /// What carries calls.
+    /// The transport of calls.
     pub transport: Option<&'a str>,
-    /// Where its trace goes.
+    /// The file for its trace.
     pub trace: Option<&'a Path>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code; none after a signal.
     pub code: Option<i32>,
-    /// The first line of what it says of its failure.
+    /// The first line of its failure message.
     pub said: String,
 }
 
 impl Ended {
-    /// Whether it passed.
+    /// True if it passed.
     pub fn passed(&self) -> bool {
         self.code == Some(0)
     }
@@ -52,10 +52,10 @@ impl fmt::Display for Ended {
 }
 
 impl Mooring {
-    /// The one that the variable `MOORING` names; without it, a release build of the repository.
+    /// The program that the variable `MOORING` names; without it, a release build of the repository.
     ///
     /// # Errors
-    /// Where there is none and it cannot be built.
+    /// When it does not exist and cannot be built.
     pub fn find(repository: &Path) -> Result<Self, anyhow::Error> {
         if let Some(named) = env::var_os("MOORING") {
             let path = PathBuf::from(named);
@@ -84,7 +84,7 @@ impl Mooring {
     /// Runs `scenario` to its end.
     ///
     /// # Errors
-    /// Where the program does not start.
+    /// When the program does not start.
     pub fn run(&self, scenario: &Path, run: Run<'_>) -> Result<Ended, anyhow::Error> {
         let mut command = Command::new(&self.0);
         command.arg("run").arg(scenario).args(["--seed", &run.seed.to_string()]);
@@ -106,7 +106,7 @@ impl Mooring {
     }
 }
 
-/// The executable that a message of cargo tells of.
+/// The executable that a cargo message names.
 fn executable(message: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     message["executable"].as_str().map(PathBuf::from)
@@ -115,7 +115,7 @@ fn executable(message: &str) -> Option<PathBuf> {
 /// The scenarios of the repository, by name: the files of `scenarios/` that have steps.
 ///
 /// # Errors
-/// Where they cannot be read.
+/// When they cannot be read.
 pub fn scenarios(repository: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     let dir = repository.join("scenarios");
     let mut all = Vec::new();
@@ -135,7 +135,7 @@ pub fn scenarios(repository: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     Ok(all)
 }
 
-/// How a file is shown: relative to the working directory where that is shorter.
+/// A path for messages: relative to the working directory when that is shorter.
 pub fn shown(path: &Path) -> String {
     let here = env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     here.unwrap_or_else(|| path.to_owned()).display().to_string()

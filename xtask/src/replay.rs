@@ -1,4 +1,4 @@
-//! Whether a seed replays: the trace of a run is the same, byte for byte, in another OS process and over pipes.
+//! Checks that a seed replays: the trace of a run is the same, byte for byte, in another OS process and over pipes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,23 +11,23 @@ use harness::seeds::Seeds;
 use crate::lots;
 use crate::program::{self, Ended, Mooring, Run};
 
-/// The most bytes of a line that are shown.
+/// The most bytes of a line that are printed.
 const SHOWN: usize = 200;
-/// The most differing seeds of a file that are shown.
+/// The most differing seeds per file that are printed.
 const LISTED: usize = 10;
 
-/// What to replay.
+/// The files and seeds to replay.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Scenario files; all of the repository when there are none
     files: Vec<PathBuf>,
-    /// Seeds as `mooring run` takes them: 7, 1..100 with its end, 1,5,9
+    /// Seeds as for `mooring run`: 7, 1..100 with its end, 1,5,9
     #[arg(long, value_name = "SEEDS", conflicts_with = "random")]
     seeds: Option<Seeds>,
-    /// As many random seeds for each file instead
+    /// Number of random seeds for each file instead
     #[arg(long, value_name = "N")]
     random: Option<usize>,
-    /// What the random seeds follow from; new ones each time when absent
+    /// Seed of the random seeds; a new one each time when absent
     #[arg(long, value_name = "SEED", requires = "random")]
     from: Option<u64>,
     /// Runs at a time; one for each processor when absent
@@ -38,10 +38,10 @@ pub struct Args {
     latency: Option<String>,
 }
 
-/// Replays, prints a line for each file, and says whether all was the same.
+/// Replays, prints a line for each file, and returns whether all traces were the same.
 ///
 /// # Errors
-/// Where the program or a file is missing.
+/// When the program or a file is missing.
 pub fn run(repository: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     let files = if args.files.is_empty() { program::scenarios(repository)? } else { args.files.clone() };
     let seeds = match (args.random, &args.seeds) {
@@ -64,7 +64,7 @@ pub fn run(repository: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     Ok(same)
 }
 
-/// A number that is another one each time.
+/// A number that differs each time.
 fn fresh() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the user is shown it, and can give it back")]
     let now = SystemTime::now();
@@ -97,9 +97,9 @@ fn replay(
     Ok(bad.is_empty())
 }
 
-/// Runs a seed three times and says what is not as in the first run, if anything.
+/// Runs a seed three times and returns how a later run differs from the first, if it does.
 fn part(mooring: &Mooring, file: &Path, seed: u64, latency: Option<&str>) -> Result<Option<String>, anyhow::Error> {
-    // The traces go with it.
+    // The traces are in it, so they go with it.
     let dir = tempfile::tempdir()?;
     let [first, again] = ["first", "again"].map(|name| dir.path().join(name));
     let run = |transport, trace: &Path| mooring.run(file, Run { seed, latency, transport, trace: Some(trace) });
@@ -131,7 +131,7 @@ fn open(path: &Path) -> Result<BufReader<File>, anyhow::Error> {
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-/// The first line in which two traces differ, and both versions of it.
+/// The first line in which two traces differ, with both versions of it.
 fn first_difference(mut one: impl BufRead, mut other: impl BufRead) -> Result<Option<String>, anyhow::Error> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for line in 1u64.. {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(part("a\n", "a").unwrap(), "line 1 is the first that differs\n    a\n    a");
     }
 
-    /// A stand-in for the program: a shell script, whose arguments are `run FILE --seed N … --trace PATH`.
+    /// A shell script that stands for the program; its arguments are `run FILE --seed N … --trace PATH`.
     fn stand_in(dir: &Path, body: &str) -> Mooring {
         let path = dir.join("mooring");
         fs::write(&path, format!("#!/bin/sh\nfor trace; do :; done\n{body}\n")).unwrap();

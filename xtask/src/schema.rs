@@ -1,4 +1,4 @@
-//! The table of types, from the declarations of the Go types at v0.36.2 (kubernetes/api 2f4cefdb, apimachinery
+//! Generates the table of types from the declarations of the Go types at v0.36.2 (kubernetes/api 2f4cefdb, apimachinery
 //! ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use crate::go::{Field, Package, Type};
 use crate::kinds::Resource;
 
-/// Types that are no resources, but bodies of requests and answers.
+/// Types that are bodies of requests and responses, not resources.
 const OTHERS: &[&str] = &[
     "authentication/v1.TokenRequest",
     "autoscaling/v1.Scale",
@@ -58,13 +58,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether a struct that was read is one value for server-side apply.
+    /// True for a struct that server-side apply treats as one value; it must have been read.
     fn is_atomic(&self, name: &str) -> bool {
         let of = name.split_once('.').and_then(|(package, of)| Some((self.packages.get(package)?, of)));
         of.is_some_and(|(package, of)| package.atomic.contains(of))
     }
 
-    /// Where the sources of a package (`core/v1`) are.
+    /// The directory with the sources of a package (`core/v1`).
     fn dir(&self, package: &str) -> PathBuf {
         self.root.join(match package {
             "meta/v1" => "apimachinery/pkg/apis/meta/v1".to_owned(),
@@ -116,7 +116,7 @@ impl Reader {
             if let Type::Named(_, of) = &field.of
                 && of == "TypeMeta"
             {
-                // As in Go, where the kind stands first.
+                // The order in Go, where the kind comes first.
                 rows.extend(["kind string".to_owned(), "apiVersion string".to_owned()]);
                 return Ok(());
             }
@@ -157,7 +157,7 @@ impl Reader {
             say(&format!("map={of}"));
         }
         if let Some(values) = self.values(package, of)? {
-            // A space ends a word of the row.
+            // A space separates the words of a row.
             let values: Vec<String> = values.iter().map(|value| value.replace(' ', "%20")).collect();
             say(&format!("enum={}", values.join("|")));
         }
@@ -173,7 +173,7 @@ impl Reader {
         if scalar && (pointer || !omitted) {
             say("zero");
         }
-        // `omitempty` says nothing of structs: of those only `omitzero` leaves out what is empty.
+        // `omitempty` has no effect on structs; only `omitzero` leaves empty ones out.
         let empty = options.split(',').any(|o| o == "omitempty") && (pointer || !is_struct(&shape));
         if !empty && !options.split(',').any(|o| o == "omitzero") {
             say(if pointer { "null" } else { "written" });
@@ -182,7 +182,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The values of a type of text with few values, or of a list of such texts.
+    /// The values of an enum, or of a list of enums.
     fn values(&mut self, package: &str, of: &Type) -> Result<Option<Vec<String>>, anyhow::Error> {
         let named = match of {
             Type::Pointer(of) | Type::List(of) => return self.values(package, of),
@@ -197,7 +197,7 @@ impl Reader {
         Ok(values.map(|values| values.iter().cloned().collect()))
     }
 
-    /// The qualified name of a struct of the API.
+    /// The qualified name of an API struct.
     fn reference(&self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
         let Type::Named(path, name) = of else { bail!("not a struct: {of:?}") };
         let package = match path.as_str() {
@@ -208,7 +208,7 @@ impl Reader {
         Ok(format!("{package}.{name}"))
     }
 
-    /// The name of a type as Go's reflection gives it: `v1.PodSpec`, `map[string]string`.
+    /// The name of a type in Go's reflection: `v1.PodSpec`, `map[string]string`.
     fn go(&mut self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
         Ok(match of {
             Type::Pointer(of) => format!("*{}", self.go(package, of)?),
@@ -217,7 +217,7 @@ impl Reader {
             Type::Named(path, name) if path.is_empty() && name == "byte" => "uint8".to_owned(),
             Type::Named(path, name) if path.is_empty() && plain(name).is_some() => name.clone(),
             Type::Named(path, name) => {
-                // The last part of the path is the name of the package, for all that the API uses.
+                // The last part of the path is the package name, for all packages that the API uses.
                 let home = if path.is_empty() { package } else { path };
                 format!("{}.{name}", home.rsplit('/').next().unwrap_or(home))
             }
@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// The name in Go of a type of which only the shape is known, as the API server derives it.
+/// The Go name of a type of which only the shape is known, derived as in the API server.
 fn derived(shape: &str) -> String {
     if let Some(element) = shape.strip_prefix("[]") {
         return format!("[]{}", derived(element));
@@ -292,7 +292,7 @@ fn derived(shape: &str) -> String {
     }
 }
 
-/// Whether Go has a struct for a shape.
+/// True if a shape is a struct in Go.
 fn is_struct(shape: &str) -> bool {
     !shape.starts_with(['[', '{'])
         && (shape.contains('/') || matches!(shape, "time" | "microtime" | "quantity" | "intstr" | "any"))

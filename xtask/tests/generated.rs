@@ -1,4 +1,4 @@
-//! What generators write is committed as they write it.
+//! The committed files equal the generators' output.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

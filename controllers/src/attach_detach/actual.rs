@@ -1,4 +1,4 @@
-//! Which volumes are attached where, and what node statuses should say of it (`ActualStateOfWorld` upstream).
+//! Attached volumes by node, and the volumes to report in node statuses (`ActualStateOfWorld` upstream).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,46 +6,46 @@ use std::time::Duration;
 
 use super::volume::{VolumeOnNode, VolumeSpec};
 
-/// What is known of a volume on a node.
+/// Attachment state of a volume on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachState {
     /// An attach succeeded.
     Attached,
-    /// An operation failed: it may or may not be attached.
+    /// An operation failed: the volume may or may not be attached.
     Uncertain,
-    /// Nothing is known of an attachment.
+    /// No attachment known.
     Detached,
 }
 
-/// A volume on a node.
+/// Attachment of a volume to a node.
 #[derive(Clone, Debug)]
 pub struct AttachedNode {
-    /// Whether an attach was confirmed; otherwise the state is uncertain.
+    /// True if an attach was confirmed; otherwise the state is uncertain.
     pub confirmed: bool,
-    /// Whether the node's status says (or it must be assumed) that the node uses the volume.
+    /// True if the node uses the volume according to its status, or until its status says otherwise.
     pub mounted: bool,
-    /// Monotonic time of the first wish to detach.
+    /// Monotonic time of the first request to detach.
     pub detach_requested: Option<Duration>,
 }
 
 impl AttachedNode {
-    /// It is attached, and nobody wished to detach it.
+    /// Returns true if it is attached and no detach was requested.
     pub fn is_settled(&self) -> bool {
         self.confirmed && self.detach_requested.is_none()
     }
 }
 
-/// A volume that is attached, or may be, to at least one node.
+/// Volume that is, or may be, attached to at least one node.
 #[derive(Clone, Debug)]
 pub struct AttachedVolume {
-    /// What it is; unknown after a restart until a pod or a VolumeAttachment tells.
+    /// Its spec; unknown after a restart until a pod or a VolumeAttachment names it.
     pub spec: Option<Arc<VolumeSpec>>,
-    /// Where it is.
+    /// Its attachments by node.
     pub nodes: BTreeMap<String, AttachedNode>,
 }
 
 impl AttachedVolume {
-    /// `IsMultiAttachAllowed`: an unknown spec allows it.
+    /// Returns true if several nodes may attach it (`IsMultiAttachAllowed`); an unknown spec allows it.
     pub fn multi_attach(&self) -> bool {
         self.spec.as_ref().is_none_or(|spec| spec.multi_attach)
     }
@@ -67,8 +67,8 @@ pub struct ActualStateOfWorld {
 }
 
 impl ActualStateOfWorld {
-    /// Records an attach (`confirmed`), or that a volume may be attached. A new entry counts as mounted until a node
-    /// status says otherwise; only a confirmed one is reported as attached.
+    /// Records an attach (`confirmed`), or a possible attach. A new entry counts as mounted until a node status says
+    /// otherwise. Only a confirmed one is reported as attached.
     pub fn add(&mut self, volume: &str, spec: Option<&Arc<VolumeSpec>>, node: &str, confirmed: bool) {
         self.touched.push((volume.to_owned(), node.to_owned()));
         let entry = self
@@ -107,17 +107,17 @@ impl ActualStateOfWorld {
         self.unreport(volume, node);
     }
 
-    /// Where volumes came to be, or ceased to be, attached or mounted since the last call.
+    /// Takes the volumes whose attachment or mount changed since the last call.
     pub fn take_touched(&mut self) -> Vec<VolumeOnNode> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The volume on the node, when it is or may be attached there.
+    /// Returns the attachment of the volume to the node, confirmed or uncertain.
     pub fn on_node(&self, volume: &str, node: &str) -> Option<&AttachedNode> {
         self.volumes.get(volume)?.nodes.get(node)
     }
 
-    /// What is known of the volume on the node.
+    /// Returns the attachment state of the volume on the node.
     pub fn state(&self, volume: &str, node: &str) -> AttachState {
         match self.on_node(volume, node) {
             Some(on) if on.confirmed => AttachState::Attached,
@@ -126,23 +126,23 @@ impl ActualStateOfWorld {
         }
     }
 
-    /// All volumes, by unique name.
+    /// Returns all volumes, by unique name.
     pub fn volumes(&self) -> &BTreeMap<String, AttachedVolume> {
         &self.volumes
     }
 
-    /// Whether the volume is confirmed to be attached to any node.
+    /// Returns true if any node has a confirmed attachment of the volume.
     pub fn is_confirmed_anywhere(&self, volume: &str) -> bool {
         self.volumes.get(volume).is_some_and(|entry| entry.nodes.values().any(|on| on.confirmed))
     }
 
-    /// The nodes to which the volume is confirmed to be attached.
+    /// Returns the nodes with a confirmed attachment of the volume.
     pub fn confirmed_nodes(&self, volume: &str) -> Vec<String> {
         let Some(entry) = self.volumes.get(volume) else { return Vec::new() };
         entry.nodes.iter().filter(|(_, on)| on.confirmed).map(|(node, _)| node.clone()).collect()
     }
 
-    /// Takes over a node's `status.volumesInUse`; true when that changed something.
+    /// Applies a node's `status.volumesInUse`. Returns true if that changed an entry.
     pub fn set_mounted(&mut self, node: &str, in_use: &[String]) -> bool {
         let mut changed = false;
         let in_use: BTreeSet<&String> = in_use.iter().collect();
@@ -159,20 +159,20 @@ impl ActualStateOfWorld {
         changed
     }
 
-    /// Records the wish to detach at its first sight, and says since when it is there.
+    /// Records the first request to detach, and returns its time.
     pub fn request_detach(&mut self, volume: &str, node: &str, now: Duration) -> Duration {
         let on = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node));
         on.map_or(now, |on| *on.detach_requested.get_or_insert(now))
     }
 
-    /// Forgets the wish to detach.
+    /// Clears the request to detach.
     pub fn reset_detach_request(&mut self, volume: &str, node: &str) {
         if let Some(on) = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node)) {
             on.detach_requested = None;
         }
     }
 
-    /// Puts the volume on the list that the node's status reports.
+    /// Adds the volume to the list that the node's status reports.
     pub fn report(&mut self, volume: &str, node: &str) {
         if self.state(volume, node) == AttachState::Detached {
             return;
@@ -183,7 +183,7 @@ impl ActualStateOfWorld {
         }
     }
 
-    /// Takes the volume from the list that the node's status reports.
+    /// Removes the volume from the list that the node's status reports.
     pub fn unreport(&mut self, volume: &str, node: &str) {
         if let Some(report) = self.reports.get_mut(node)
             && report.volumes.remove(volume)
@@ -192,13 +192,13 @@ impl ActualStateOfWorld {
         }
     }
 
-    /// The list for a node's status, when it has to be written.
+    /// Returns the list for a node's status, if it must be written.
     pub fn take_report(&mut self, node: &str) -> Option<Vec<String>> {
         let report = self.reports.get_mut(node)?;
         std::mem::take(&mut report.dirty).then(|| report.volumes.iter().cloned().collect())
     }
 
-    /// All lists that have to be written.
+    /// Returns all lists that must be written.
     pub fn take_reports(&mut self) -> Vec<(String, Vec<String>)> {
         self.reports
             .iter_mut()
@@ -210,12 +210,12 @@ impl ActualStateOfWorld {
             .collect()
     }
 
-    /// Has the statuses of all nodes written again.
+    /// Marks the statuses of all nodes for another write.
     pub(super) fn touch_reports(&mut self) {
         self.reports.values_mut().for_each(|report| report.dirty = true);
     }
 
-    /// Has the node's status written again (`SetNodeStatusUpdateNeeded`).
+    /// Marks the node's status for another write (`SetNodeStatusUpdateNeeded`).
     pub fn touch_report(&mut self, node: &str) {
         if let Some(report) = self.reports.get_mut(node) {
             report.dirty = true;

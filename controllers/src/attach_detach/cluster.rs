@@ -1,4 +1,4 @@
-//! What pods need, read from the caches (`attachdetach/util` and `CreateVolumeSpec` upstream).
+//! Volumes of pods, resolved from the caches (`attachdetach/util` and `CreateVolumeSpec` upstream).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::volume::VolumeSpec;
 use super::{MANAGED_ANNOTATION, OUT_OF_SERVICE_TAINT};
 use crate::kube::{Informer, Kind};
 
-/// The caches that volumes are looked up in.
+/// Caches for looking up volumes.
 pub struct Listers {
     pub claims: Informer<PersistentVolumeClaim>,
     pub volumes: Informer<PersistentVolume>,
@@ -18,7 +18,7 @@ pub struct Listers {
 }
 
 impl Listers {
-    /// The attachable volumes of a pod that can be resolved now.
+    /// Returns the attachable volumes of a pod that can be resolved now.
     pub fn attachable_volumes(&self, pod: &Pod) -> Vec<Arc<VolumeSpec>> {
         claim_names(pod).filter_map(|(claim, ephemeral)| self.attachable_volume(pod, &claim, ephemeral)).collect()
     }
@@ -38,7 +38,7 @@ impl Listers {
         self.attachable(&spec.driver).then(|| Arc::new(spec))
     }
 
-    /// Whether volumes of the driver are attached: yes unless its CSIDriver says otherwise.
+    /// Returns true if volumes of the driver are attached: the default, unless its CSIDriver says otherwise.
     pub fn attachable(&self, driver: &str) -> bool {
         self.drivers.get("", driver).is_none_or(|d| d.spec.attach_required != Some(false))
     }
@@ -49,14 +49,14 @@ fn owned_by(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == pod.uid())
 }
 
-/// The volume of a Bound claim.
+/// Returns the volume of a Bound claim.
 pub fn bound_volume(claim: &PersistentVolumeClaim) -> Option<&str> {
     let phase = claim.status.as_ref()?.phase.as_deref();
     let volume = claim.spec.as_ref()?.volume_name.as_deref().filter(|v| !v.is_empty())?;
     (phase == Some("Bound")).then_some(volume)
 }
 
-/// Names of the claims that a pod uses, and whether each belongs to a generic ephemeral volume.
+/// Returns the names of the claims that a pod uses, each with true for a generic ephemeral volume.
 pub fn claim_names(pod: &Pod) -> impl Iterator<Item = (String, bool)> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     volumes.iter().filter_map(|volume| {
@@ -68,12 +68,12 @@ pub fn claim_names(pod: &Pod) -> impl Iterator<Item = (String, bool)> {
     })
 }
 
-/// The node that a pod is bound to.
+/// Returns the node that a pod is bound to.
 pub fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// `IsPodTerminated`: the phase is final, or deletion was requested and no container runs.
+/// Returns true if the phase is final, or if deletion was requested and no container runs (`IsPodTerminated`).
 pub fn is_terminated(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     if matches!(status.and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed")) {
@@ -86,12 +86,12 @@ pub fn is_terminated(pod: &Pod) -> bool {
     pod.is_deleting() && stopped
 }
 
-/// Whether the node's volumes are managed by this controller.
+/// Returns true if this controller manages the node's volumes.
 pub fn is_managed(node: &Node) -> bool {
     node.annotation(MANAGED_ANNOTATION) == Some("true")
 }
 
-/// What the reconciler looks at in a node.
+/// Returns the reconciler's view of a node.
 pub fn node_view(node: &Node) -> NodeView {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
@@ -101,7 +101,7 @@ pub fn node_view(node: &Node) -> NodeView {
     }
 }
 
-/// The node's `status.volumesInUse`.
+/// Returns the node's `status.volumesInUse`.
 pub fn volumes_in_use(node: &Node) -> &[String] {
     node.status.as_ref().and_then(|s| s.volumes_in_use.as_deref()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which volumes the pods on each node need (`DesiredStateOfWorld` upstream).
+//! Volumes that the pods on each node need (`DesiredStateOfWorld` upstream).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::volume::{VolumeOnNode, VolumeSpec};
 
-/// A volume that a node needs.
+/// Volume that a node needs.
 #[derive(Clone, Debug)]
 pub struct VolumeToAttach {
-    /// What it is.
+    /// Its spec.
     pub spec: Arc<VolumeSpec>,
-    /// The pods that need it, by uid.
+    /// Pods that need it, by uid.
     pub pods: BTreeMap<String, Arc<ObjectReference>>,
-    /// Whether the multi-attach event was sent; it is, once per volume and node.
+    /// True if the multi-attach event was sent; it is sent once per volume and node.
     pub multi_attach_reported: bool,
 }
 
-/// Node → volume → pods. Only nodes that are managed by this controller are in it.
+/// Node → volume → pods. Holds only nodes that this controller manages.
 #[derive(Clone, Debug, Default)]
 pub struct DesiredStateOfWorld {
     nodes: BTreeMap<String, BTreeMap<String, VolumeToAttach>>,
@@ -26,14 +26,14 @@ pub struct DesiredStateOfWorld {
 }
 
 impl DesiredStateOfWorld {
-    /// Begins to manage a node.
+    /// Starts to manage a node.
     pub fn add_node(&mut self, node: &str) {
         if !self.nodes.contains_key(node) {
             self.nodes.insert(node.to_owned(), BTreeMap::new());
         }
     }
 
-    /// Ceases to manage a node; false, with no effect, while pods on it need volumes.
+    /// Stops managing a node. Returns false, without an effect, while pods on it need volumes.
     pub fn delete_node(&mut self, node: &str) -> bool {
         match self.nodes.get(node) {
             Some(volumes) if !volumes.is_empty() => false,
@@ -44,12 +44,12 @@ impl DesiredStateOfWorld {
         }
     }
 
-    /// Whether the node is managed.
+    /// Returns true if the node is managed.
     pub fn has_node(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// Records that a pod on a managed node needs a volume; true when that is new.
+    /// Records that a pod on a managed node needs a volume. Returns true if that is new.
     pub fn add_pod(&mut self, uid: &str, pod: &Arc<ObjectReference>, spec: &Arc<VolumeSpec>, node: &str) -> bool {
         let Some(volumes) = self.nodes.get_mut(node) else { return false };
         let name = spec.unique_name();
@@ -64,7 +64,7 @@ impl DesiredStateOfWorld {
         volume.pods.insert(uid.to_owned(), pod.clone()).is_none()
     }
 
-    /// Forgets that a pod needs a volume; true when that was known.
+    /// Removes a pod's need for a volume. Returns true if it was known.
     pub fn delete_pod(&mut self, uid: &str, volume: &str, node: &str) -> bool {
         let Some(volumes) = self.nodes.get_mut(node) else { return false };
         let Some(entry) = volumes.get_mut(volume) else { return false };
@@ -76,27 +76,27 @@ impl DesiredStateOfWorld {
         removed
     }
 
-    /// The volumes that nodes began or ceased to need since the last call.
+    /// Takes the volumes whose need on a node started or ended since the last call.
     pub fn take_touched(&mut self) -> Vec<VolumeOnNode> {
         std::mem::take(&mut self.touched)
     }
 
-    /// What the node needs the volume for.
+    /// Returns the node's entry of the volume.
     pub fn get(&self, volume: &str, node: &str) -> Option<&VolumeToAttach> {
         self.nodes.get(node)?.get(volume)
     }
 
-    /// Whether the node needs the volume.
+    /// Returns true if the node needs the volume.
     pub fn has_volume(&self, volume: &str, node: &str) -> bool {
         self.get(volume, node).is_some()
     }
 
-    /// The pods that need the volume on any of the nodes.
+    /// Returns the pods that need the volume on any of the nodes.
     pub fn pods_on(&self, volume: &str, nodes: &[String]) -> Vec<Arc<ObjectReference>> {
         nodes.iter().filter_map(|node| self.get(volume, node)).flat_map(|entry| entry.pods.values().cloned()).collect()
     }
 
-    /// All (node, volume, entry), ordered by node and volume.
+    /// Iterates over all (node, volume, entry), ordered by node and volume.
     pub fn volumes(&self) -> impl Iterator<Item = (&str, &str, &VolumeToAttach)> {
         self.nodes
             .iter()

@@ -1,22 +1,22 @@
-//! Where the two worlds differ, and what of it has to be looked at.
+//! Differences between desired and actual state, and the reconciler's work list of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::volume::VolumeOnNode;
 
-/// What a difference waits for, besides something that happens to its volume or its node.
+/// Reason for a difference to wait, besides events of its volume or its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// For nothing else.
+    /// Wait for such an event only.
     Event,
-    /// For a monotonic time.
+    /// Wait until a monotonic time.
     Until(Duration),
 }
 
-/// The volumes on nodes where the two worlds differ, and perhaps some where they do not.
+/// Volumes on nodes whose desired and actual state differ, and perhaps some where they agree.
 ///
-/// When a node is gone most of them wait, for minutes, while others come and go: what waits is not looked at.
+/// After a node failure most of them wait for minutes while others come and go. Waiting ones are not checked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Differences {
     awake: BTreeSet<VolumeOnNode>,
@@ -25,13 +25,13 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    /// Something happened to a volume on a node: all that is known of that volume is looked at.
+    /// Wakes all entries of a volume after an event of it on a node.
     pub fn touch(&mut self, place: VolumeOnNode) {
         self.wake_volume(&place.0);
         self.awake.insert(place);
     }
 
-    /// Something happened to a volume, wherever it is.
+    /// Wakes all entries of a volume after an event of it.
     pub fn wake_volume(&mut self, volume: &str) {
         let first = (volume.to_owned(), String::new());
         let places = self.asleep.range(first..).map(|(place, _)| place).take_while(|(of, _)| of == volume);
@@ -40,7 +40,7 @@ impl Differences {
         }
     }
 
-    /// Something happened to a node.
+    /// Wakes all entries of a node after an event of it.
     pub fn wake_node(&mut self, node: &str) {
         let places = self.asleep.keys().filter(|(_, on)| on == node);
         for place in places.cloned().collect::<Vec<_>>() {
@@ -48,7 +48,7 @@ impl Differences {
         }
     }
 
-    /// Wakes what waits for a time that has come.
+    /// Wakes the entries whose time has come.
     pub fn wake_due(&mut self, now: Duration) {
         while let Some((at, place)) = self.alarms.first()
             && *at <= now
@@ -65,17 +65,17 @@ impl Differences {
         self.awake.insert(place);
     }
 
-    /// What has to be looked at, by volume and node.
+    /// Returns the entries to check, by volume and node.
     pub fn awake(&self) -> impl Iterator<Item = &VolumeOnNode> {
         self.awake.iter()
     }
 
-    /// Forgets those of the awake that are none.
+    /// Drops the awake entries for which `is_one` is false.
     pub fn retain(&mut self, is_one: impl FnMut(&VolumeOnNode) -> bool) {
         self.awake.retain(is_one);
     }
 
-    /// Has those of the awake sleep that wait for something.
+    /// Puts the awake entries to sleep that wait.
     pub fn settle(&mut self, waits: impl Fn(&VolumeOnNode) -> Option<Wait>) {
         for place in std::mem::take(&mut self.awake) {
             match waits(&place) {
@@ -92,7 +92,7 @@ impl Differences {
         }
     }
 
-    /// The first time that something waits for.
+    /// Returns the first time that an entry waits for.
     pub fn next(&self) -> Option<Duration> {
         self.alarms.first().map(|(at, _)| *at)
     }
@@ -112,7 +112,7 @@ mod tests {
         differences.awake().cloned().collect()
     }
 
-    /// Three that wait: one of them for a time.
+    /// Builds three waiting entries, one of them with a time.
     fn asleep() -> Differences {
         let mut all = Differences::default();
         for (volume, node) in [("v", "a"), ("v", "b"), ("w", "a")] {

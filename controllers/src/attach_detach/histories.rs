@@ -1,4 +1,4 @@
-//! Random histories: a pass that looks only where the two worlds may differ plans what one that looks everywhere plans.
+//! Random histories: a pass over the differences plans the same as a pass over everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ enum Step {
         node: usize,
         gone: bool,
     },
-    /// The operation that began last, of those under way, ends.
+    /// Ends the operation that started last of those under way.
     End {
         well: bool,
     },
@@ -33,7 +33,7 @@ enum Step {
         ready: bool,
         out_of_service: bool,
     },
-    /// A dangling attachment is found, or known to be none.
+    /// Finds a dangling attachment, confirmed or uncertain.
     Found {
         volume: u8,
         node: usize,

@@ -1,7 +1,7 @@
 //! The attach-detach controller of kube-controller-manager (`persistentvolume-attach-detach-controller`).
 //!
-//! Desired state of world: which volumes the pods on each node need. Actual state of world: which volumes are
-//! attached where. The reconciler moves the second towards the first, detaches before attaches.
+//! Desired state of world: the volumes that the pods on each node need. Actual state of world: the volumes attached to
+//! each node. The reconciler moves the second towards the first; it detaches before it attaches.
 
 mod actual;
 mod cluster;
@@ -23,7 +23,7 @@ pub use volume::{VolumeSpec, attachment_name, parse_unique_name, unique_name};
 
 /// Source of its events.
 pub const EVENT_SOURCE: &str = "attachdetach-controller";
-/// The annotation of nodes whose volumes it manages.
+/// Annotation of nodes whose volumes it manages.
 pub const MANAGED_ANNOTATION: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
-/// The taint that says that a node is down for good (value and effect are not looked at).
+/// Taint of a node that is permanently down (value and effect are ignored).
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";

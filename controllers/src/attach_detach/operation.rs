@@ -14,7 +14,7 @@ use super::volume::{VolumeSpec, attachment_name, parse_unique_name};
 use crate::kube::{Backoff, Client, DeleteParams, Informer, Kind};
 use crate::timers::Timers;
 
-/// What operations work with.
+/// Clients and caches of operations.
 #[derive(Clone)]
 pub struct Operations {
     pub ctx: Ctx,
@@ -24,7 +24,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Attaches a volume: creates the VolumeAttachment unless it is there and waits until it is attached.
+    /// Attaches a volume: creates the VolumeAttachment unless it exists, and waits until it is attached.
     pub async fn attach(self, spec: &VolumeSpec, node: &str) -> Result<(), String> {
         let name = attachment_name(&spec.handle, &spec.driver, node);
         if self.attachments.get("", &name).is_none() {
@@ -52,7 +52,7 @@ impl Operations {
         self.wait(&name, &spec.driver, "attach", &spec.handle, attach_done).await
     }
 
-    /// Detaches a volume. Unless the check is skipped, the node's status is read live first.
+    /// Detaches a volume. With `verify`, reads the node's status live first.
     pub async fn detach(self, volume: &str, node: &str, verify: bool) -> Result<(), String> {
         if verify {
             match self.client.all::<Node>().get(node).await {
@@ -60,7 +60,7 @@ impl Operations {
                     return Err("volume is still in use by node, according to Node status".to_owned());
                 }
                 Ok(_) => {}
-                // Without a node nothing uses the volume.
+                // Without a node there is no user of the volume.
                 Err(e) if e.is_not_found() => {}
                 Err(e) => return Err(format!("failed fetching node from API server: {e}")),
             }
@@ -77,12 +77,12 @@ impl Operations {
             Err(e) if e.is_not_found() => return Ok(()),
             Err(e) => return Err(e.to_string()),
         }
-        // Upstream passes no spec on this path, so that the driver's name is not known to the message.
+        // Upstream passes no spec on this path, so its message has no driver name.
         self.wait(&name, "unknown", "detach", handle, detach_done).await
     }
 
-    /// Polls the cache: 500 ms, ×1.05 up to 7 s, jitter 0.1; at most 2 min in all. The first look is after the first
-    /// step.
+    /// Polls the cache: 500 ms, ×1.05 up to 7 s, jitter 0.1, at most 2 min in total. The first check comes after the
+    /// first step.
     async fn wait(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl Operations {
     }
 }
 
-/// An attachment that is not in the cache was just created.
+/// Treats an attachment that is missing from the cache as just created.
 fn attach_done(attachment: Option<&VolumeAttachment>) -> Result<bool, String> {
     let Some(attachment) = attachment else { return Ok(false) };
     if attachment.is_deleting() {

@@ -23,30 +23,30 @@ pub const ATTACH: &str = "volume_attach";
 /// Operation name of a detach.
 pub const DETACH: &str = "volume_detach";
 
-/// What the reconciler looks at in a Node.
+/// Reconciler's view of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
-    /// Condition Ready is True.
+    /// True if condition Ready is True.
     pub ready: bool,
-    /// Has the out-of-service taint.
+    /// True if it has the out-of-service taint.
     pub out_of_service: bool,
 }
 
-/// Why a detach goes ahead without the safety check (label of the `forced_detaches` metric).
+/// Reason for a detach without the safety check (label of the `forced_detaches` metric).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForcedReason {
-    /// The wish is older than `max_wait_for_unmount`.
+    /// The request is older than `max_wait_for_unmount`.
     Timeout,
     /// The node has the out-of-service taint.
     OutOfService,
 }
 
-/// A write or an operation, to be done in the order given.
+/// Write or operation; actions run in the given order.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// First write the node's status without the volume (nothing to write when absent); when that fails, call
-    /// [`Reconciler::detach_aborted`], else detach, then call [`Reconciler::detached`].
+    /// First write the node's status without the volume (absent: nothing to write). If that fails, call
+    /// [`Reconciler::detach_aborted`]. Otherwise detach, then call [`Reconciler::detached`].
     Detach {
         /// Key of the pending operation.
         key: OperationKey,
@@ -54,11 +54,11 @@ pub enum Action {
         volume: String,
         /// Node name.
         node: String,
-        /// What the volume is, when known.
+        /// Spec of the volume, if known.
         spec: Option<Arc<VolumeSpec>>,
         /// `status.volumesAttached` to write first.
         report: Option<Vec<String>>,
-        /// Why the safety check is skipped; the check is made when absent.
+        /// Reason to skip the safety check. None: make the check.
         forced: Option<ForcedReason>,
     },
     /// Attach, then call [`Reconciler::attached`].
@@ -69,16 +69,16 @@ pub enum Action {
         volume: String,
         /// Node name.
         node: String,
-        /// What the volume is.
+        /// Spec of the volume.
         spec: Arc<VolumeSpec>,
-        /// The pods that wait for it.
+        /// Pods that wait for it.
         pods: Vec<Arc<ObjectReference>>,
     },
     /// Warn a pod with `FailedAttachVolume`.
     MultiAttach {
-        /// The pod that waits.
+        /// Pod that waits.
         pod: Arc<ObjectReference>,
-        /// The event's text.
+        /// Text of the event.
         message: String,
     },
     /// Write the node's `status.volumesAttached`; on failure call [`Reconciler::report_failed`].
@@ -90,21 +90,21 @@ pub enum Action {
     },
 }
 
-/// What a pass asks for, and when the next one can find something new by the passing of time alone.
+/// Actions of a pass, and the time of the next pass that is needed without an event.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// In order.
+    /// Actions in order.
     pub actions: Vec<Action>,
-    /// Monotonic time; nothing when only events matter.
+    /// Monotonic time; None if only events matter.
     pub next: Option<Duration>,
 }
 
 /// The controller's state and its pure decisions. Durations are already divided by `time-scale`.
 #[derive(Clone, Debug)]
 pub struct Reconciler {
-    /// What the pods need.
+    /// Volumes that the pods need.
     pub desired: DesiredStateOfWorld,
-    /// What is attached.
+    /// Attached volumes.
     pub actual: ActualStateOfWorld,
     /// Operations in flight and in backoff.
     pub pending: PendingOperations,
@@ -112,15 +112,15 @@ pub struct Reconciler {
     max_wait_for_unmount: Duration,
     disable_force_detach: bool,
     differences: Differences,
-    /// Does not look whether a single-node volume is attached elsewhere: a planted defect.
+    /// Planted defect: ignores attachments of a single-node volume elsewhere.
     pub(super) ignores_other_nodes: bool,
-    /// Does not look whether a volume is mounted: a planted defect.
+    /// Planted defect: ignores mounts.
     pub(super) ignores_mounts: bool,
-    /// Takes a node for out of service after the taint has gone: a planted defect.
+    /// Planted defect: keeps a node out of service after its taint was removed.
     pub(super) remembers_out_of_service: bool,
 }
 
-/// A volume on a node that no pod there needs, and that is not known to wait for anything.
+/// Volume on a node that no pod there needs, and without a known reason to wait.
 struct Candidate {
     key: OperationKey,
     node: String,
@@ -133,7 +133,7 @@ fn key<'a>(volume: &'a str, node: &'a str, multi_attach: bool) -> OperationKeyRe
 }
 
 impl Reconciler {
-    /// An empty world.
+    /// Creates an empty world.
     pub fn new(pending: PendingOperations, max_wait_for_unmount: Duration, disable_force_detach: bool) -> Self {
         Self {
             desired: DesiredStateOfWorld::default(),
@@ -149,12 +149,12 @@ impl Reconciler {
         }
     }
 
-    /// Whether a volume must not be attached because it is attached elsewhere.
+    /// Returns true if a volume must not be attached because it is attached elsewhere.
     fn is_taken(&self, volume: &str, multi_attach: bool) -> bool {
         !multi_attach && !self.ignores_other_nodes && self.actual.is_confirmed_anywhere(volume)
     }
 
-    /// One pass at the monotonic time `now`. The operations in the plan count as started.
+    /// Runs one pass at the monotonic time `now`. The operations in the plan count as started.
     pub fn reconcile(&mut self, now: Duration) -> Plan {
         let mut plan = Plan::default();
         self.look_for_differences(now);
@@ -172,12 +172,12 @@ impl Reconciler {
         plan
     }
 
-    /// A node that exists.
+    /// Returns an existing node.
     pub fn node(&self, name: &str) -> Option<&NodeView> {
         self.nodes.get(name)
     }
 
-    /// Records what a node is like; true when that is new.
+    /// Sets the view of a node. Returns true if it changed.
     pub fn set_node(&mut self, name: &str, mut view: NodeView) -> bool {
         view.out_of_service |= self.remembers_out_of_service && self.is_out_of_service(name);
         if self.nodes.get(name) == Some(&view) {
@@ -188,13 +188,13 @@ impl Reconciler {
         true
     }
 
-    /// Records that a node does not exist any more.
+    /// Removes a deleted node.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
         self.differences.wake_node(name);
     }
 
-    /// Has the next pass look at all that is desired or attached.
+    /// Makes the next pass check all desired and attached volumes.
     #[cfg(test)]
     pub(super) fn doubt_everything(&mut self) {
         let desired = self.desired.volumes().map(|(node, volume, _)| (volume.to_owned(), node.to_owned()));
@@ -218,7 +218,7 @@ impl Reconciler {
         });
     }
 
-    /// What a difference waits for, after a pass at `now`; nothing when it has to be looked at by the next one.
+    /// Returns the reason for a difference to wait after a pass at `now`. None if the next pass must check it.
     fn waits(&self, now: Duration, (volume, node): &VolumeOnNode) -> Option<Wait> {
         let blocked = |key, operation| self.pending.blocked_until(now, key, operation).map(Wait::Until);
         if let Some(wanted) = self.desired.get(volume, node) {
@@ -252,7 +252,7 @@ impl Reconciler {
 
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
         for Candidate { key, node, mounted, spec } in self.detachable(now) {
-            // A detach that began in this pass may be of the same volume, from another node.
+            // An earlier detach of this pass may be of the same volume, from another node.
             if self.pending.is_pending(key.get()) {
                 continue;
             }
@@ -265,7 +265,8 @@ impl Reconciler {
                 continue;
             }
             self.differences.wake_volume(&volume);
-            // The kubelet must learn that the volume is no longer safe to mount before it is detached (k#27836).
+            // The kubelet must learn that the volume is no longer safe to mount before it is detached
+            // (kubernetes#27836).
             self.actual.unreport(&volume, &node);
             let report = self.actual.take_report(&node);
             let forced = if self.expired(now, since) {
@@ -277,7 +278,7 @@ impl Reconciler {
         }
     }
 
-    /// The volumes that nobody needs where they are, by volume and node, without those that wait.
+    /// Returns the volumes without a need on their node, by volume and node, except those that wait.
     fn detachable(&self, now: Duration) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for (volume, node) in self.differences.awake() {
@@ -295,7 +296,7 @@ impl Reconciler {
         candidates
     }
 
-    /// Whether the wish to detach, which is there since `since`, is older than the wait for an unmount.
+    /// Returns true if the detach request, made at `since`, is older than the wait for an unmount.
     fn expired(&self, now: Duration, since: Duration) -> bool {
         !self.disable_force_detach && now.saturating_sub(since) > self.max_wait_for_unmount
     }
@@ -304,13 +305,14 @@ impl Reconciler {
         self.nodes.get(node).is_some_and(|node| node.out_of_service)
     }
 
-    /// A mounted volume is detached only from a node that is out of service, or unhealthy for too long.
+    /// Returns true for an unmounted volume. A mounted one is detached only from a node that is out of service, or
+    /// unhealthy for too long.
     fn may_detach(&self, now: Duration, since: Duration, node: &str, mounted: bool) -> bool {
         let healthy = || self.nodes.get(node).is_some_and(|node| node.ready);
         !mounted || self.ignores_mounts || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
     }
 
-    /// Monotonic time from which time alone permits a detach that has to wait at `now`.
+    /// Returns the monotonic time after which a detach that waits at `now` is permitted without an event.
     fn end_of_wait(&self, now: Duration, since: Duration) -> Option<Duration> {
         (!self.expired(now, since) && !self.disable_force_detach)
             .then(|| since + self.max_wait_for_unmount + Duration::from_millis(1))
@@ -319,7 +321,7 @@ impl Reconciler {
     fn attaches(&mut self, now: Duration, plan: &mut Plan) {
         let mut touched = Vec::new();
         let mut reported = Vec::new();
-        // Node by node, as upstream walks through what is desired.
+        // Node by node, in upstream's order.
         let mut open: Vec<_> = self.differences.awake().collect();
         open.sort_by(|(a, on_a), (b, on_b)| (on_a, a).cmp(&(on_b, b)));
         for (volume, node) in open {
@@ -376,7 +378,7 @@ impl Reconciler {
         }
     }
 
-    /// The node's status could not be written before a detach: nothing was detached.
+    /// Handles a failed write of the node's status before a detach: the detach did not run.
     pub fn detach_aborted(&mut self, key: &OperationKey, volume: &str, node: &str) {
         self.pending.cancel(key);
         self.differences.wake_volume(volume);
@@ -384,8 +386,8 @@ impl Reconciler {
         self.actual.touch_report(node);
     }
 
-    /// A detach ended. A failed one leaves the volume uncertain and unreported: the next attach must succeed before
-    /// the node may use it again.
+    /// Handles the end of a detach. A failed one leaves the volume uncertain and unreported: the next attach must
+    /// succeed before the node may use it again.
     pub fn detached(
         &mut self,
         now: Duration,
@@ -401,7 +403,7 @@ impl Reconciler {
         self.pending.finish(now, key, result);
     }
 
-    /// An attach ended.
+    /// Handles the end of an attach.
     pub fn attached(
         &mut self,
         now: Duration,
@@ -414,12 +416,12 @@ impl Reconciler {
         self.pending.finish(now, key, result);
     }
 
-    /// A node's status could not be written: it is written again with the next pass.
+    /// Handles a failed write of a node's status: the next pass repeats it.
     pub fn report_failed(&mut self, node: &str) {
         self.actual.touch_report(node);
     }
 
-    /// The cloud's volume id of a unique volume name.
+    /// Returns the cloud's volume id of a unique volume name.
     pub fn handle(volume: &str) -> &str {
         parse_unique_name(volume).map_or(volume, |(_, handle)| handle)
     }
@@ -431,7 +433,7 @@ impl Plan {
     }
 }
 
-/// The text for one waiting pod: it must not see the names of pods in other namespaces.
+/// Builds the text for one waiting pod. It must not contain names of pods in other namespaces.
 fn multi_attach_message(pv: &str, pod: &ObjectReference, others: &[Arc<ObjectReference>]) -> String {
     let prefix = format!("Multi-Attach error for volume \"{pv}\" ");
     if others.is_empty() {

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::pending::{OperationKey, PendingOperations};
 use crate::timers::Timers;
 
-/// The end of an operation.
+/// Result of an operation.
 enum Done {
     Attached {
         key: OperationKey,
@@ -43,7 +43,7 @@ enum Done {
     },
 }
 
-/// Runs the controller for ever.
+/// Runs the controller forever.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
@@ -110,9 +110,9 @@ struct Shell {
     /// (namespace, claim) → names of the pods that use it.
     users: BTreeMap<(String, String), BTreeSet<String>>,
     done: mpsc::UnboundedSender<Done>,
-    /// Something changed since the last pass.
+    /// True after a change since the last pass.
     dirty: bool,
-    /// Which way a planted defect writes node statuses now.
+    /// Alternating state of the planted defect in node statuses.
     flapped: bool,
     insight: Insight,
 }
@@ -134,12 +134,13 @@ impl Shell {
         let dangling =
             if mutant!(self.ctx, "dangling-attachments-ignored") { Vec::new() } else { self.attachments.list() };
         for attachment in dangling {
-            // An attachment whose volume is unknown is skipped, as upstream: it leaks.
+            // An attachment with an unknown volume is skipped, as upstream: it leaks.
             let Some(spec) = self.spec_of(&attachment) else { continue };
             let (volume, node) = (spec.unique_name(), attachment.spec.node_name.as_str());
             match self.world.actual.state(&volume, node) {
                 AttachState::Attached => self.world.actual.add(&volume, Some(&spec), node, true),
-                // Left over by a controller that crashed between attach and node status; detached when no pod needs it.
+                // Left by a controller that crashed between the attach and the node status. Detached if no pod needs
+                // it.
                 AttachState::Detached => self.world.actual.add(&volume, Some(&spec), node, false),
                 AttachState::Uncertain => {}
             }
@@ -229,7 +230,7 @@ impl Shell {
             Delta::Deleted(node) => {
                 self.world.remove_node(node.name());
                 self.world.desired.delete_node(node.name());
-                // The last status of a deleted node still counts, so that a mounted volume waits its six minutes.
+                // The last status of a deleted node still counts, so a mounted volume waits its six minutes.
                 self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
                 self.dirty = true;
             }
@@ -261,7 +262,7 @@ impl Shell {
         self.process(pod, !is_terminated(pod));
     }
 
-    /// `ProcessPodVolumes`: puts the pod's volumes into the desired state, or takes them out.
+    /// Adds the pod's volumes to the desired state, or removes them (`ProcessPodVolumes`).
     fn process(&mut self, pod: &Pod, add: bool) {
         let Some(node) = node_of(pod) else { return };
         if !self.world.desired.has_node(node) {
@@ -280,7 +281,7 @@ impl Shell {
         }
     }
 
-    /// A claim that became bound makes the volumes of its pods known.
+    /// Handles a claim that became bound: the volumes of its pods are now known.
     fn claim_changed(&mut self, delta: &Delta<PersistentVolumeClaim>) {
         let Delta::Applied { new, .. } = delta else { return };
         if bound_volume(new).is_none() {
@@ -296,11 +297,11 @@ impl Shell {
         }
     }
 
-    /// The populator: takes out pods that are gone from the cache or have ended.
+    /// Runs the populator: removes pods that are gone from the cache or have ended.
     fn remove_vanished_pods(&mut self) {
         let mut gone = Vec::new();
         for (node, volume, entry) in self.world.desired.volumes() {
-            // A driver may cease to be one that attaches (kubernetes#89173).
+            // A driver may stop attaching (kubernetes#89173).
             let attachable = self.listers.attachable(&entry.spec.driver);
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
@@ -315,7 +316,7 @@ impl Shell {
         }
     }
 
-    /// One pass of the reconciler; gives the time of the next one that time alone makes necessary.
+    /// Runs one pass of the reconciler. Returns the time of the next pass that is needed without an event.
     async fn pass(&mut self, now: Duration) -> Option<Duration> {
         let plan = self.world.reconcile(now);
         for action in plan.actions {
@@ -346,7 +347,7 @@ impl Shell {
         plan.next
     }
 
-    /// PATCH nodes/status from the node that is known; true when the node has it, or does not exist.
+    /// Patches nodes/status of a cached node. Returns true on success, or if the node does not exist.
     async fn write_report(&self, name: &str, volumes: &[String]) -> bool {
         let Some(node) = self.nodes.get("", name) else { return true };
         let device = if self.flapped { "flaps" } else { "" };
@@ -425,12 +426,12 @@ impl Shell {
                 }
                 self.world.attached(now, &key, &spec, &node, result);
             }
-            // No event on a failed detach, as upstream.
+            // A failed detach emits no event, as upstream.
             Done::Detached { key, volume, node, result } => self.world.detached(now, &key, &volume, &node, result),
         }
     }
 
-    /// The verify sync: what has no VolumeAttachment any more, or one that is not attached, counts as detached.
+    /// Runs the verify sync: a missing or unattached VolumeAttachment counts as detached.
     async fn verify(&mut self) {
         if mutant!(self.ctx, "status-flaps") {
             self.flapped = !self.flapped;

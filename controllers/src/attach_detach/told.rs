@@ -1,11 +1,11 @@
-//! Desired and actual state of world, for whoever looks.
+//! Desired and actual state of world, for observers.
 
 use super::reconcile::Reconciler;
 use super::volume::parse_unique_name;
 use crate::events::LoopState;
 
 impl Reconciler {
-    /// What the pods need, and what is attached as far as the controller knows.
+    /// Returns the volumes that the pods need, and the attachments that the controller knows.
     pub(super) fn state(&self) -> LoopState {
         let short = |volume: &str| parse_unique_name(volume).map_or(volume.to_owned(), |(_, handle)| handle.to_owned());
         let desired = self.desired.volumes().map(|(node, volume, wanted)| {

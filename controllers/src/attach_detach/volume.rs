@@ -8,7 +8,7 @@ use crate::kube::Kind;
 /// A volume's unique name and a node's name.
 pub type VolumeOnNode = (String, String);
 
-/// What the loops know of a volume (`volume.Spec` upstream).
+/// Description of a volume for the loops (`volume.Spec` upstream).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// Name of the PersistentVolume.
@@ -17,13 +17,13 @@ pub struct VolumeSpec {
     pub driver: String,
     /// Volume handle: the cloud's volume id.
     pub handle: String,
-    /// Whether it may be attached to several nodes at once (`IsMultiAttachAllowed`): access modes are empty or
-    /// hold ReadWriteMany or ReadOnlyMany.
+    /// True if several nodes may attach it (`IsMultiAttachAllowed`): access modes are empty, or hold ReadWriteMany or
+    /// ReadOnlyMany.
     pub multi_attach: bool,
 }
 
 impl VolumeSpec {
-    /// The spec of a CSI volume; nothing for other sources.
+    /// Returns the spec of a CSI volume; None for other sources.
     pub fn from_pv(pv: &PersistentVolume) -> Option<Self> {
         let spec = pv.spec.as_ref()?;
         let csi = spec.csi.as_ref()?;
@@ -36,23 +36,23 @@ impl VolumeSpec {
         })
     }
 
-    /// The volume's unique name. Two PVs with the same driver and handle are one volume.
+    /// Returns the volume's unique name. Two PVs with the same driver and handle are one volume.
     pub fn unique_name(&self) -> String {
         unique_name(&self.driver, &self.handle)
     }
 }
 
-/// `kubernetes.io/csi/<driver>^<handle>`, as it stands in node statuses.
+/// Returns `kubernetes.io/csi/<driver>^<handle>`, the name in node statuses.
 pub fn unique_name(driver: &str, handle: &str) -> String {
     format!("kubernetes.io/csi/{driver}^{handle}")
 }
 
-/// Driver and handle of a unique name; nothing when it is not a CSI volume's.
+/// Splits a unique name into driver and handle; None for a volume other than CSI.
 pub fn parse_unique_name(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("kubernetes.io/csi/")?.split_once('^')
 }
 
-/// Name of the VolumeAttachment: deterministic, so a deleting leftover blocks a new attachment.
+/// Returns the name of the VolumeAttachment. It is deterministic, so a deleting leftover blocks a new attachment.
 pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
     let digest = Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize();
     format!("csi-{}", hex::encode(digest))

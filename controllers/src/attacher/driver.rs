@@ -8,10 +8,10 @@ use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRe
 
 use crate::csi::{Connection, RpcError};
 
-/// What the driver can do.
+/// Capabilities of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It attaches volumes at all; otherwise the trivial handler is used.
+    /// True if it attaches volumes at all; otherwise the trivial handler is used.
     pub publish: bool,
     /// PUBLISH_READONLY.
     pub readonly: bool,
@@ -35,12 +35,12 @@ impl From<&crate::csi::Driver> for Capabilities {
     }
 }
 
-/// The driver's calls.
+/// Calls to the driver.
 #[derive(Clone)]
 pub struct Driver(pub Connection);
 
 impl Driver {
-    /// ControllerPublishVolume; gives the publish_context.
+    /// Calls ControllerPublishVolume; returns the publish_context.
     ///
     /// # Errors
     /// The driver's status, or DEADLINE_EXCEEDED.
@@ -48,7 +48,7 @@ impl Driver {
         Ok(self.0.call(self.0.controller().controller_publish_volume(request)).await?.publish_context)
     }
 
-    /// ControllerUnpublishVolume.
+    /// Calls ControllerUnpublishVolume.
     ///
     /// # Errors
     /// The driver's status, or DEADLINE_EXCEEDED.
@@ -56,7 +56,7 @@ impl Driver {
         self.0.call(self.0.controller().controller_unpublish_volume(request)).await.map(drop)
     }
 
-    /// ListVolumes, all pages: volume → ids of the nodes it is published to.
+    /// Calls ListVolumes for all pages; returns volume → ids of the nodes where it is published.
     ///
     /// # Errors
     /// The driver's status, or DEADLINE_EXCEEDED.

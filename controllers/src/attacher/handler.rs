@@ -1,4 +1,4 @@
-//! One VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
+//! Handling of one VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::csi::{RpcError, volume_capability};
 use crate::events::AttacherError;
 use crate::kube::{Api, ApiError, Client, Informer, Kind, Outcome, Patch};
 
-/// What the workers share.
+/// State shared by the workers.
 pub struct Handler {
     pub ctx: Ctx,
     pub client: Client,
@@ -26,7 +26,7 @@ pub struct Handler {
     pub attachments: Informer<VolumeAttachment>,
     pub volumes: Informer<PersistentVolume>,
     pub nodes: Informer<CSINode>,
-    /// Attachments to be synced even though their status says that nothing is to be done.
+    /// Attachments to sync even though their status needs no work.
     pub force: Mutex<BTreeSet<String>>,
 }
 
@@ -35,7 +35,7 @@ impl Handler {
         self.client.all()
     }
 
-    /// Works on one VolumeAttachment.
+    /// Syncs one VolumeAttachment.
     pub async fn sync_attachment(&self, name: &str) -> Outcome {
         let Some(attachment) = self.attachments.get("", name) else { return Outcome::Done };
         if attachment.spec.attacher != self.driver_name {
@@ -53,17 +53,17 @@ impl Handler {
         self.force.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 
-    /// Sends what `new` changes of the attachment, even when that is nothing.
+    /// Patches the attachment from `old` to `new`, even if the patch is empty.
     async fn patch(&self, old: &VolumeAttachment, new: &VolumeAttachment) -> Result<Arc<VolumeAttachment>, ApiError> {
         self.api().patch(old.name(), &Patch::merge(old, new)?).await
     }
 
-    /// The same to its status.
+    /// Patches the attachment's status from `old` to `new`.
     async fn patch_status(&self, old: &VolumeAttachment, new: &VolumeAttachment) -> Result<(), ApiError> {
         self.api().patch_status_unread(old.name(), &Patch::merge(old, new)?).await
     }
 
-    /// A driver without ControllerPublish: attached at once, no finalizer.
+    /// Handles a driver without ControllerPublish: attached at once, no finalizer.
     async fn attach_trivially(&self, attachment: &VolumeAttachment) -> bool {
         if attachment.is_deleting() || attachment.status.as_ref().is_some_and(|s| s.attached) {
             return true;
@@ -78,7 +78,7 @@ impl Handler {
         }
         if mutant!(self.ctx, "attached-before-publish") {
             let early = patches::attached(&attachment, BTreeMap::new());
-            // It is written again when it is true.
+            // The true status is written again after the attach.
             let _ = self.patch_status(&attachment, &early).await;
         }
         match self.attach(&mut attachment).await {
@@ -90,7 +90,7 @@ impl Handler {
         }
     }
 
-    /// Everything that can fail without side effects is looked at before the finalizer blocks deletion.
+    /// Attaches the volume. All checks without side effects come before the finalizer, which blocks deletion.
     async fn attach(&self, attachment: &mut Arc<VolumeAttachment>) -> Result<BTreeMap<String, String>, RpcError> {
         let pv = self.volume_of(attachment)?;
         if pv.is_deleting() {
@@ -137,7 +137,7 @@ impl Handler {
             Err(RpcError::Grpc { .. }) if mutant!(self.ctx, "detach-error-is-success") => {
                 self.mark_detached(attachment).await
             }
-            // Any error, NOT_FOUND included, means that the volume may still be attached (att#165).
+            // After any error, NOT_FOUND included, the volume may still be attached (external-attacher#165).
             Err(e) => Err(e),
         };
         let Err(e) = result else { return true };
@@ -154,7 +154,8 @@ impl Handler {
         self.driver.unpublish(ControllerUnpublishVolumeRequest { volume_id, node_id, secrets }).await
     }
 
-    /// The finalizer goes first; the other order caused a second Unpublish (att#587).
+    /// Marks the attachment as detached: the finalizer goes first. The other order caused a second Unpublish
+    /// (external-attacher#587).
     async fn mark_detached(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
         let unmarked = |e: ApiError| RpcError::Other(format!("could not mark as detached: {e}"));
         let is_attached = attachment.status.as_ref().is_some_and(|s| s.attached);
@@ -173,7 +174,7 @@ impl Handler {
         }
     }
 
-    /// Writes an error into the status.
+    /// Writes an error to the status.
     async fn save(&self, old: &VolumeAttachment, new: &VolumeAttachment, error: &RpcError) {
         if let Err(e) = self.patch_status(old, new).await {
             self.ctx.trace().mention(self.ctx.name(), || AttacherError {
@@ -190,11 +191,11 @@ impl Handler {
                 .to_owned()
                 .into());
         };
-        // From the cache only: a volume that is gone leaves the attachment stuck (att#235).
+        // From the cache only: a missing PersistentVolume leaves the attachment stuck (external-attacher#235).
         self.volumes.get("", name).ok_or_else(|| format!("persistentvolume \"{name}\" not found").into())
     }
 
-    /// The node's id at the driver: from its CSINode, else from what the attachment remembers.
+    /// Returns the node's id at the driver: from its CSINode, else from the attachment's annotation.
     fn node_id(&self, node: &str, attachment: Option<&VolumeAttachment>) -> Result<String, RpcError> {
         let found = self.nodes.get("", node);
         if let Some(csi_node) = &found
@@ -243,7 +244,7 @@ impl Handler {
         }
     }
 
-    /// The attachments whose status differs from what the driver lists.
+    /// Returns the attachments whose status differs from the driver's list.
     pub fn diverged(&self, published: &BTreeMap<String, Vec<String>>) -> Vec<String> {
         let mut names = Vec::new();
         self.attachments.each(|attachment| {

@@ -1,6 +1,6 @@
 //! external-attacher (`csi-attacher`): turns VolumeAttachments into ControllerPublish and ControllerUnpublish calls.
 //!
-//! It records no events; errors go into the VolumeAttachment's status.
+//! It emits no Kubernetes events; errors go to the VolumeAttachment's status.
 
 mod driver;
 mod handler;

@@ -1,4 +1,4 @@
-//! The attacher's writes: attachments as they shall be, and the patches of volumes (upstream `util.go`).
+//! The attacher's writes: changed attachments, and patches of volumes (upstream `util.go`).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::binder::object::annotate;
 use crate::csi::RpcError;
 use crate::kube::{Kind, Operation, Patch, time};
 
-/// The annotation that keeps the node's id for the time when the CSINode is gone.
+/// Annotation that keeps the node's id in case the CSINode is deleted.
 pub const NODE_ID_ANNOTATION: &str = "csi.alpha.kubernetes.io/node-id";
 
-/// The finalizer of a driver, on PersistentVolumes and VolumeAttachments: `external-attacher/ebs-csi-aws-com`.
+/// Returns a driver's finalizer of PersistentVolumes and VolumeAttachments: `external-attacher/ebs-csi-aws-com`.
 pub fn finalizer(driver: &str) -> String {
     let mut name: String = driver.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if name.ends_with('-') {
@@ -23,8 +23,8 @@ pub fn finalizer(driver: &str) -> String {
     format!("external-attacher/{name}")
 }
 
-/// JSON patch that adds the PV's finalizer; nothing when it is there. Not a merge patch, which would put back what others
-/// have taken away since the cache was filled (`addFinalizerPatch`).
+/// Builds a JSON patch that adds the PV's finalizer; None if it exists. A merge patch could restore finalizers that
+/// others have removed since the cache was filled (`addFinalizerPatch`).
 pub fn add_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Patch> {
     if pv.has_finalizer(finalizer) {
         return None;
@@ -39,7 +39,7 @@ pub fn add_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Patch>
     }))
 }
 
-/// JSON patch that removes the PV's finalizer by index, guarded by a test; nothing when it is not there.
+/// Builds a JSON patch that removes the PV's finalizer by index, guarded by a test; None if it does not exist.
 pub fn remove_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Patch> {
     let index = pv.metadata.finalizers.as_ref()?.iter().position(|f| f == finalizer)?;
     let path = format!("/metadata/finalizers/{index}");
@@ -47,7 +47,7 @@ pub fn remove_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Pat
     Some(Patch::json(&[test, Operation::Remove { path }]))
 }
 
-/// The attachment with finalizer and node id; nothing when both are there.
+/// Returns the attachment with finalizer and node id; None if it has both.
 pub fn prepared(attachment: &VolumeAttachment, finalizer: &str, node_id: &str) -> Option<VolumeAttachment> {
     let (has_finalizer, has_node) =
         (attachment.has_finalizer(finalizer), attachment.annotation(NODE_ID_ANNOTATION) == Some(node_id));
@@ -64,7 +64,7 @@ pub fn prepared(attachment: &VolumeAttachment, finalizer: &str, node_id: &str) -
     Some(attachment)
 }
 
-/// The attachment without its finalizer: the first write after Unpublish (att#587).
+/// Returns the attachment without its finalizer: the first write after Unpublish (external-attacher#587).
 pub fn released(attachment: &VolumeAttachment, finalizer: &str) -> VolumeAttachment {
     let mut attachment = attachment.clone();
     let finalizers = attachment.metadata.finalizers.take().unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn released(attachment: &VolumeAttachment, finalizer: &str) -> VolumeAttachm
     attachment
 }
 
-/// The attachment after ControllerPublish.
+/// Returns the attachment after ControllerPublish.
 pub fn attached(attachment: &VolumeAttachment, publish_context: BTreeMap<String, String>) -> VolumeAttachment {
     changed(attachment, |status| {
         status.attached = true;
@@ -82,7 +82,7 @@ pub fn attached(attachment: &VolumeAttachment, publish_context: BTreeMap<String,
     })
 }
 
-/// The attachment after ControllerUnpublish: the second write.
+/// Returns the attachment after ControllerUnpublish: the second write.
 pub fn detached(attachment: &VolumeAttachment) -> VolumeAttachment {
     changed(attachment, |status| {
         status.attached = false;
@@ -91,8 +91,8 @@ pub fn detached(attachment: &VolumeAttachment) -> VolumeAttachment {
     })
 }
 
-/// The attachment after an attach that failed. The code says what of the driver's errors it was, which the scheduler's
-/// count of volumes goes by.
+/// Returns the attachment after a failed attach, with the gRPC code of the driver's error: 8 (RESOURCE_EXHAUSTED) marks
+/// a full node.
 pub fn attach_failed(attachment: &VolumeAttachment, error: &RpcError, now: Timestamp) -> VolumeAttachment {
     let error_code = error.code().map(i32::from);
     changed(attachment, |status| {
@@ -100,7 +100,7 @@ pub fn attach_failed(attachment: &VolumeAttachment, error: &RpcError, now: Times
     })
 }
 
-/// The attachment after a detach that failed.
+/// Returns the attachment after a failed detach.
 pub fn detach_failed(attachment: &VolumeAttachment, error: &RpcError, now: Timestamp) -> VolumeAttachment {
     changed(attachment, |status| {
         status.detach_error =

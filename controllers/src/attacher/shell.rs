@@ -19,7 +19,7 @@ use crate::timers::Timers;
 /// `--worker-threads`.
 const WORKERS: usize = 10;
 
-/// external-attacher beside a driver that it has reached.
+/// external-attacher after its driver answered.
 pub struct Reached {
     driver: Driver,
     driver_name: String,
@@ -27,20 +27,20 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Waits until the driver whose controller socket is `csi` answers.
+    /// Waits until the driver with the controller socket `csi` answers.
     pub async fn connect(ctx: &Ctx, csi: HttpService, timers: &Timers) -> Self {
         let connection = Connection::new(ctx, csi, timers.attacher_timeout);
         let driver = connection.driver().await;
         Self { capabilities: Capabilities::from(&driver), driver_name: driver.name, driver: Driver(connection) }
     }
 
-    /// The driver's name.
+    /// Returns the driver's name.
     pub fn driver(&self) -> &str {
         &self.driver_name
     }
 }
 
-/// Runs external-attacher for ever.
+/// Runs external-attacher forever.
 pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     let Reached { driver, driver_name, capabilities } = reached;
     let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
@@ -86,7 +86,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
                     }
                 }
                 Delta::Deleted(gone) => {
-                    // Perhaps the last one of a deleting volume.
+                    // It may have been the last one of a deleting volume.
                     if let Some(pv) = gone.spec.source.persistent_volume_name.clone() {
                         volume_queue.add(pv);
                     }
@@ -99,7 +99,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
             }
             () = ctx.sleep_until(reconcile_at), if capabilities.list_published => {
                 reconcile_at = ctx.now().mono + reconcile_sync;
-                // A driver that cannot list now is asked again at the next turn.
+                // A driver that cannot list now is asked again in the next period.
                 if let Ok(published) = handler.driver.published().await {
                     for name in handler.diverged(&published) {
                         handler.force.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
@@ -111,7 +111,8 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     }
 }
 
-/// A change of nothing but the recorded errors must not lead to another try at once: it is the try's own doing.
+/// Returns false if only the recorded errors changed: the attacher wrote them itself, and they must not trigger a retry
+/// at once.
 fn is_worth_a_sync(old: &VolumeAttachment, new: &VolumeAttachment) -> bool {
     old.resource_version() == new.resource_version()
         || old.spec != new.spec
@@ -125,7 +126,7 @@ fn status_but_errors(attachment: &VolumeAttachment) -> Option<impl PartialEq + u
     Some((attached, attachment_metadata))
 }
 
-/// What a write changes only when it means to.
+/// Returns the metadata without the fields that every write changes.
 fn metadata_but_versions(metadata: &ObjectMeta) -> impl PartialEq + use<'_> {
     let ObjectMeta {
         annotations,

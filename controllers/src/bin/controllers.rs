@@ -1,4 +1,4 @@
-//! The control loops as a process of their own.
+//! The control loops as a program.
 
 fn main() -> std::process::ExitCode {
     controllers::main_with(std::env::args_os())

@@ -13,7 +13,7 @@ use super::object::{
 use super::quantity;
 use super::step::{Call, Step, SyncError};
 
-/// The next of the four writes that bind `volume` and `claim`; done when all are made.
+/// Returns the next of the four writes that bind `volume` and `claim`; done after all.
 pub fn bind(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>) -> Step {
     if let Some(volume) = bind_volume_to_claim(volume, claim) {
         return Step::then_again(Call::ReplaceVolume(Box::new(volume)));
@@ -31,7 +31,7 @@ pub fn bind(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>) 
     }
 }
 
-/// A reference to a claim as `ref.GetReference` makes it.
+/// Builds a reference to a claim, like `ref.GetReference`.
 pub fn claim_reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
@@ -44,9 +44,9 @@ pub fn claim_reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     }
 }
 
-/// The volume with its claimRef, or nothing when it has it already (`GetBindVolumeToClaim`).
+/// Returns the volume with its claimRef, or None if it has it (`GetBindVolumeToClaim`).
 pub fn bind_volume_to_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<PersistentVolume> {
-    // Whoever reserved the volume without a uid was the user; whoever did not reserve it at all leaves it to us.
+    // A claimRef without a uid was written by the user. A volume without a claimRef is bound by the controller.
     let by_controller = !refers_to(volume, claim);
     let complete = volume_spec(volume).claim_ref.as_ref().is_some_and(|reference| {
         reference.name == claim.metadata.name
@@ -87,7 +87,7 @@ fn bind_claim_to_volume(claim: &PersistentVolumeClaim, volume: &PersistentVolume
     Some(claim)
 }
 
-/// The volume in another phase, or nothing when it is in it already.
+/// Returns the volume in another phase, or None if it is in that phase.
 pub fn with_phase(volume: &PersistentVolume, phase: &str, message: &str) -> Option<PersistentVolume> {
     if volume_phase(volume) == phase {
         return None;
@@ -99,13 +99,13 @@ pub fn with_phase(volume: &PersistentVolume, phase: &str, message: &str) -> Opti
     Some(volume)
 }
 
-/// The claim with a phase and what its volume gives it, or nothing when it has both already.
+/// Returns the claim with a phase and the fields from its volume, or None if it has both.
 ///
-/// Capacity is written only when the claim enters the phase: afterwards a difference may be meant, while the
-/// filesystem has not grown yet.
+/// Capacity is written only when the claim enters the phase. Later a difference can be intended: the filesystem has not
+/// grown yet.
 ///
 /// # Errors
-/// When the volume has no capacity.
+/// If the volume has no capacity.
 pub fn with_status(
     claim: &PersistentVolumeClaim,
     phase: &str,
@@ -144,7 +144,8 @@ pub fn with_status(
     Ok(Some(claim))
 }
 
-/// The volume with the binding rolled back: free when the controller had bound it, reserved again when the user had.
+/// Returns the volume with the binding rolled back: free if the controller had bound it, reserved again if the user
+/// had.
 pub fn unbind(volume: &PersistentVolume) -> PersistentVolume {
     let mut volume = volume.clone();
     let by_controller = annotation(&volume.metadata, BOUND_BY_CONTROLLER).is_some();

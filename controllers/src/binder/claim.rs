@@ -1,4 +1,4 @@
-//! The rules for a claim (`pv_controller.go`: `syncClaim`, `syncUnboundClaim`, `syncBoundClaim`).
+//! Rules for a claim (`pv_controller.go`: `syncClaim`, `syncUnboundClaim`, `syncBoundClaim`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::object::{
 use super::step::{About, Call, Notice, Step, SyncError};
 use super::world::World;
 
-/// What to do next about the claim `key`.
+/// Returns the next step for the claim `key`.
 pub fn sync_claim(world: &World, key: &ClaimKey) -> Step {
     let Some(claim) = world.claim(key) else { return Step::done() };
     if annotation(&claim.metadata, BIND_COMPLETED).is_some() {
@@ -38,7 +38,7 @@ fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim
         return bind(&volume, claim);
     }
     if let Some(claim) = with_default_class(world, claim) {
-        // The update comes back through the informer and starts the claim anew.
+        // The informer delivers the update, and the claim starts again.
         return Step { call: Some(Call::ReplaceClaim(Box::new(claim))), ..Step::default() };
     }
     if delay_binding && annotation(&claim.metadata, SELECTED_NODE).is_none() {
@@ -60,7 +60,7 @@ fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim
     )
 }
 
-/// Whether the scheduler, not the binder, picks a volume for the claim (`IsDelayBindingMode`).
+/// Returns true if the scheduler, not the binder, picks a volume for the claim (`IsDelayBindingMode`).
 fn delay_binding(world: &World, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
     match world.class(claim_class(claim)) {
         None => Ok(false),
@@ -71,7 +71,7 @@ fn delay_binding(world: &World, claim: &PersistentVolumeClaim) -> Result<bool, S
     }
 }
 
-/// The claim with the default class, if it has none and there is one (`assignDefaultStorageClass`).
+/// Returns the claim with the default class, if it has none and one exists (`assignDefaultStorageClass`).
 fn with_default_class(world: &World, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
     if claim_has_class(claim) {
         return None;
@@ -82,7 +82,7 @@ fn with_default_class(world: &World, claim: &PersistentVolumeClaim) -> Option<Pe
     Some(claim)
 }
 
-/// Asks the external provisioner for a volume (`provisionClaimOperationExternal`).
+/// Requests a volume from the external provisioner (`provisionClaimOperationExternal`).
 fn provision(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     let Some(class) = world.class(claim_class(claim)) else {
         let message = format!("storageclass.storage.k8s.io {:?} not found", claim_class(claim));
@@ -103,7 +103,7 @@ fn provision(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     Step::done().notice_claim(claim, "Normal", "ExternalProvisioning", message)
 }
 
-/// A claim that asks for a volume by name and is not bound yet.
+/// Handles an unbound claim that names a volume.
 fn sync_requested(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     let wanted = volume_name(claim);
     let Some(volume) = world.volume(wanted) else { return pending(claim) };
@@ -123,10 +123,10 @@ fn sync_requested(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     }
     let message = format!("volume {wanted:?} already bound to a different claim.");
     let step = if annotation(&claim.metadata, BOUND_BY_CONTROLLER).is_none() {
-        // The user asked for this volume; it may become free.
+        // The user requested this volume; it may become free.
         pending(claim)
     } else {
-        // Someone must have removed bind-completed from the claim.
+        // The annotation bind-completed must have been removed from the claim.
         Step::failed(SyncError::InvalidBinding {
             claim: ClaimKey::of(claim).to_string(),
             volume: wanted.to_owned(),
@@ -149,7 +149,7 @@ fn sync_bound(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
         return lost(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
     };
     match &volume_spec(volume).claim_ref {
-        // A volume that came unbound, or one whose update has not arrived yet: both are repaired alike.
+        // An unbound volume, or one whose update has not arrived yet: the repair is the same.
         None => bind(volume, claim),
         Some(reference) if reference.uid.as_deref() == Some(uid(&claim.metadata)) => bind(volume, claim),
         Some(_) => {
@@ -158,7 +158,7 @@ fn sync_bound(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     }
 }
 
-/// The claim stays or becomes Pending.
+/// Keeps or makes the claim Pending.
 fn pending(claim: &PersistentVolumeClaim) -> Step {
     match with_status(claim, "Pending", None) {
         Ok(Some(claim)) => Step { call: Some(Call::ReplaceClaimStatus(Box::new(claim))), ..Step::default() },
@@ -167,7 +167,7 @@ fn pending(claim: &PersistentVolumeClaim) -> Step {
     }
 }
 
-/// The claim becomes Lost; the event comes with the change, not with every sync (`updateClaimStatusWithEvent`).
+/// Makes the claim Lost. The event comes with the change, not with every sync (`updateClaimStatusWithEvent`).
 fn lost(claim: &Arc<PersistentVolumeClaim>, reason: &'static str, message: &str) -> Step {
     if claim_phase(claim) == "Lost" {
         return Step::done();

@@ -1,7 +1,7 @@
-//! Which volume fits a claim (component-helpers `storage/volume/pv_helpers.go`, `FindMatchingVolume`).
+//! Matching of volumes and claims (component-helpers `storage/volume/pv_helpers.go`, `FindMatchingVolume`).
 //!
-//! The binder asks without a node, the scheduler for each node. All that does not depend on the node is decided once
-//! by [`candidates`]; the scheduler then only looks at node affinities.
+//! The binder matches without a node, the scheduler for each node. [`candidates`] applies all rules that do not depend
+//! on the node; the scheduler then only checks node affinities.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::object::{
 };
 use super::selectors::{Labels, check_node_affinity, label_selector_matches};
 
-/// The volumes that a claim may get, whatever the node.
+/// Volumes that a claim may get, regardless of the node.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// The volume that is reserved for this claim; it wins, or nothing does.
+    /// Volume that is reserved for this claim. If set, no other volume is considered.
     pub reserved: Option<Arc<PersistentVolume>>,
-    /// Available volumes that fit, smallest first, ties by name.
+    /// Matching Available volumes, smallest first, ties by name.
     pub free: Vec<Arc<PersistentVolume>>,
 }
 
-/// Sorts out the volumes that fit `claim`.
+/// Selects the volumes that match `claim`.
 pub fn candidates<'a>(
     claim: &PersistentVolumeClaim,
     volumes: impl Iterator<Item = &'a Arc<PersistentVolume>>,
@@ -60,8 +60,8 @@ pub fn candidates<'a>(
 }
 
 impl Candidates {
-    /// The volume for this claim on a node with `labels`, without those that `taken` says another claim of the same
-    /// pod gets.
+    /// Returns the volume for this claim on a node with `labels`, without those that are `taken` by other claims of the
+    /// same pod.
     pub fn on_node(
         &self,
         claim: &PersistentVolumeClaim,
@@ -69,7 +69,7 @@ impl Candidates {
         taken: impl Fn(&str) -> bool,
     ) -> Option<&Arc<PersistentVolume>> {
         if let Some(reserved) = self.reserved.as_ref().filter(|v| !taken(name(&v.metadata))) {
-            // A reserved volume that the node cannot use means that the node does not suit the claim.
+            // If the node cannot use the reserved volume, the node does not suit the claim.
             return check_node_affinity(reserved, labels).is_ok().then_some(reserved);
         }
         self.free.iter().find(|volume| {
@@ -80,15 +80,15 @@ impl Candidates {
     }
 }
 
-/// The best match without a node, as the binder sees it: the reserved volume, or the smallest of those with the
-/// fewest access modes beyond what the claim asks for. With `delay_binding` only a reserved one is considered
+/// Returns the best match without a node, as the binder does: the reserved volume, or the smallest of those with the
+/// fewest access modes beyond the claim's. With `delay_binding` only a reserved one is considered
 /// (`findBestMatchForClaim`).
 pub fn best_match<'a>(
     claim: &PersistentVolumeClaim,
     volumes: impl Iterator<Item = &'a Arc<PersistentVolume>>,
     delay_binding: bool,
 ) -> Option<Arc<PersistentVolume>> {
-    // The index by access modes hides volumes that lack a mode, reserved ones too.
+    // Upstream's index by access modes hides volumes that lack a mode, including reserved ones.
     let found = candidates(claim, volumes.filter(|volume| access_modes_satisfied(claim, volume)));
     if let Some(reserved) = found.reserved {
         return Some(reserved);
@@ -97,11 +97,11 @@ pub fn best_match<'a>(
         return None;
     }
     let modes = |volume: &Arc<PersistentVolume>| volume_spec(volume).access_modes.as_ref().map_or(0, Vec::len);
-    // `min_by_key` keeps the first of equals, and `free` is sorted by size and name.
+    // `min_by_key` returns the first of equals, and `free` is sorted by size and name.
     found.free.into_iter().min_by_key(modes)
 }
 
-/// Why the volume that a claim asks for by name cannot be bound to it (`checkVolumeSatisfyClaim`).
+/// Reason why the volume that a claim names cannot be bound to it (`checkVolumeSatisfyClaim`).
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum Mismatch {
     /// the volume is marked for deletion {0:?}
@@ -118,7 +118,7 @@ pub enum Mismatch {
     AccessMode,
 }
 
-/// Checks the volume that a claim asks for by name.
+/// Checks the volume that a claim names.
 ///
 /// # Errors
 /// The first rule that the volume breaks.

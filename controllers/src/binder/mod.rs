@@ -1,7 +1,8 @@
-//! The PV binder (`persistentvolume-binder-controller`): binds claims to volumes and says what became of both.
+//! The PV binder (`persistentvolume-binder-controller`): binds claims to volumes and sets the phase of both.
 //!
-//! The rules are in [`claim`] and [`volume`], pure over a [`world::World`]; each gives one [`step::Step`] with at most
-//! one write. `shell` feeds the caches and makes the calls, with one worker for claims and one for volumes as upstream.
+//! The rules are in [`claim`] and [`volume`], pure over a [`world::World`]. Each returns one [`step::Step`] with at
+//! most one write. `shell` feeds the caches and makes the calls, with one worker for claims and one for volumes, as
+//! upstream.
 
 pub mod annotations;
 pub mod bind;

@@ -2,9 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// A quantity in thousandths of its unit, rounded up; nothing when the text is no quantity.
+/// Parses a quantity in thousandths of its unit, rounded up; None for invalid text.
 ///
-/// Thousandths, because `m` is the smallest unit that schedulers count in (milli-CPU); i128 holds `8Ei` of them.
+/// Thousandths, because `m` is the smallest unit of schedulers (milli-CPU); i128 holds `8Ei` of them.
 pub fn milli(quantity: &Quantity) -> Option<i128> {
     let text = quantity.0.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
@@ -26,13 +26,13 @@ pub fn milli(quantity: &Quantity) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// A quantity in whole units, rounded up as `Quantity.Value()` does; 0 when the text is no quantity.
+/// Returns a quantity in whole units, rounded up like `Quantity.Value()`; 0 for invalid text.
 pub fn value(quantity: &Quantity) -> i64 {
     let milli = milli(quantity).unwrap_or(0);
     i64::try_from(milli.div_euclid(1000) + i128::from(milli.rem_euclid(1000) != 0)).unwrap_or(i64::MAX)
 }
 
-/// Bytes as a quantity in the binary form that `resource.NewQuantity(bytes, BinarySI)` prints.
+/// Formats bytes in binary form, like `resource.NewQuantity(bytes, BinarySI)`.
 pub fn bytes(bytes: i64) -> Quantity {
     let (mut number, mut unit) = (bytes, 0);
     while unit < BINARY.len() - 1 && number != 0 && number % 1024 == 0 {
@@ -44,7 +44,7 @@ pub fn bytes(bytes: i64) -> Quantity {
 
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// What a suffix multiplies by, as numerator and denominator.
+/// Returns the factor of a suffix, as numerator and denominator.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
     if let Some(power) = BINARY.iter().position(|unit| *unit == suffix) {
         return Some((1i128 << (10 * power), 1));

@@ -10,13 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// The labels of a node, or none.
+/// Returns the labels of a node, or none.
 pub fn node_labels(node: &Node) -> &Labels {
     static NONE: Labels = Labels::new();
     node.metadata.labels.as_ref().unwrap_or(&NONE)
 }
 
-/// Whether a node selector (terms are OR'd, requirements AND'd) selects the node `name` with `labels`.
+/// Returns true if a node selector (terms are OR'd, requirements AND'd) selects the node `name` with `labels`.
 pub fn node_selector_matches(selector: &NodeSelector, name: &str, labels: &Labels) -> bool {
     selector.node_selector_terms.iter().any(|term| term_matches(term, name, labels))
 }
@@ -24,7 +24,7 @@ pub fn node_selector_matches(selector: &NodeSelector, name: &str, labels: &Label
 fn term_matches(term: &NodeSelectorTerm, name: &str, labels: &Labels) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
-    // A term without requirements selects nothing.
+    // A term without requirements matches no node.
     if expressions.is_empty() && fields.is_empty() {
         return false;
     }
@@ -49,17 +49,17 @@ fn node_requirement_matches(requirement: &NodeSelectorRequirement, actual: Optio
     }
 }
 
-/// Why a volume cannot be used from a node with `labels`; nothing when it can (`volume.CheckNodeAffinity`).
+/// Checks a volume's node affinity against a node's `labels` (`volume.CheckNodeAffinity`).
 pub fn check_node_affinity(volume: &PersistentVolume, labels: &Labels) -> Result<(), &'static str> {
     let required = volume.spec.as_ref().and_then(|s| s.node_affinity.as_ref()).and_then(|a| a.required.as_ref());
     match required {
-        // A volume's affinity speaks of labels only; its terms never name a node.
+        // A volume's affinity uses labels only; its terms never name a node.
         Some(selector) if !node_selector_matches(selector, "", labels) => Err("no matching NodeSelectorTerms"),
         _ => Ok(()),
     }
 }
 
-/// Whether `labels` satisfy a class's allowedTopologies; no terms allow every node
+/// Returns true if `labels` satisfy a class's allowedTopologies; without terms every node does
 /// (`v1helper.MatchTopologySelectorTerms`).
 pub fn topology_allowed(terms: Option<&[TopologySelectorTerm]>, labels: &Labels) -> bool {
     let terms = terms.unwrap_or_default();
@@ -71,7 +71,7 @@ pub fn topology_allowed(terms: Option<&[TopologySelectorTerm]>, labels: &Labels)
         })
 }
 
-/// Whether a label selector selects an object with `labels`; an operator that does not exist selects nothing.
+/// Returns true if a label selector selects an object with `labels`; an unknown operator never matches.
 pub fn label_selector_matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     let get = |key: &str| labels.and_then(|l| l.get(key));
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| get(key) == Some(value));

@@ -1,4 +1,4 @@
-//! The event-driven shell: informers feed the caches and two queues; one worker each for claims and for volumes.
+//! The event-driven shell: informers feed the caches and two queues, with one worker each for claims and volumes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::Timers;
 use crate::events::BinderError;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
 
-/// Writes that one visit of an object may make. Four bind, two more release or repair; a rule that asks for more
-/// would write in circles.
+/// Largest number of writes in one visit of an object. Four bind, two more release or repair; a rule that needs more
+/// would loop.
 const MAX_STEPS: usize = 8;
 
-/// Runs the binder for ever. `client` is kube-controller-manager's, under the name `persistent-volume-binder`.
+/// Runs the binder forever. `client` is kube-controller-manager's, under the name `persistent-volume-binder`.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     let sources = Sources {
         volumes: Informer::start(&ctx, client.all(), ListParams::default()),
@@ -90,7 +90,7 @@ impl Binder {
         }
     }
 
-    /// Every claim and volume is looked at again; those about which there is nothing to do cost no more than that.
+    /// Enqueues every claim and volume that needs a step.
     fn resync(&self) {
         let world = self.world();
         for (key, _) in world.claims().filter(|(key, _)| sync_claim(&world, key) != Step::done()) {
@@ -167,7 +167,7 @@ impl Binder {
         }
     }
 
-    /// The next step of a claim, once nobody else writes the volume that it is about.
+    /// Returns the next step of a claim, once the worker of volumes does not write the volume concerned.
     async fn next_of_claim(&self, key: &ClaimKey) -> Step {
         loop {
             let step = sync_claim(&self.world(), key);
@@ -214,7 +214,8 @@ impl Binder {
                 if step.again { Next::Again(answer) } else { Next::Stop }
             }
             Err(error) => {
-                // Conflicts are usual, and the newer object is on its way; anything else is tried at the next resync.
+                // Conflicts are usual, and the newer object is about to arrive; other errors are retried at the next
+                // resync.
                 self.trace("write", &error.to_string());
                 Next::Stop
             }
@@ -274,7 +275,7 @@ impl Binder {
 }
 
 enum Next {
-    /// Ask the rules again, with what a GET said.
+    /// Apply the rules again, with the result of a GET.
     Again(Option<Live>),
     /// Done, or failed until the next event or resync.
     Stop,

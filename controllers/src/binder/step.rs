@@ -1,8 +1,8 @@
-//! One step of the binder: at most one write, so that a crash between any two steps is an ordinary state.
+//! One step of the binder: at most one write, so that a crash between any two steps leaves an ordinary state.
 //!
 //! Upstream's `bind` makes four writes in a row. Here each write ends the step; the answer goes into the cache and the
-//! same rule is asked again. Since every rule looks at what is already written, it comes to the next write, in the same
-//! order, and to the same end from any prefix.
+//! same rule is applied again. Every rule checks the existing state, so it continues with the next write, in the same
+//! order, and reaches the same end from any prefix.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::object::{ClaimKey, name};
 
-/// What an event is about.
+/// Object of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum About {
     /// A claim.
@@ -19,7 +19,7 @@ pub enum About {
     Volume(Arc<PersistentVolume>),
 }
 
-/// An event to record.
+/// Event to record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The object.
@@ -43,28 +43,28 @@ pub enum Call {
     ReplaceClaim(Box<PersistentVolumeClaim>),
     /// PUT of a claim's status.
     ReplaceClaimStatus(Box<PersistentVolumeClaim>),
-    /// GET of a claim: the cache is not trusted where believing it would release a volume (k#105131).
+    /// GET of a claim: the cache must not be trusted before a volume is released (kubernetes#105131).
     ReadClaim(ClaimKey),
 }
 
-/// What to do next.
+/// Next action.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// Events to record at once.
     pub before: Vec<Notice>,
-    /// The one call.
+    /// The call.
     pub call: Option<Call>,
-    /// Events to record when the call succeeded.
+    /// Events to record after the call succeeded.
     pub after: Vec<Notice>,
-    /// Whether to ask again when the call succeeded.
+    /// If set, apply the rule again after the call succeeded.
     pub again: bool,
-    /// A claim to put into the queue.
+    /// Claim to enqueue.
     pub enqueue: Option<ClaimKey>,
-    /// Why nothing can be done; the next resync tries again.
+    /// Reason of a failure; the next resync retries.
     pub error: Option<SyncError>,
 }
 
-/// A state that should never happen; the next resync looks again.
+/// State that should never occur; the next resync retries.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum SyncError {
     /// invalid binding of claim {claim:?} to volume {volume:?}: volume already claimed by {by:?}
@@ -73,7 +73,7 @@ pub enum SyncError {
         claim: String,
         /// The volume that it names.
         volume: String,
-        /// Who has the volume.
+        /// Current owner of the volume.
         by: String,
     },
     /// PersistentVolume {0:?} is without a storage capacity
@@ -83,22 +83,22 @@ pub enum SyncError {
 }
 
 impl Step {
-    /// Nothing to do.
+    /// Returns a step without an action.
     pub fn done() -> Self {
         Self::default()
     }
 
-    /// One write, then ask again.
+    /// Returns a step with one write, after which the rule applies again.
     pub fn then_again(call: Call) -> Self {
         Self { call: Some(call), again: true, ..Self::default() }
     }
 
-    /// A failure.
+    /// Returns a failed step.
     pub fn failed(error: SyncError) -> Self {
         Self { error: Some(error), ..Self::default() }
     }
 
-    /// The volume that the step writes.
+    /// Returns the volume that the step writes.
     pub fn written_volume(&self) -> Option<&str> {
         match &self.call {
             Some(Call::ReplaceVolume(volume) | Call::ReplaceVolumeStatus(volume)) => Some(name(&volume.metadata)),
@@ -106,7 +106,7 @@ impl Step {
         }
     }
 
-    /// Adds an event about a claim that is recorded at once.
+    /// Adds an event of a claim that is recorded at once.
     pub fn notice_claim(
         mut self,
         claim: &Arc<PersistentVolumeClaim>,
@@ -118,7 +118,7 @@ impl Step {
         self
     }
 
-    /// Adds an event about a volume that is recorded at once.
+    /// Adds an event of a volume that is recorded at once.
     pub fn notice_volume(
         mut self,
         volume: &Arc<PersistentVolume>,

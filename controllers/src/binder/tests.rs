@@ -1,4 +1,4 @@
-//! The rules against an API server in miniature: one counter, spec and status written apart.
+//! The rules against a miniature API server: one counter, separate writes of spec and status.
 
 mod rig;
 
@@ -344,7 +344,7 @@ fn objects_older_than_the_cache_are_dropped() {
     assert_eq!(world.volume("v").unwrap().metadata.resource_version.as_deref(), Some("10"));
 }
 
-/// A few claims and volumes in states that a user or a crash may leave.
+/// Generates claims and volumes in states that a user or a crash may leave.
 fn start_states() -> impl Strategy<Value = Server> {
     let size = prop_oneof![Just("4Gi"), Just("5Gi"), Just("8Gi")];
     let reserved = prop_oneof![3 => Just(None), 1 => (0..3usize).prop_map(Some)];
@@ -382,7 +382,7 @@ proptest! {
             Controller::start(&server, &[], usize::MAX).settle(&mut server);
             prop_assert_eq!(server.state(), calm.state(), "crash after {} of {} writes", budget, writes);
         }
-        // Both sides agree: who is bound is bound to whom it names.
+        // Both sides agree: each bound claim is bound to the volume that it names.
         for claim in calm.claims.values().filter(|c| claim_phase(c) == "Bound") {
             let volume = &calm.volumes[volume_name(claim)];
             prop_assert_eq!(volume_phase(volume), "Bound");

@@ -1,20 +1,20 @@
-//! Which of the two workers is at which volume.
+//! Mutual exclusion of the two workers per volume.
 //!
-//! Both write the phase of a volume. Upstream, the worker of claims makes its next write as soon as the answer to the one
-//! before is there, and so is ahead of the news of its own write that wake the worker of volumes. Here news may arrive
-//! before the answer does: without turns the worker of claims would meet a conflict of the binder's own making in every
-//! second binding, and leave the claim to the next resync.
+//! Both write the phase of a volume. Upstream, the worker of claims makes its next write as soon as it has the answer
+//! to the previous one, before the watch event of its own write wakes the worker of volumes. Here an event can arrive
+//! before the answer. Without turns the worker of claims would conflict with the worker of volumes in every second
+//! binding, and leave the claim to the next resync.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The turns of the two workers.
+/// Turns of the two workers.
 #[derive(Debug, Default)]
 pub struct Turns {
     held: Mutex<Held>,
-    /// The worker of volumes is through with one.
+    /// Notified when the worker of volumes has finished one.
     through: Notify,
 }
 
@@ -22,7 +22,7 @@ pub struct Turns {
 struct Held {
     by_claims: Option<String>,
     by_volumes: Option<String>,
-    /// Volumes that were due while the worker of claims was at them.
+    /// Volumes that were due while the worker of claims used them.
     postponed: BTreeSet<String>,
 }
 
@@ -31,8 +31,8 @@ impl Turns {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The worker of claims wants to write the volume `name`. False when the worker of volumes was at it: then it is not
-    /// any more, and what the claim needs must be looked at anew.
+    /// Reserves the volume `name` for a write of the worker of claims. Returns false if it had to wait for the worker
+    /// of volumes: the claim's step must then be computed again.
     pub async fn claim_writes(&self, name: &str) -> bool {
         let mut at_once = true;
         loop {
@@ -48,14 +48,15 @@ impl Turns {
         }
     }
 
-    /// The worker of claims is through with a claim. Answers the volumes that are due because of that.
+    /// Ends the work on a claim. Returns the volumes that became due meanwhile.
     pub fn claim_done(&self) -> BTreeSet<String> {
         let mut held = self.held();
         held.by_claims = None;
         std::mem::take(&mut held.postponed)
     }
 
-    /// Whether the worker of volumes may begin with `name`; otherwise it is due once the worker of claims is through.
+    /// Returns true if the worker of volumes may start with `name`; otherwise the volume is due after the worker of
+    /// claims has finished.
     pub fn volume_begins(&self, name: &str) -> bool {
         let mut held = self.held();
         if held.by_claims.as_deref() == Some(name) {
@@ -66,7 +67,7 @@ impl Turns {
         true
     }
 
-    /// The worker of volumes is through with its volume.
+    /// Ends the work on a volume.
     pub fn volume_done(&self) {
         self.held().by_volumes = None;
         self.through.notify_one();

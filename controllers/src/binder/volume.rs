@@ -1,4 +1,4 @@
-//! The rules for a volume (`pv_controller.go`: `syncVolume`, `reclaimVolume`).
+//! Rules for a volume (`pv_controller.go`: `syncVolume`, `reclaimVolume`).
 
 use std::sync::Arc;
 
@@ -10,19 +10,20 @@ use super::object::{ClaimKey, annotation, name, uid, volume_modes_differ, volume
 use super::step::{About, Call, Notice, Step};
 use super::world::World;
 
-/// What a GET of the claim said.
+/// Result of a GET of the claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Live {
-    /// It was not asked.
+    /// Not requested.
     #[default]
     NotAsked,
-    /// There is no such claim.
+    /// The claim does not exist.
     Missing,
-    /// This is the claim.
+    /// The claim.
     Found(Arc<PersistentVolumeClaim>),
 }
 
-/// What to do next about the volume `name`. A step with [`Call::ReadClaim`] wants to be asked again with its answer.
+/// Returns the next step for the volume `name`. A step with [`Call::ReadClaim`] must be followed by a call with its
+/// answer.
 pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
     let Some(volume) = world.volume(name) else { return Step::done() };
     let Some(reference) = &volume_spec(volume).claim_ref else { return phase(volume, "Available") };
@@ -35,10 +36,10 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
     let is_same = |claim: &PersistentVolumeClaim| world.ignores_uids || uid(&claim.metadata) == claim_uid;
     let given_up = matches!(volume_phase(volume), "Released" | "Failed");
     let claim = match (world.claim(&key), live) {
-        // A claim with the right uid in the cache settles it.
+        // A claim with the right uid in the cache is sufficient.
         (Some(claim), _) if is_same(claim) => Some(claim),
-        // Otherwise the cache may be behind, and releasing a volume by mistake loses data: ask the API server. Only
-        // for a volume that was given up already an absent claim is believed at once.
+        // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. Only for a volume that
+        // was released before, the cache's absence is believed.
         (None, Live::NotAsked) if given_up => None,
         (_, Live::NotAsked) => return Step { call: Some(Call::ReadClaim(key)), again: true, ..Step::default() },
         (_, Live::Found(claim)) if is_same(claim) => Some(claim),
@@ -53,7 +54,7 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
 fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
     if volume_name(claim).is_empty() {
         if volume_modes_differ(claim, volume) {
-            // The claim's own sync would never consider this volume, so both sides are told here.
+            // The claim's own sync would never consider this volume, so both sides get an event here.
             return Step::done()
                 .notice_volume(
                     volume,
@@ -84,7 +85,7 @@ fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<P
     }
     let dynamic = annotation(&volume.metadata, PROVISIONED_BY).is_some();
     if dynamic && policy(volume) == "Delete" {
-        // Made for this claim, which took another volume: not needed by anyone.
+        // Provisioned for this claim, which took another volume: not needed.
         return release(volume);
     }
     Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))
@@ -99,7 +100,7 @@ fn phase(volume: &PersistentVolume, phase: &str) -> Step {
     Step { call, ..Step::default() }
 }
 
-/// The claim is gone: Released, but never over an earlier Failed, which the user shall see; then the reclaim policy.
+/// Releases a volume whose claim is gone. Keeps an earlier Failed for the user to see. Then applies the reclaim policy.
 fn release(volume: &Arc<PersistentVolume>) -> Step {
     if !matches!(volume_phase(volume), "Released" | "Failed") {
         return Step { again: true, ..phase(volume, "Released") };
@@ -109,7 +110,7 @@ fn release(volume: &Arc<PersistentVolume>) -> Step {
 
 fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
     if annotation(&volume.metadata, MIGRATED_TO).is_some_and(|driver| !driver.is_empty()) {
-        // The external provisioner of the driver deletes it.
+        // The driver's external provisioner deletes it.
         return Step::done();
     }
     let name = name(&volume.metadata);
@@ -119,7 +120,7 @@ fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
             let provisioner = annotation(&volume.metadata, PROVISIONED_BY).unwrap_or_default();
             let external = !provisioner.is_empty() && !provisioner.starts_with("kubernetes.io/");
             if external || volume_spec(volume).csi.is_some() {
-                // The external provisioner deletes it, on seeing Released.
+                // The external provisioner deletes it once it is Released.
                 return Step::done();
             }
             let message =
@@ -135,7 +136,7 @@ fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
     }
 }
 
-/// The volume becomes Failed; the event comes with the change (`updateVolumePhaseWithEvent`).
+/// Makes the volume Failed; the event comes with the change (`updateVolumePhaseWithEvent`).
 fn fail(volume: &Arc<PersistentVolume>, reason: &'static str, message: String) -> Step {
     let Some(changed) = with_phase(volume, "Failed", &message) else { return Step::done() };
     let notice = Notice { about: About::Volume(volume.clone()), kind: "Warning", reason, message };

@@ -1,8 +1,8 @@
-//! What the binder knows: its own caches of claims and volumes, fed by informers and by its own writes.
+//! State of the binder: its own caches of claims and volumes, fed by informers and by its own writes.
 //!
-//! A binding is four writes, whose events come back one by one. With caches that also take the answers of our own
-//! writes, the controller sees that it has done the rest already, instead of repairing what is not broken and meeting
-//! conflicts (`pv_controller.go`, `storeObjectUpdate`).
+//! A binding is four writes whose events come back one by one. The caches also take the answers to our own writes, so
+//! the controller sees its completed writes. Otherwise it would repeat repairs and meet conflicts (`pv_controller.go`,
+//! `storeObjectUpdate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use super::object::{ClaimKey, annotation, name, pod_claims, resource_version};
 use super::{annotations, matching};
 
-/// The caches.
+/// Caches of the binder.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     volumes: BTreeMap<String, Arc<PersistentVolume>>,
@@ -21,41 +21,42 @@ pub struct World {
     classes: BTreeMap<String, Arc<StorageClass>>,
     /// Names of the volumes that refer to a claim.
     by_claim: BTreeMap<ClaimKey, BTreeSet<String>>,
-    /// Names of the volumes that refer to none.
+    /// Names of the volumes without a claimRef.
     unclaimed: BTreeSet<String>,
     /// Names of pods that wait for a node, by the claims that they use.
     waiting_pods: BTreeMap<ClaimKey, BTreeSet<String>>,
-    /// A planted defect: claims of one name are one claim.
+    /// Planted defect: claims with the same name are the same claim.
     pub(super) ignores_uids: bool,
 }
 
 impl World {
-    /// The volume `name`.
+    /// Returns the volume `name`.
     pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
         self.volumes.get(name)
     }
 
-    /// The claim `key`.
+    /// Returns the claim `key`.
     pub fn claim(&self, key: &ClaimKey) -> Option<&Arc<PersistentVolumeClaim>> {
         self.claims.get(key)
     }
 
-    /// The class `name`.
+    /// Returns the class `name`.
     pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
         self.classes.get(name)
     }
 
-    /// All volumes, in order of their names.
+    /// Iterates over all volumes, in order of their names.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
         self.volumes.values()
     }
 
-    /// All claims, in order of their keys.
+    /// Iterates over all claims, in order of their keys.
     pub fn claims(&self) -> impl Iterator<Item = (&ClaimKey, &Arc<PersistentVolumeClaim>)> {
         self.claims.iter()
     }
 
-    /// Takes a volume from the API server or from the answer to our own write. False when the cache has a newer one.
+    /// Stores a volume from the API server or from the answer to our own write. Returns false if the cache has a newer
+    /// one.
     pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) -> bool {
         let name = name(&volume.metadata).to_owned();
         let newer = |old: &Arc<PersistentVolume>| resource_version(&old.metadata) > resource_version(&volume.metadata);
@@ -71,7 +72,7 @@ impl World {
         true
     }
 
-    /// Forgets a deleted volume.
+    /// Removes a deleted volume.
     pub fn remove_volume(&mut self, name: &str) {
         let Some(old) = self.volumes.remove(name) else { return };
         self.unclaimed.remove(name);
@@ -85,7 +86,8 @@ impl World {
         }
     }
 
-    /// Takes a claim from the API server or from the answer to our own write. False when the cache has a newer one.
+    /// Stores a claim from the API server or from the answer to our own write. Returns false if the cache has a newer
+    /// one.
     pub fn store_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> bool {
         let key = ClaimKey::of(&claim);
         let newer =
@@ -97,22 +99,22 @@ impl World {
         true
     }
 
-    /// Forgets a deleted claim.
+    /// Removes a deleted claim.
     pub fn remove_claim(&mut self, key: &ClaimKey) {
         self.claims.remove(key);
     }
 
-    /// Takes a class.
+    /// Stores a class.
     pub fn store_class(&mut self, class: Arc<StorageClass>) {
         self.classes.insert(name(&class.metadata).to_owned(), class);
     }
 
-    /// Forgets a deleted class.
+    /// Removes a deleted class.
     pub fn remove_class(&mut self, name: &str) {
         self.classes.remove(name);
     }
 
-    /// Notes whether a pod still waits for a node.
+    /// Updates the waiting pods after a change of a pod.
     pub fn store_pod(&mut self, old: Option<&Pod>, new: Option<&Pod>) {
         for (pod, present) in [(old, false), (new, true)] {
             let Some(pod) = pod else { continue };
@@ -132,12 +134,12 @@ impl World {
         }
     }
 
-    /// The pods that use a claim and have no node yet (`findNonScheduledPodsByPVC`).
+    /// Returns the pods that use a claim and have no node yet (`findNonScheduledPodsByPVC`).
     pub fn waiting_pods(&self, claim: &ClaimKey) -> Vec<&str> {
         self.waiting_pods.get(claim).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// The volume that fits a claim best (`findBestMatchForClaim`).
+    /// Returns the volume that matches a claim best (`findBestMatchForClaim`).
     pub fn best_match(&self, claim: &PersistentVolumeClaim, delay_binding: bool) -> Option<Arc<PersistentVolume>> {
         let reserved = self.by_claim.get(&ClaimKey::of(claim)).into_iter().flatten();
         if self.ignores_uids
@@ -145,33 +147,34 @@ impl World {
         {
             return Some(volume.clone());
         }
-        // Volumes that nobody reserved are of no interest when the scheduler will choose.
+        // If the scheduler chooses, only reserved volumes are considered.
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
     }
 
-    /// The class that claims without one get: of those marked as default the newest, ties by name (R25).
+    /// Returns the default class: the newest of those marked as default, ties by name (upstream
+    /// `storage/volume.GetDefaultClass`).
     pub fn default_class(&self) -> Option<&Arc<StorageClass>> {
         let marked = |class: &&Arc<StorageClass>| {
             [annotations::DEFAULT_CLASS, annotations::BETA_DEFAULT_CLASS]
                 .iter()
                 .any(|key| annotation(&class.metadata, key) == Some("true"))
         };
-        // `max_by` keeps the last of equals; names are walked backwards so that the first name wins.
+        // `max_by_key` returns the last of equals; the reversed order makes the first name win.
         self.classes.values().rev().filter(marked).max_by_key(|class| class.metadata.creation_timestamp.clone())
     }
 
-    /// How many volumes there are; for tests and figures.
+    /// Returns the numbers of volumes and claims; for tests and figures.
     pub fn len(&self) -> (usize, usize) {
         (self.volumes.len(), self.claims.len())
     }
 
-    /// Whether there is neither a claim nor a volume.
+    /// Returns true if there is neither a claim nor a volume.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }
 
-    /// Whether every volume is in one index and only there; for tests.
+    /// Returns true if every volume is in exactly one index; for tests.
     #[cfg(test)]
     pub fn indexes_agree(&self) -> bool {
         let indexed = self.by_claim.values().map(BTreeSet::len).sum::<usize>() + self.unclaimed.len();

@@ -5,11 +5,10 @@ use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 
-/// The one access mode of CSI that all of these come to (`ToCSIAccessMode`); `multi_writer` is the driver's
-/// SINGLE_NODE_MULTI_WRITER.
+/// Converts access modes to one CSI mode (`ToCSIAccessMode`). `multi_writer` is the driver's SINGLE_NODE_MULTI_WRITER.
 ///
 /// # Errors
-/// When the access modes have no counterpart in CSI.
+/// If the access modes have no counterpart in CSI.
 pub fn access_mode(modes: &[String], multi_writer: bool) -> Result<Mode, String> {
     let has = |mode: &str| modes.iter().any(|m| m == mode);
     if has("ReadWriteOncePod") {
@@ -32,11 +31,11 @@ pub fn access_mode(modes: &[String], multi_writer: bool) -> Result<Mode, String>
     }
 }
 
-/// What a volume is attached or expanded as (`GetVolumeCapabilities`): the access type from its volume mode, the
-/// access mode from all of its access modes.
+/// Returns the capability for attach and expand (`GetVolumeCapabilities`): the access type from the volume mode, the
+/// access mode from all access modes.
 ///
 /// # Errors
-/// When the access modes have no counterpart in CSI.
+/// If the access modes have no counterpart in CSI.
 pub fn volume_capability(pv: &PersistentVolumeSpec, multi_writer: bool) -> Result<VolumeCapability, String> {
     let Some(csi) = &pv.csi else { return Err("CSI volume source was nil".to_owned()) };
     let mode = access_mode(pv.access_modes.as_deref().unwrap_or_default(), multi_writer)?;

@@ -1,4 +1,4 @@
-//! The connection to a driver, and the driver behind it.
+//! Connection to a driver, and the driver's properties.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use super::told::told;
 use crate::events::CsiUnreached;
 use crate::kube::client::patience;
 
-/// How long until a driver that is not ready is asked again.
+/// Period of asking a driver that is not ready.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A way to a driver, on which each call has a deadline.
+/// Connection to a driver with a deadline on each call.
 #[derive(Clone)]
 pub struct Connection {
     ctx: Ctx,
@@ -35,29 +35,29 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A driver reached over `service`; each call takes at most `timeout` (before `time-scale`), and the driver is
-    /// told so.
+    /// Connects to a driver over `service`. Each call takes at most `timeout` (before `time-scale`), which the driver
+    /// gets as its deadline.
     pub fn new(ctx: &Ctx, service: HttpService, timeout: Duration) -> Self {
         let limit = patience(ctx, timeout);
         Self { ctx: ctx.clone(), service: told(ctx, csi_proto::with_deadline(service, limit)), limit }
     }
 
-    /// The driver's identity service; to be called within [`call`](Self::call).
+    /// Returns a client of the identity service, for use within [`call`](Self::call).
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(Channel(self.service.clone()))
     }
 
-    /// The driver's controller service; to be called within [`call`](Self::call).
+    /// Returns a client of the controller service, for use within [`call`](Self::call).
     pub fn controller(&self) -> ControllerClient<Channel> {
         ControllerClient::new(Channel(self.service.clone()))
     }
 
-    /// The driver's node service; to be called within [`call`](Self::call).
+    /// Returns a client of the node service, for use within [`call`](Self::call).
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(Channel(self.service.clone()))
     }
 
-    /// Waits for a call, but not beyond its deadline.
+    /// Waits for a call, at most until its deadline.
     pub fn call<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
@@ -65,7 +65,7 @@ impl Connection {
         within(&self.ctx, self.limit, call)
     }
 
-    /// Asks every second until the driver is ready, then what it is and can do.
+    /// Probes every second until the driver is ready, then reads its name and capabilities.
     pub async fn driver(&self) -> Driver {
         loop {
             match self.introduce().await {
@@ -77,10 +77,10 @@ impl Connection {
         }
     }
 
-    /// Nothing while the driver says that it is not ready.
+    /// Reads the driver's properties; None while it is not ready.
     async fn introduce(&self) -> Result<Option<Driver>, RpcError> {
         let mut identity = self.identity();
-        // A driver that does not say whether it is ready is.
+        // A driver that omits `ready` is ready.
         if self.call(identity.probe(ProbeRequest {})).await?.ready == Some(false) {
             return Ok(None);
         }
@@ -107,7 +107,7 @@ impl Connection {
         Ok(Some(driver))
     }
 
-    /// What the driver's node service can do.
+    /// Returns the capabilities of the driver's node service.
     ///
     /// # Errors
     /// The call's error.
@@ -120,8 +120,8 @@ impl Connection {
     }
 }
 
-/// Waits for a call to a peer that is asked nothing but this, at most `limit` (already scaled). The call is boxed at
-/// once: it is kilobytes, and whatever waits for it would be as large.
+/// Waits for a call to another peer, at most `limit` (already scaled). The call is boxed at once: it is kilobytes,
+/// which would add to every future that waits for it.
 pub fn within<T>(
     ctx: &Ctx,
     limit: Duration,
@@ -138,7 +138,7 @@ pub fn within<T>(
     }
 }
 
-/// A driver that is ready: its name, and what it says that it can do.
+/// A ready driver: its name and its capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The name.
@@ -148,23 +148,23 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Whether the driver has the service, or the trait, of a plugin.
+    /// Returns true if the driver has the plugin capability.
     pub fn serves(&self, service: PluginService) -> bool {
         self.services.contains(&i32::from(service))
     }
 
-    /// Whether the driver's controller service can do this.
+    /// Returns true if the driver's controller service has the capability.
     pub fn can(&self, rpc: ControllerRpc) -> bool {
         self.controller.contains(&i32::from(rpc))
     }
 }
 
-/// What a node service can do.
+/// Capabilities of a node service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCapabilities(BTreeSet<i32>);
 
 impl NodeCapabilities {
-    /// Whether it can do this.
+    /// Returns true if it has the capability.
     pub fn can(&self, rpc: NodeRpc) -> bool {
         self.0.contains(&i32::from(rpc))
     }

@@ -1,4 +1,4 @@
-//! Calls that failed, as grpc-go reports them.
+//! Failed calls, as grpc-go reports them.
 
 use std::error::Error;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::io::ErrorKind;
 use substrate::link::LinkError;
 use tonic::{Code, Status};
 
-/// A call to a driver that failed, in the words of grpc-go.
+/// Failed call to a driver, with grpc-go's texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcError {
-    /// The call has a gRPC status: the driver's, or what the transport made of a failure.
+    /// The call has a gRPC status: from the driver, or for a transport failure.
     Grpc {
         /// The code.
         code: Code,
         /// The text.
         message: String,
     },
-    /// It failed before a call was made.
+    /// Failed before a call was made.
     Other(String),
 }
 
 impl RpcError {
-    /// The gRPC code; nothing when no call was made.
+    /// Returns the gRPC code; None if no call was made.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Grpc { code, .. } => Some(*code),
@@ -30,20 +30,20 @@ impl RpcError {
         }
     }
 
-    /// The code's name as Go prints it; that of Unknown when no call was made.
+    /// Returns the code's name as Go prints it; that of Unknown if no call was made.
     pub fn code_name(&self) -> &'static str {
         go_name(self.code().unwrap_or(Code::Unknown))
     }
 
-    /// The text without the code.
+    /// Returns the text without the code.
     pub fn message(&self) -> &str {
         match self {
             Self::Grpc { message, .. } | Self::Other(message) => message,
         }
     }
 
-    /// Whether the driver is certainly not at it any more (`IsFinalError`, kubelet's `isFinalError`). A failure
-    /// before the call says nothing about an earlier call.
+    /// Returns true if the driver has certainly stopped working on the call (`IsFinalError`, kubelet's `isFinalError`).
+    /// A failure before the call does not settle an earlier call.
     pub fn is_final(&self) -> bool {
         self.code().is_some_and(|code| {
             !matches!(
@@ -53,18 +53,18 @@ impl RpcError {
         })
     }
 
-    /// A call whose deadline has passed.
+    /// Returns the error of an expired deadline.
     pub fn deadline_exceeded() -> Self {
         Self::Grpc { code: Code::DeadlineExceeded, message: "context deadline exceeded".to_owned() }
     }
 
-    /// What a call failed with; `overdue` when its deadline has passed by now. Then the deadline is the reason,
-    /// whatever the peer did about it: a server of grpc-go resets the stream at the deadline.
+    /// Converts a failed call; `overdue` if its deadline has passed. The deadline is then the reason, whatever the peer
+    /// did: a server of grpc-go resets the stream at the deadline.
     pub fn new(status: &Status, overdue: bool) -> Self {
         if overdue {
             return Self::deadline_exceeded();
         }
-        // tonic keeps the source of what did not come from the peer.
+        // tonic keeps the source of an error that did not come from the peer.
         let Some(source) = status.source() else {
             return Self::Grpc { code: status.code(), message: status.message().to_owned() };
         };
@@ -107,22 +107,22 @@ impl From<String> for RpcError {
 
 impl From<&RpcError> for Status {
     fn from(error: &RpcError) -> Self {
-        // What is no status is Unknown to whoever asks for one (`status.FromError`).
+        // An error without a status is Unknown (`status.FromError`).
         Self::new(error.code().unwrap_or(Code::Unknown), error.message())
     }
 }
 
-/// An error and what it comes from.
+/// Iterates over an error and its sources.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// Why the peer ended the stream; nothing when the whole connection is gone.
+/// Returns the reason of a stream reset; None if the whole connection is gone.
 fn reset(error: &h2::Error) -> Option<h2::Reason> {
     error.reason().filter(|_| error.is_reset())
 }
 
-/// Whether nobody took the connection.
+/// Returns true if the connection was refused.
 fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(LinkError::Refused(_)))
         || error
@@ -130,7 +130,7 @@ fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             .is_some_and(|e| matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound))
 }
 
-/// grpc-go's `http2ErrConvTab`.
+/// Converts a reset reason, like grpc-go's `http2ErrConvTab`.
 fn code_of_reset(reason: h2::Reason) -> Code {
     match reason {
         h2::Reason::CANCEL => Code::Cancelled,
@@ -142,7 +142,7 @@ fn code_of_reset(reason: h2::Reason) -> Code {
     }
 }
 
-/// A code as Go prints it.
+/// Returns a code's name as Go prints it.
 fn go_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,5 +1,5 @@
-//! How controllers speak to a CSI driver (csi-lib-utils `connection` and `rpc`): one connection with a deadline for
-//! each call, a probe until the driver is ready, what it says that it can do, and errors in the words of grpc-go.
+//! Client of a CSI driver (csi-lib-utils `connection` and `rpc`): one connection with a deadline for each call, a probe
+//! until the driver is ready, its capabilities, and errors with grpc-go's texts.
 
 mod access;
 mod connection;

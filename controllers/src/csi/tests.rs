@@ -1,4 +1,4 @@
-//! Failed calls are reported as Go would, over real bytes where it matters.
+//! Failed calls are reported as Go reports them, over real bytes where it matters.
 
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn a_reset_before_the_deadline_has_the_code_of_its_reason(
 #[test]
 fn a_reset_at_the_deadline_is_the_deadline() {
     live(|ctx, socket| async move {
-        // A server of grpc-go counts from when the call arrives; this one is as fast as a server can be.
+        // A grpc-go server counts from the arrival of the call; this one resets as early as a server can.
         let peer = resetting(&socket, h2::Reason::CANCEL, Duration::from_secs(1));
         let driver = Connection::new(&ctx, dial::unix(&socket), Duration::from_secs(1));
         let begun = ctx.now().mono;
@@ -105,7 +105,7 @@ fn access_modes_map_to_csi(#[case] modes: &[&str], #[case] multi_writer: bool, #
     assert_eq!(access_mode(&modes, multi_writer).ok(), expected);
 }
 
-/// Runs `story` on the wall clock, with a process and the path of a socket.
+/// Runs `story` on the wall clock, with a process and a socket path.
 fn live<F: Future<Output = ()>>(story: impl FnOnce(Ctx, std::path::PathBuf) -> F) {
     let dir = tempfile::tempdir().expect("a directory");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -116,7 +116,7 @@ fn live<F: Future<Output = ()>>(story: impl FnOnce(Ctx, std::path::PathBuf) -> F
     });
 }
 
-/// A driver that resets each call after `wait`; it ends with what is returned.
+/// Starts a driver that resets each call after `wait`; it ends when the returned value is dropped.
 fn resetting(socket: &Path, reason: h2::Reason, wait: Duration) -> tokio::task::JoinSet<()> {
     let listener = tokio::net::UnixListener::bind(socket).expect("a socket");
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,5 +1,5 @@
-//! The calls of a driver's caller, for its log: what csi-lib-utils writes of each call and each answer, without what is
-//! in them.
+//! Events of calls to a driver, for the caller's log: like csi-lib-utils, one per call and one per answer, without
+//! contents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tonic::{Code, Status};
 use super::error::RpcError;
 use crate::events::{CsiAnswered, CsiAsked};
 
-/// The largest request, in bytes: gRPC's usual limit.
+/// Largest request in bytes: gRPC's usual limit.
 const MOST: usize = 4 << 20;
 
-/// `service`, whose calls are told to who asks to hear of them.
+/// Wraps `service`: its calls emit events to observers.
 pub(super) fn told(ctx: &Ctx, service: HttpService) -> HttpService {
     let ctx = ctx.clone();
     HttpService::new(move |request| {
@@ -72,7 +72,7 @@ async fn tell(ctx: Ctx, service: HttpService, request: Request<Body>) -> Result<
     }
 }
 
-/// The answer of a call. Dropped before it came, the call was cancelled.
+/// Pending answer of a call. If dropped before the answer, the call was cancelled.
 struct Answer {
     ctx: Ctx,
     rpc: Text,

@@ -1,4 +1,4 @@
-//! The shell: waits for the lease, then keeps it.
+//! The shell: acquires the lease, then renews it.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::kube::client::patience;
 use crate::kube::{ApiError, Client, EventRecorder, reference};
 use crate::timers::Timers;
 
-/// Who waits looks again after its retry period, stretched by up to this much of it (`JitterFactor`).
+/// Jitter of the retry period of a waiting candidate, as a fraction of it (`JitterFactor`).
 const JITTER: f64 = 1.2;
 
-/// What there is to be won: one of several replicas holds it.
+/// Lease that one of several replicas holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
     /// Name of the Lease.
@@ -31,15 +31,15 @@ pub struct Post {
     pub identity: String,
     /// Source of the events about it.
     pub source: String,
-    /// How long to wait between two tries.
+    /// Wait between two attempts.
     pub retry: Duration,
-    /// How long a request may take; as long as any other when absent.
+    /// Timeout of a request; None for the client's default.
     pub timeout: Option<Duration>,
-    /// Whether a leader that could not renew tries to give the lease up before it ends.
+    /// If set, a leader that could not renew tries to release the lease before it ends.
     pub releases: bool,
 }
 
-/// A replica that contends for a post.
+/// Replica that competes for a lease.
 pub struct Candidate {
     ctx: Ctx,
     elector: Elector,
@@ -52,7 +52,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate that reads and writes the Lease as `client` and the events as `events`.
+    /// Creates a candidate that uses `client` for the Lease and `events` for events.
     pub fn new(ctx: &Ctx, client: &Client, events: &Client, post: &Post, timers: &Timers) -> Self {
         let seconds = i32::try_from(timers.election_lease.as_secs()).unwrap_or(i32::MAX);
         let limit = post.timeout.map(|timeout| patience(ctx, timeout));
@@ -82,13 +82,13 @@ impl Candidate {
         });
     }
 
-    /// Renews the lease until that fails for `renewDeadline`: then this replica leads no more, and must end.
+    /// Renews the lease until that has failed for `renewDeadline`. Then this replica no longer leads, and must end.
     pub async fn hold(&mut self) {
         while self.renew().await {
             self.ctx.sleep_until(self.ctx.now().mono + self.retry).await;
         }
         if self.releases {
-            // Without an answer the lease runs out by itself.
+            // Without an answer the lease expires by itself.
             let _ = tokio::time::timeout(self.renew_deadline, self.release()).await;
         }
         self.record("stopped leading");
@@ -96,13 +96,13 @@ impl Candidate {
         self.ctx.emit(LeaderLost { lease, identity });
     }
 
-    /// Tries on a grid of the retry period; false when none succeeded in time.
+    /// Attempts a renewal on a grid of the retry period. Returns false if no attempt succeeded in time.
     async fn renew(&mut self) -> bool {
         let limit = if self.waits_for_answers() { Duration::MAX } else { self.renew_deadline };
         let tries = async {
             let mut began = self.ctx.now().mono;
             while !self.attempt().await {
-                // Counted from the beginning of a try; one that took longer is followed by the next at once.
+                // Counted from the start of an attempt; after a longer one the next follows at once.
                 self.ctx.sleep_until(began + self.retry).await;
                 began = self.ctx.now().mono;
             }
@@ -110,10 +110,10 @@ impl Candidate {
         tokio::time::timeout(limit, tries).await.is_ok()
     }
 
-    /// One try to get or to keep the lease (`tryAcquireOrRenew`).
+    /// Makes one attempt to acquire or renew the lease (`tryAcquireOrRenew`).
     async fn attempt(&mut self) -> bool {
         let now = self.ctx.now();
-        // What a failure was does not matter: there is another try.
+        // The kind of failure does not matter: there is another attempt.
         self.try_attempt(now).await.unwrap_or(false)
     }
 
@@ -141,19 +141,19 @@ impl Candidate {
         Ok(true)
     }
 
-    /// A planted defect: a renewal that is not answered holds up the end of a leader.
+    /// Planted defect: an unanswered renewal delays the end of a leader.
     fn waits_for_answers(&self) -> bool {
         mutant!(self.ctx, "lease-lost-in-a-call")
     }
 
-    /// A planted defect: the lease of who is gone is never taken over.
+    /// Planted defect: the lease of a dead leader is never taken over.
     fn waits_for_ever(&self, found: Option<&Record>) -> bool {
         let other = |found: &Record| !found.holder.is_empty() && found.holder != self.elector.identity();
         mutant!(self.ctx, "lease-never-expires") && found.is_some_and(other)
     }
 
     async fn release(&mut self) {
-        // As upstream, who believes to lead does not look whether another one does by now.
+        // As upstream: a replica that believes to lead does not check for another leader.
         while self.elector.is_leader()
             && let Ok(Some(found)) = self.lock.get().await
         {

@@ -1,4 +1,4 @@
-//! What one replica knows of a lease, and what it does next (`tryAcquireOrRenew`).
+//! One replica's knowledge of a lease, and its next action (`tryAcquireOrRenew`).
 
 use std::time::Duration;
 
@@ -6,33 +6,34 @@ use substrate::clock::Now;
 
 use super::record::Record;
 
-/// What to do about a record that was read.
+/// Action on a record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// There is none: create it.
+    /// The record does not exist: create it.
     Create(Record),
-    /// Write this in its place.
+    /// Replace it with this.
     Update(Record),
     /// Another replica leads.
     Wait,
 }
 
-/// A replica that leads or wants to.
+/// Replica that leads or wants to.
 #[derive(Clone, Debug)]
 pub struct Elector {
     identity: String,
     seconds: i32,
-    /// How long a second is in this world.
+    /// Length of a second in this world.
     second: Duration,
     observed: Record,
     /// Monotonic time at which `observed` was first seen, or written by this replica.
     observed_at: Duration,
-    /// The record as it was last read.
+    /// Record at the last read.
     read: Option<Record>,
 }
 
 impl Elector {
-    /// A replica that has not looked yet. It asks for `seconds` at a time; `second` is one second after `time-scale`.
+    /// Creates a replica that has not read yet. It asks for `seconds` at a time; `second` is one second after
+    /// `time-scale`.
     pub fn new(identity: impl Into<String>, seconds: i32, second: Duration) -> Self {
         Self {
             identity: identity.into(),
@@ -44,17 +45,17 @@ impl Elector {
         }
     }
 
-    /// The replica's name in the lease.
+    /// Returns the replica's name in the lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Whether it leads, as far as it knows.
+    /// Returns true if it believes to lead.
     pub fn is_leader(&self) -> bool {
         self.observed.holder == self.identity
     }
 
-    /// How often the lease changed hands, as far as it knows.
+    /// Returns the number of leader changes that it knows.
     pub fn transitions(&self) -> i32 {
         self.observed.transitions
     }
@@ -74,13 +75,13 @@ impl Elector {
         }
     }
 
-    /// What a leader writes without a look at what is there, as long as it may believe to lead.
+    /// Returns the record that a leader writes without a read, as long as its own lease is valid.
     pub fn renewal(&self, now: Now) -> Option<Record> {
         let Record { acquired, transitions, .. } = self.observed;
         (self.is_leader() && self.is_valid(now.mono)).then(|| Record { acquired, transitions, ..self.fresh(now) })
     }
 
-    /// What to do about what was `found` at the monotonic time `read_at`, in a try that began at `now`.
+    /// Returns the action on the record `found` at the monotonic time `read_at`, in an attempt that started at `now`.
     pub fn decide(&mut self, now: Now, read_at: Duration, found: Option<&Record>) -> Action {
         let Some(found) = found else { return Action::Create(self.fresh(now)) };
         if self.read.as_ref() != Some(found) {
@@ -101,13 +102,13 @@ impl Elector {
         Action::Update(next)
     }
 
-    /// The server has taken `record`, as was heard at the monotonic time `at`.
+    /// Records that the server accepted `record`; the answer came at the monotonic time `at`.
     pub fn written(&mut self, at: Duration, record: Record) {
         self.observed = record;
         self.observed_at = at;
     }
 
-    /// What a leader writes to give the lease up.
+    /// Returns the record that releases the lease.
     pub fn release(&self, now: Now, found: &Record) -> Record {
         Record { holder: String::new(), seconds: 1, transitions: found.transitions, ..self.fresh(now) }
     }
@@ -127,7 +128,7 @@ mod tests {
         Now::at(S(seconds))
     }
 
-    /// What a decision at `seconds` wants to write.
+    /// Returns the record of an update at `seconds`.
     fn update(elector: &mut Elector, seconds: u64, found: &Record) -> Record {
         match elector.decide(at(seconds), S(seconds), Some(found)) {
             Action::Update(record) => record,
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_times_in_a_record_are_not_believed() {
-        // The holder's clock is years ahead, or behind: only that the record changes counts.
+        // The holder's clock is years ahead or behind: only a change of the record counts.
         for renewed in [0, 1_000_000_000] {
             let mut b = elector("b");
             assert_eq!(b.decide(at(100), S(100), Some(&held_by("a", renewed, 0))), Action::Wait);
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_reads_its_own_record_keeps_its_term() {
-        // As a sidecar that comes back under its name: no wait, no transition.
+        // Like a sidecar that returns under its name: no wait, no transition.
         let mut a = elector("a");
         let next = update(&mut a, 9, &held_by("a", 7, 4));
         assert_eq!((next.acquired, next.renewed, next.transitions), (at(0).wall, at(9).wall, 4));

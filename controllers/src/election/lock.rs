@@ -1,4 +1,4 @@
-//! The Lease that replicas contend for (`resourcelock.LeaseLock`).
+//! The Lease that replicas compete for (`resourcelock.LeaseLock`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::record::Record;
 use crate::kube::{Api, ApiError, Client};
 
-/// The Lease as last seen.
+/// Lease as last seen.
 pub(super) struct Lock {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    /// How long a request may take.
+    /// Timeout of a request.
     limit: Option<Duration>,
     lease: Option<Arc<Lease>>,
 }
@@ -25,12 +25,12 @@ impl Lock {
         Self { api, namespace: namespace.to_owned(), name: name.to_owned(), limit, lease: None }
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn describe(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The Lease as last seen.
+    /// Returns the Lease as last seen.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.as_deref()
     }
@@ -45,7 +45,7 @@ impl Lock {
         }
     }
 
-    /// Reads it; nothing when it does not exist.
+    /// Reads it; None if it does not exist.
     pub async fn get(&mut self) -> Result<Option<Record>, ApiError> {
         match self.limited(self.api.get(&self.name)).await {
             Ok(lease) => {
@@ -66,7 +66,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Writes over what was last seen; refused when it has changed since.
+    /// Updates the Lease as last seen; fails if it has changed since.
     pub async fn update(&mut self, record: &Record) -> Result<(), ApiError> {
         let Some(seen) = &self.lease else {
             return Err(ApiError::Transport("lease not initialized, call get or create first".to_owned()));

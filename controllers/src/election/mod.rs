@@ -1,7 +1,7 @@
 //! Leader election by Lease (client-go's `tools/leaderelection`; csi-lib-utils' `leaderelection` for the sidecars).
 //!
-//! [`Elector`] decides what to do with a record, and does nothing; [`Candidate`] reads and writes the Lease. Who waits
-//! believes its own clock only: a lease is over when its record has not changed for as long as it says.
+//! [`Elector`] decides on a record, without IO; [`Candidate`] reads and writes the Lease. A waiting replica trusts only
+//! its own clock: a lease expires when its record has not changed for the lease duration.
 
 mod candidate;
 mod elector;
@@ -12,24 +12,24 @@ pub use candidate::{Candidate, Post};
 pub use elector::{Action, Elector};
 pub use record::Record;
 
-/// That a process is one replica of several, of which one works.
+/// Settings of a process that is one of several replicas, of which one works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
-    /// The replica's name, as a host is named. kube-controller-manager and kube-scheduler add a uuid at each start; a
-    /// sidecar is the same candidate when it comes back.
+    /// Name of the replica, such as a host name. kube-controller-manager and kube-scheduler add a uuid at each start; a
+    /// restarted sidecar is the same candidate.
     pub identity: String,
-    /// Where the Lease lives.
+    /// Namespace of the Lease.
     pub namespace: String,
 }
 
 impl Election {
-    /// The replica `identity`, with its Lease in `kube-system`.
+    /// Creates the replica `identity`, with its Lease in `kube-system`.
     pub fn new(identity: impl Into<String>) -> Self {
         Self { identity: identity.into(), namespace: "kube-system".to_owned() }
     }
 }
 
-/// What csi-lib-utils makes of names: nothing but letters, digits and dashes, and no dash at the end.
+/// Sanitizes a name like csi-lib-utils: only letters, digits and dashes, and no dash at the end.
 pub fn sanitized(name: &str) -> String {
     let mut clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if clean.ends_with('-') {

@@ -1,26 +1,26 @@
-//! What a Lease says of who leads (`LeaderElectionRecord`).
+//! Content of a Lease (`LeaderElectionRecord`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// Who leads, since when, and how long that is believed.
+/// Leader of a lease, with its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The leader; empty when it gave the lease up.
+    /// The leader; empty after a release.
     pub holder: String,
-    /// How long the record is believed without a change.
+    /// Lease duration: validity of the record without a change.
     pub seconds: i32,
-    /// When the leader became one, by its own clock.
+    /// Time at which the leader acquired it, by the leader's clock.
     pub acquired: Timestamp,
-    /// When the leader last said that it is one, by its own clock.
+    /// Time of the last renewal, by the leader's clock.
     pub renewed: Timestamp,
-    /// How often the lease changed hands.
+    /// Number of leader changes.
     pub transitions: i32,
 }
 
 impl Record {
-    /// What a Lease says; fields that it leaves out are empty.
+    /// Reads a Lease; missing fields are empty.
     pub fn read(spec: &LeaseSpec) -> Self {
         let time = |time: &Option<MicroTime>| time.as_ref().map(|t| t.0).unwrap_or_default();
         Self {
@@ -32,7 +32,7 @@ impl Record {
         }
     }
 
-    /// The Lease's spec that says it.
+    /// Returns the Lease's spec.
     pub fn spec(&self) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(self.holder.clone()),

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::identity::Identity;
 
-/// Upstream remembers as many.
+/// Upstream's limit.
 const LIMIT: usize = 500;
 
-/// The absent owners that were asked for last.
+/// Absent owners of the latest lookups.
 #[derive(Debug, Default)]
 pub(super) struct AbsentOwners(VecDeque<Identity>);
 

@@ -1,11 +1,11 @@
-//! What becomes of one object (`attemptToDeleteItem`), given its latest state and the state of its owners.
+//! Decision about one object (`attemptToDeleteItem`), given its latest state and the state of its owners.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::graph::{FOREGROUND, ORPHAN};
 use crate::kube::metadata::{Metadata, Propagation};
 
-/// The owners of an object, by what the API server says of them (`classifyReferences`).
+/// Owners of an object, by their state according to the API server (`classifyReferences`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
     /// Uids of owners that exist, and do not wait for their dependents.
@@ -19,16 +19,16 @@ pub(super) struct Owners {
 /// A decision about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It stays as it is.
+    /// Keep it unchanged.
     Keep,
-    /// It stays, and its references to owners that are gone or wait are removed.
+    /// Keep it, but remove its references to owners that are gone or wait.
     Release,
-    /// It is deleted. If `unblocks` is set, its own references are made not to block its owners first: one of its
-    /// dependents waits too, so there may be a cycle.
+    /// Delete it. If `unblocks` is set, first make its own references not block its owners: one of its dependents waits
+    /// too, so there may be a cycle.
     Delete { propagation: Propagation, unblocks: bool },
 }
 
-/// Decides about an object; `dependents` says of each of its dependents whether that waits for its own dependents.
+/// Decides about an object; `dependents` holds true for each dependent that waits for its own dependents.
 pub(super) fn decide(latest: &Metadata, owners: &Owners, dependents: &[bool]) -> Decision {
     if !owners.solid.is_empty() {
         let nothing = owners.dangling.is_empty() && owners.waiting.is_empty();
@@ -48,7 +48,7 @@ pub(super) fn decide(latest: &Metadata, owners: &Owners, dependents: &[bool]) ->
     Decision::Delete { propagation, unblocks: false }
 }
 
-/// The references of an object, none of which blocks its owner; those that do not block already are left out.
+/// Returns the blocking references of an object, changed so that they no longer block.
 pub(super) fn unblocked(owners: &[OwnerReference]) -> Vec<OwnerReference> {
     let blocking = owners.iter().filter(|owner| super::identity::blocks(owner));
     blocking.map(|owner| OwnerReference { block_owner_deletion: Some(false), ..owner.clone() }).collect()

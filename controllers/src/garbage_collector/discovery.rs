@@ -1,4 +1,4 @@
-//! Which kinds the API server has, and which of them can be collected.
+//! Kinds of the API server, and those that can be collected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Served {
 pub(super) struct Kinds {
     /// By apiVersion and kind.
     all: BTreeMap<(String, String), Served>,
-    /// Those whose objects are watched: the preferred version of each that can be deleted, listed and watched.
+    /// Kinds whose objects are watched: the preferred version of each that can be deleted, listed and watched.
     pub watched: BTreeSet<Served>,
 }
 
@@ -67,12 +67,12 @@ impl Resource {
 }
 
 impl Kinds {
-    /// The kind that an owner reference names.
+    /// Returns the kind that an owner reference names.
     pub fn find(&self, api_version: &str, kind: &str) -> Option<&Served> {
         self.all.get(&(api_version.to_owned(), kind.to_owned()))
     }
 
-    /// Takes in the resources of one version; the preferred version of a group comes first.
+    /// Adds the resources of one version; the preferred version of a group comes first.
     fn add(&mut self, api_version: &str, list: ResourceList, seen: &mut BTreeSet<(String, String)>) {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         let root = if group.is_empty() { format!("/api/{api_version}") } else { format!("/apis/{api_version}") };
@@ -98,11 +98,11 @@ impl Kinds {
     }
 }
 
-/// Asks the API server for its kinds. A version that does not answer, as an aggregated one whose server is down, keeps
-/// what `before` knew of it.
+/// Reads the kinds of the API server. If a version does not answer, for example an aggregated one whose server is down,
+/// its kinds in `before` are kept.
 ///
 /// # Errors
-/// When the groups cannot be listed.
+/// If the groups cannot be listed.
 pub(super) async fn discover(client: &Client, before: &Kinds) -> Result<Kinds, ApiError> {
     let unreadable = |e: serde_json::Error| ApiError::Decode(e.to_string());
     let groups: GroupList = decode(&client.get("/apis").await?).map_err(unreadable)?;

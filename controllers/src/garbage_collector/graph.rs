@@ -1,4 +1,4 @@
-//! Who owns whom (`graph_builder.go`): a graph of objects by uid, and what its changes ask for.
+//! Ownership graph (`graph_builder.go`): objects by uid, and the work that its changes require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,22 +23,22 @@ pub(super) struct Node {
     /// True if it waits for the deletion of its dependents.
     pub is_deleting_dependents: bool,
     pub is_being_deleted: bool,
-    /// False while it is known by its dependents only.
+    /// False while only its dependents name it.
     pub is_observed: bool,
 }
 
 impl Node {
-    /// True if it waits for the deletion of its dependents, or it is not being deleted at all: otherwise nothing is left
-    /// to do until it is gone.
+    /// True if it waits for the deletion of its dependents, or is not being deleted: otherwise no work is left until it
+    /// is gone.
     pub fn needs_work(&self) -> bool {
         !self.is_being_deleted || self.is_deleting_dependents
     }
 }
 
-/// Work that a change of the graph asks for.
+/// Work that a change of the graph requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Delete the object with this uid if it is to go.
+    /// Delete the object with this uid if it should go.
     Delete(String),
     /// The same after the object's backoff.
     DeleteLater(String),
@@ -74,23 +74,23 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The object with this uid.
+    /// Returns the object with this uid.
     pub fn node(&self, uid: &str) -> Option<&Node> {
         self.nodes.get(uid)
     }
 
-    /// The dependents of an object.
+    /// Returns the dependents of an object.
     pub fn dependents<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {
         node.dependents.iter().filter_map(|uid| self.nodes.get(uid))
     }
 
-    /// The dependents for which the deletion of `node` waits (`blockingDependents`).
+    /// Returns the dependents that block the deletion of `node` (`blockingDependents`).
     pub fn blocking_dependents<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {
         self.dependents(node)
             .filter(|dependent| dependent.owners.iter().any(|owner| owner.uid == node.identity.uid && blocks(owner)))
     }
 
-    /// Takes in what a watch of `kind` says (`processGraphChanges`).
+    /// Applies a watch event of `kind` (`processGraphChanges`).
     pub fn observe(&mut self, api_version: &str, kind: &str, change: Change<'_>) -> Vec<Task> {
         let mut tasks = Vec::new();
         let (Change::Applied { new: object, .. } | Change::Deleted(object)) = change;
@@ -125,7 +125,7 @@ impl Graph {
         tasks
     }
 
-    /// Takes in that the API server has no object with these coordinates: a virtual delete event.
+    /// Records that the API server has no object with these coordinates: a virtual delete event.
     pub fn confirm_absent(&mut self, absent: &Identity) -> Vec<Task> {
         let mut tasks = Vec::new();
         let Some(node) = self.nodes.get(&absent.uid) else { return tasks };
@@ -137,7 +137,7 @@ impl Graph {
             return tasks;
         }
         if !node.is_observed && is_same {
-            // Some dependents know the owner under other coordinates: ask for those next.
+            // Some dependents name the owner by other coordinates: ask for those next.
             if let Some(next) = self.alternative(&other, absent)
                 && let Some(node) = self.nodes.get_mut(&absent.uid)
             {
@@ -152,7 +152,8 @@ impl Graph {
         tasks
     }
 
-    /// An object that was known by its dependents alone is there: those that name it by other coordinates are looked at.
+    /// Marks an object as observed that only its dependents had named. Dependents that name it by other coordinates are
+    /// checked.
     fn mark_observed(&mut self, observed: &Identity, tasks: &mut Vec<Task>) {
         let Some(node) = self.nodes.get(&observed.uid).filter(|node| !node.is_observed) else { return };
         if node.identity != *observed {
@@ -170,7 +171,7 @@ impl Graph {
         }
     }
 
-    /// An object that is known has changed.
+    /// Applies a change of a known object.
     fn update(&mut self, identity: Identity, new: &Metadata, tasks: &mut Vec<Task>) {
         let Some(node) = self.nodes.get_mut(&new.uid) else { return };
         node.identity = identity;
@@ -183,7 +184,7 @@ impl Graph {
             before.iter().filter(|old| new.owner_references.iter().all(|owner| owner.uid != old.uid)).collect();
         for old in &before {
             let now = new.owner_references.iter().find(|owner| owner.uid == old.uid);
-            // An owner that is no longer blocked may go.
+            // An owner that is no longer blocked may be deleted.
             if blocks(old) && now.is_none_or(|now| !blocks(now)) && self.nodes.contains_key(&old.uid) {
                 tasks.push(Task::Delete(old.uid.clone()));
             }
@@ -202,7 +203,7 @@ impl Graph {
         }
     }
 
-    /// Starts what a deletion with a finalizer of the garbage collector asks for (`processTransitions`).
+    /// Starts the work of a deletion with a finalizer of the garbage collector (`processTransitions`).
     fn begin_deletion(&mut self, old: Option<&Metadata>, new: &Metadata, tasks: &mut Vec<Task>) {
         let begins = |finalizer: &str| {
             new.is_deleting()
@@ -220,8 +221,8 @@ impl Graph {
         }
     }
 
-    /// Adds an object to the dependents of `owners` (`addDependentToOwners`). An owner that is not known becomes a node
-    /// that is not observed, and the API server is asked for it.
+    /// Adds an object to the dependents of `owners` (`addDependentToOwners`). An unknown owner becomes an unobserved
+    /// node, and the API server is asked for it.
     fn add_to_owners(&mut self, uid: &str, owners: &[OwnerReference], tasks: &mut Vec<Task>) {
         let Some(dependent) = self.nodes.get(uid) else { return };
         let (dependent, namespace) = (dependent.clone(), dependent.identity.namespace.clone());
@@ -274,8 +275,8 @@ impl Graph {
         }
     }
 
-    /// Uids of the dependents of `node` that name it by these coordinates, and of those that name it by others. One that
-    /// names it twice can be among both (`partitionDependents`).
+    /// Splits the dependents of `node` into those that name it by these coordinates and those that name it by others.
+    /// One that names it twice can be in both (`partitionDependents`).
     fn partition(&self, node: &Node, coordinates: &Identity) -> (Vec<String>, Vec<String>) {
         let (mut matching, mut other) = (Vec::new(), Vec::new());
         for dependent in self.dependents(node) {
@@ -295,8 +296,8 @@ impl Graph {
         (matching, other)
     }
 
-    /// The coordinates to try after `absent` for the same uid (`getAlternateOwnerIdentity`): the next in order, or the
-    /// first.
+    /// Returns the coordinates to try after `absent` for the same uid (`getAlternateOwnerIdentity`): the next in order,
+    /// or the first.
     fn alternative(&self, dependents: &[String], absent: &Identity) -> Option<Identity> {
         let is_cluster_scoped = absent.namespace.is_empty();
         let mut candidates = BTreeSet::new();
@@ -318,7 +319,7 @@ impl Graph {
     }
 }
 
-/// The report that `dependent` names an owner of another namespace (`reportInvalidNamespaceOwnerRef`).
+/// Builds the report that `dependent` names an owner in another namespace (`reportInvalidNamespaceOwnerRef`).
 fn misplaced(dependent: &Node, owner: &str) -> Option<Task> {
     let owner = dependent.owners.iter().find(|reference| reference.uid == owner)?;
     let owner = Identity::of_owner(owner, &dependent.identity.namespace);

@@ -1,7 +1,7 @@
 //! The garbage collector (`garbage-collector-controller`, `pkg/controller/garbagecollector`): deletes objects whose
-//! owners are gone, and carries out foreground and orphaning deletion.
+//! owners are gone, and performs foreground and orphaning deletion.
 //!
-//! [`graph`] knows who owns whom, from the metadata of all deletable kinds. [`decide`] says what becomes of one object,
+//! [`graph`] holds the ownership graph, from the metadata of all deletable kinds. [`decide`] decides about one object,
 //! given its owners. Both are pure; [`shell`] watches, asks and writes.
 
 mod absent;

@@ -1,4 +1,4 @@
-//! The watches of all kinds, the two queues, and the requests.
+//! Watches of all kinds, two queues, and the requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,16 +21,16 @@ use crate::kube::{ApiError, Client, EventRecorder, WorkQueue};
 
 /// Source of its Events.
 const SOURCE: &str = "garbage-collector-controller";
-/// Period in which new kinds are looked for; the first look waits as long for the watches.
+/// Period of the search for new kinds; the first lists also get this time.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Objects that are worked on at once (`--concurrent-gc-syncs`).
+/// Number of objects processed at once (`--concurrent-gc-syncs`).
 const WORKERS: usize = 20;
-/// Tries of a change of finalizers that meets a conflict, and the wait before the second one, which grows fivefold
+/// Attempts at a change of finalizers after conflicts, and the first wait, which grows fivefold
 /// (`retry.DefaultBackoff`).
 const TRIES: u32 = 4;
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Runs the controller for ever.
+/// Runs the controller forever.
 pub async fn run(ctx: Ctx, client: Client) {
     let (base, max) = (Duration::from_millis(5), Duration::from_secs(1000));
     let collector = Collector(Arc::new(Inner {
@@ -54,7 +54,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     }
 }
 
-/// The running watches; one whose sender is dropped stops.
+/// Running watches. Dropping a sender stops its watch.
 type Monitors = BTreeMap<Served, oneshot::Sender<()>>;
 
 #[derive(Clone)]
@@ -70,11 +70,11 @@ struct Inner {
     orphans: WorkQueue<String>,
 }
 
-/// Reasons for which work on an object ends early.
+/// Reasons to end the work on an object early.
 enum Stop {
     /// The object does not exist: the graph has been told.
     Absent,
-    /// A cluster-scoped object names a namespaced owner: no retry mends that.
+    /// A cluster-scoped object names a namespaced owner: a retry does not help.
     Misplaced,
     /// The API server does not serve the kind (yet).
     UnknownKind,
@@ -96,7 +96,7 @@ impl Collector {
         self.0.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for new kinds, starts and stops watches, and waits for the first lists (`Sync`).
+    /// Reads the kinds, starts and stops watches, and waits for the first lists (`Sync`).
     async fn resync(&self, monitors: &mut Monitors) {
         let before = self.kinds().clone();
         let Ok(kinds) = discover(&self.0.client, &before).await else { return };
@@ -169,7 +169,7 @@ impl Collector {
         self.kinds().find(api_version, kind).cloned().ok_or(Stop::UnknownKind)
     }
 
-    /// The latest state of an object.
+    /// Returns the latest state of an object.
     async fn latest(&self, of: &Identity) -> Result<Metadata, Stop> {
         let served = self.served(&of.api_version, &of.kind)?;
         Ok(self.0.client.metadata(&served.path, &of.namespace, &of.name).await?)
@@ -182,7 +182,7 @@ impl Collector {
         match self.attempt(&node).await {
             Err(Stop::Absent | Stop::Misplaced) => Outcome::Done,
             Err(Stop::UnknownKind | Stop::Api(_)) => Outcome::Retry,
-            // It is looked at again until a watch has shown it (kubernetes#56121).
+            // Retried until a watch has shown it (kubernetes#56121).
             Ok(()) if !node.is_observed => Outcome::Retry,
             Ok(()) => Outcome::Done,
         }
@@ -232,8 +232,7 @@ impl Collector {
         Stop::Absent
     }
 
-    /// An object that is deleted in the foreground: it goes once no dependent blocks it any more
-    /// (`processDeletingDependentsItem`).
+    /// Handles an object in foreground deletion: it goes once no dependent blocks it (`processDeletingDependentsItem`).
     async fn wait_for_dependents(&self, node: &Node) -> Result<(), Stop> {
         let (is_blocked, waiting) = {
             let graph = self.graph();
@@ -262,7 +261,7 @@ impl Collector {
         Ok(owners)
     }
 
-    /// The owner that a reference names; nothing if it does not exist (`isDangling`).
+    /// Returns the owner that a reference names; None if it does not exist (`isDangling`).
     async fn owner(&self, node: &Node, reference: &OwnerReference) -> Result<Option<Metadata>, Stop> {
         let namespace = &node.identity.namespace;
         for namespace in ["", namespace.as_str()] {
@@ -285,7 +284,7 @@ impl Collector {
         Ok(None)
     }
 
-    /// Deletes an object. If it has changed since it was read and its owners have not, only its uid has to match
+    /// Deletes an object. If it has changed since the read and its owners have not, only its uid has to match
     /// (`deleteObject`).
     async fn send_delete(&self, node: &Node, latest: &Metadata, propagation: Propagation) -> Result<(), Stop> {
         let Identity { kind, api_version, namespace, name, uid } = &node.identity;
@@ -337,7 +336,7 @@ impl Collector {
         .await
     }
 
-    /// Sends a strategic merge patch, or a merge patch of all references where the kind has no strategic merge.
+    /// Sends a strategic merge patch, or a merge patch of all references if the kind does not support it.
     async fn patch(
         &self,
         object: &Identity,
@@ -356,7 +355,7 @@ impl Collector {
         Ok(client.patch_metadata(&served.path, namespace, name, &patch).await?)
     }
 
-    /// Releases the dependents of an object, then lets it go (`attemptToOrphanWorker`).
+    /// Releases the dependents of an object, then removes its finalizer (`attemptToOrphanWorker`).
     async fn orphan(self, uid: String) -> Outcome {
         let (owner, dependents) = {
             let graph = self.graph();

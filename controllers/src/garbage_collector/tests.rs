@@ -89,7 +89,7 @@ fn a_foreground_deletion_looks_at_the_dependents_and_waits_for_those_that_block(
     let node = graph.node("a").expect("it is there");
     let blocking: Vec<&str> = graph.blocking_dependents(node).map(|one| one.identity.uid.as_str()).collect();
     assert_eq!(blocking, ["b"]);
-    // The finalizer is looked at once, not at each later change.
+    // The finalizer is handled once, not at each later change.
     let later = Metadata { resource_version: "9".into(), ..deleting(&a, FOREGROUND) };
     assert_eq!(change(&mut graph, &deleting(&a, FOREGROUND), &later), []);
     let gone = graph.observe("v1", "ConfigMap", Change::Deleted(&object("b", &[])));

@@ -1,4 +1,4 @@
-//! The verbs on one kind.
+//! API verbs of one kind.
 
 use std::fmt::Write;
 use std::marker::PhantomData;
@@ -18,17 +18,17 @@ use super::object::Kind;
 use super::patch::{Guard, Patch, Patched};
 use super::watch::{WatchParams, WatchStream};
 
-/// Which objects a list or a watch is about.
+/// Selection of objects for a list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListParams {
-    /// As in `spec.nodeName=node-a`.
+    /// Field selector, as in `spec.nodeName=node-a`.
     pub field_selector: Option<String>,
-    /// As in `app=db`.
+    /// Label selector, as in `app=db`.
     pub label_selector: Option<String>,
 }
 
 impl ListParams {
-    /// Only objects whose fields match.
+    /// Selects objects whose fields match.
     pub fn fields(selector: impl Into<String>) -> Self {
         Self { field_selector: Some(selector.into()), label_selector: None }
     }
@@ -43,12 +43,12 @@ impl ListParams {
     }
 }
 
-/// How an object is deleted.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteParams {
-    /// Seconds that a pod may take to stop; the pod's own when absent. 0 removes the object at once.
+    /// Grace period of a pod in seconds. Default: the pod's own. 0 removes the object at once.
     pub grace_period_seconds: Option<i64>,
-    /// Refuses (409) when the object has another uid.
+    /// Precondition: refuse (409) an object with another uid.
     pub uid: Option<String>,
 }
 
@@ -64,11 +64,11 @@ impl DeleteParams {
 pub struct ObjectList<K> {
     /// The objects.
     pub items: Vec<K>,
-    /// The revision of the list, to watch from.
+    /// Revision of the list, to watch from.
     pub resource_version: String,
 }
 
-/// The verbs on one kind, in one namespace or all. Cheap to clone.
+/// Verbs on one kind, in one namespace or all. Cheap to clone.
 #[derive(Debug)]
 pub struct Api<K> {
     client: Client,
@@ -87,7 +87,7 @@ impl<K: Kind> Api<K> {
         Self { client, namespace, kind: PhantomData }
     }
 
-    /// The client that it speaks through.
+    /// Returns its client.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -111,7 +111,7 @@ impl<K: Kind> Api<K> {
         path
     }
 
-    /// GET, live (no cache).
+    /// Reads an object live (no cache).
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -119,7 +119,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
     }
 
-    /// GET that the server may answer from its cache (`resourceVersion=0`).
+    /// Reads an object that the server may take from its cache (`resourceVersion=0`).
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -129,7 +129,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::GET, &query.0, None).await?)
     }
 
-    /// LIST, consistent (no cache).
+    /// Lists objects consistently (no cache).
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -137,12 +137,12 @@ impl<K: Kind> Api<K> {
         self.list_at(params, None).await
     }
 
-    /// LIST as an informer does it: `resourceVersion=0` lets the server answer from its cache.
+    /// Lists objects like an informer: `resourceVersion=0` lets the server answer from its cache.
     pub(super) async fn list_at(&self, params: &ListParams, version: Option<&str>) -> Result<ObjectList<K>, ApiError> {
         read_list(&request_list(&self.client, self.collection(), params, version).await?)
     }
 
-    /// POST. A name is not needed when `generateName` is set.
+    /// Creates an object. The name may be empty if `generateName` is set.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -154,18 +154,18 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::POST, &path, Some(encode(object)?)).await?)
     }
 
-    /// POST without a look at what the server made of it.
+    /// Creates an object without decoding the answer.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
     pub(crate) fn create_unread(&self, object: &K) -> impl Future<Output = Result<(), ApiError>> + use<K> {
-        // Written out at once: what waits for the answer need not hold the object.
+        // Encoded at once, so that the future does not hold the object.
         let request =
             encode(object).map(|content| self.client.request(Method::POST, &self.collection(), Some(content)));
         async move { request?.await.map(drop) }
     }
 
-    /// The same of an object that was written out by hand: it has to be of this kind.
+    /// Creates an object from hand-built JSON, which must be of this kind.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -173,7 +173,7 @@ impl<K: Kind> Api<K> {
         self.client.request(Method::POST, &self.collection(), Some(("application/json", object))).await.map(drop)
     }
 
-    /// PATCH without a look at what the server made of it.
+    /// Patches an object without decoding the answer.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -181,7 +181,7 @@ impl<K: Kind> Api<K> {
         self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await.map(drop)
     }
 
-    /// PATCH of the status subresource without a look at what the server made of it.
+    /// Patches the status subresource without decoding the answer.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -189,7 +189,7 @@ impl<K: Kind> Api<K> {
         self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await.map(drop)
     }
 
-    /// PUT; the resourceVersion in `object` is checked (409).
+    /// Replaces an object; the server checks the resourceVersion in `object` (409).
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -197,7 +197,7 @@ impl<K: Kind> Api<K> {
         self.put(object, "").await
     }
 
-    /// PUT of an object that was written out by hand: it has to be of this kind, and to be called `name`.
+    /// Replaces an object by hand-built JSON, which must be of this kind and have the name `name`.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -206,7 +206,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::PUT, &self.item(name, ""), Some(content)).await?)
     }
 
-    /// PUT of the status subresource; the resourceVersion in `object` is checked (409).
+    /// Replaces the status subresource; the server checks the resourceVersion in `object` (409).
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -214,7 +214,7 @@ impl<K: Kind> Api<K> {
         self.put(object, "status").await
     }
 
-    /// The path of an object that is at hand: one of all namespaces is written in its own.
+    /// Returns the path of an object. If the API spans all namespaces, uses the object's namespace.
     fn of(&self, object: &K, subresource: &str) -> String {
         match (&self.namespace, object.namespace()) {
             (None, namespace) if !namespace.is_empty() => {
@@ -229,7 +229,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::PUT, &path, Some(encode(object)?)).await?)
     }
 
-    /// Merge patch (RFC 7386) from `old` to `new`. Sends nothing when nothing changes.
+    /// Sends a merge patch (RFC 7386) from `old` to `new`, unless it is empty.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -240,7 +240,7 @@ impl<K: Kind> Api<K> {
         self.send_change(old, Patch::merge(old, new), guard, "").await
     }
 
-    /// The same to the status subresource.
+    /// Sends a merge patch to the status subresource, unless it is empty.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -251,7 +251,7 @@ impl<K: Kind> Api<K> {
         self.send_change(old, Patch::merge(old, new), guard, "status").await
     }
 
-    /// Strategic merge patch from `old` to `new`. Sends nothing when nothing changes.
+    /// Sends a strategic merge patch from `old` to `new`, unless it is empty.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -262,7 +262,7 @@ impl<K: Kind> Api<K> {
         self.send_change(old, Patch::strategic(old, new), guard, "").await
     }
 
-    /// The same to the status subresource.
+    /// Sends a strategic merge patch to the status subresource, unless it is empty.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -273,7 +273,7 @@ impl<K: Kind> Api<K> {
         self.send_change(old, Patch::strategic(old, new), guard, "status").await
     }
 
-    /// Sends a computed change of `object`. What waits for the answer holds neither the object nor the patch.
+    /// Sends a computed change of `object`. The future holds neither the object nor the patch.
     fn send_change(
         &self,
         object: &K,
@@ -296,7 +296,7 @@ impl<K: Kind> Api<K> {
         }
     }
 
-    /// PATCH.
+    /// Patches an object.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -304,7 +304,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await?)
     }
 
-    /// PATCH of the status subresource.
+    /// Patches the status subresource.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -312,7 +312,7 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await?)
     }
 
-    /// DELETE. The object may live on with a deletionTimestamp while it has finalizers or a grace period.
+    /// Deletes an object. It may remain with a deletionTimestamp while it has finalizers or a grace period.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -337,7 +337,7 @@ impl<K: Kind> Api<K> {
         WatchStream::open(&self.client, &params.path(self.collection())).await
     }
 
-    /// POST of the `binding` subresource: assigns pod `name` to `node`, as the scheduler does.
+    /// Assigns pod `name` to `node` by the `binding` subresource, as the scheduler does.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -354,7 +354,7 @@ impl<K: Kind> Api<K> {
     }
 }
 
-/// The text of a list.
+/// Requests the JSON of a list.
 pub(super) fn request_list(
     client: &Client,
     collection: String,
@@ -370,7 +370,7 @@ pub(super) fn request_list(
     Box::pin(async move { client.request(Method::GET, &query.0, None).await })
 }
 
-/// Reads a list.
+/// Parses a list.
 pub(super) fn read_list<K: Kind>(answer: &[u8]) -> Result<ObjectList<K>, ApiError> {
     let list: RawList<K> = decode(answer)?;
     Ok(ObjectList { items: list.items, resource_version: list.metadata.resource_version })
@@ -400,7 +400,7 @@ fn encode<K: Kind>(object: &K) -> Result<(&'static str, Value), ApiError> {
     Ok(("application/json", value))
 }
 
-/// A path with its query.
+/// Path with its query.
 pub(super) struct Query(pub(super) String);
 
 impl Query {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_core::Rng;
 use substrate::seed::unit;
 
-/// Grows from `initial` by `factor` up to `cap`; starts anew after `reset` of quiet.
+/// Backoff that grows from `initial` by `factor` up to `cap`, and restarts after `reset` without a call.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     initial: Duration,
@@ -18,18 +18,18 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A backoff whose steps are stretched by a random part of up to `jitter` (1.0 doubles at most).
+    /// Creates a backoff. Each step is stretched by a random part of up to `jitter` (1.0 at most doubles it).
     pub fn new(initial: Duration, cap: Duration, factor: f64, jitter: f64, reset: Duration) -> Self {
         Self { initial, cap, factor, jitter, reset, current: initial, last: None }
     }
 
-    /// client-go's reflector: 800 ms → 30 s, doubling, jitter 1.0, reset after 2 min.
+    /// Returns the backoff of client-go's reflector: 800 ms → 30 s, doubling, jitter 1.0, reset after 2 min.
     pub fn reflector() -> Self {
         let s = Duration::from_secs;
         Self::new(Duration::from_millis(800), s(30), 2.0, 1.0, s(120))
     }
 
-    /// The next wait. `now` is monotonic time, for the reset.
+    /// Returns the next wait. `now` is monotonic time, for the reset.
     pub fn next(&mut self, now: Duration, rng: &mut impl Rng) -> Duration {
         if self.last.is_some_and(|last| now.saturating_sub(last) > self.reset) {
             self.current = self.initial;

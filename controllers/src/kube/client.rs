@@ -21,12 +21,12 @@ use super::informer::Cache;
 use super::memo::Memo;
 use super::object::Kind;
 
-/// How long a request may take that is not a watch, where nobody says. No `time-scale` divides it (`substrate::scale`).
+/// Default timeout of a request, except a watch. Not divided by `time-scale` (`substrate::scale`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest answer that is read.
+/// Largest accepted answer.
 const ANSWER_LIMIT: usize = 512 << 20;
 
-/// Speaks to the API server. Cheap to clone.
+/// Client of the API server. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -38,11 +38,11 @@ struct Inner {
     limit: Duration,
 }
 
-/// What all clients of one process share: kube-controller-manager's loops have one informer per kind.
+/// State shared by all clients of one process. Its loops share one informer per kind, as in kube-controller-manager.
 pub(super) struct Shared {
     agent: HeaderValue,
     pub(super) informers: Mutex<BTreeMap<(TypeId, String), Arc<Cache>>>,
-    /// Of the whole world.
+    /// Shared by the whole world.
     pub(super) memo: Arc<Memo>,
 }
 
@@ -56,21 +56,21 @@ fn header(agent: &str) -> HeaderValue {
     HeaderValue::from_str(agent).unwrap_or(HeaderValue::from_static("mooring"))
 }
 
-/// `limit` as this world waits it.
+/// Converts a timeout to this world's scale.
 pub fn patience(ctx: &Ctx, limit: Duration) -> Duration {
     ctx.patience(limit)
 }
 
 impl Client {
-    /// A client of process `ctx` that calls `service` as `user_agent`.
+    /// Creates a client of process `ctx` that calls `service` as `user_agent`.
     pub fn new(ctx: &Ctx, service: HttpService, user_agent: &str) -> Self {
         let agent = header(user_agent);
         let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo: ctx.world().common() });
         Self(Arc::new(Inner { ctx: ctx.clone(), service, agent, shared, limit: REQUEST_TIMEOUT }))
     }
 
-    /// The same connection under another user agent. Informers started through it are shared with this client's
-    /// and run under this client's user agent, as kube-controller-manager's `shared-informers` do.
+    /// Returns a client with another user agent on the same connection. Its informers are shared with this client's and
+    /// use this client's user agent, like kube-controller-manager's `shared-informers`.
     pub fn named(&self, user_agent: &str) -> Self {
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
@@ -81,7 +81,7 @@ impl Client {
         }))
     }
 
-    /// The same client, whose requests wait at most `limit` for their answer.
+    /// Returns a client whose requests wait at most `limit` for their answer.
     pub fn within(&self, limit: Duration) -> Self {
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
@@ -92,7 +92,7 @@ impl Client {
         }))
     }
 
-    /// A client of the same process and service with informers of its own, as another binary has them.
+    /// Returns a client of the same process and service with its own informers, like another binary.
     pub fn beside(&self, user_agent: &str) -> Self {
         let agent = header(user_agent);
         let memo = self.0.shared.memo.clone();
@@ -101,7 +101,7 @@ impl Client {
         Self(Arc::new(Inner { ctx, service, agent, shared, limit }))
     }
 
-    /// The client whose user agent the shared informers run under.
+    /// Returns the client with the user agent of the shared informers.
     pub(super) fn informer_client(&self) -> Self {
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
@@ -116,38 +116,38 @@ impl Client {
         &self.0.shared
     }
 
-    /// The process that the client belongs to.
+    /// Returns the client's process.
     pub fn ctx(&self) -> &Ctx {
         &self.0.ctx
     }
 
-    /// All objects of a kind: cluster-scoped ones, or those of all namespaces (to list and watch).
+    /// Returns the API of all objects of a kind: cluster-scoped ones, or those of all namespaces (to list and watch).
     pub fn all<K: Kind>(&self) -> Api<K> {
         Api::new(self.clone(), None)
     }
 
-    /// The objects of a kind in one namespace.
+    /// Returns the API of a kind's objects in one namespace.
     pub fn namespaced<K: Kind>(&self, namespace: &str) -> Api<K> {
         Api::new(self.clone(), Some(namespace.to_owned()))
     }
 
-    /// GET of what is no object, as the list of a group's resources.
+    /// Reads a document other than an API object, such as the resource list of a group.
     ///
     /// # Errors
-    /// The server's refusal, or that there was no answer within 30 s.
+    /// The server's refusal, or no answer within 30 s.
     pub fn get(&self, path: &str) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         self.request(Method::GET, path, None)
     }
 
-    /// POST of what no [`Api`] has a verb for, as a token of a service account.
+    /// Posts to a path without an [`Api`] verb, such as the token of a service account.
     ///
     /// # Errors
-    /// The server's refusal, or that there was no answer within 30 s.
+    /// The server's refusal, or no answer within 30 s.
     pub fn post(&self, path: &str, object: Value) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         self.request(Method::POST, path, Some(("application/json", object)))
     }
 
-    /// Sends one request and reads its whole answer. Only of this client, so that nobody sends a patch of his own.
+    /// Sends one request and reads its whole answer. Private to this module, so that only it sends patches.
     pub(super) fn request(
         &self,
         method: Method,
@@ -198,7 +198,7 @@ impl Client {
     ) -> Result<Calling, ApiError> {
         let kind = content.as_ref().map(|(kind, _)| *kind);
         let body = content.map_or_else(empty, |(_, value)| Body::document(value));
-        // In place: a builder moves all that it has at each step.
+        // Changed in place: a builder moves its whole content at each step.
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().map_err(|e| ApiError::Transport(format!("request {path}: {e}")))?;
@@ -215,7 +215,7 @@ impl Client {
     }
 }
 
-/// An answer without the newline at its end, so that the bytes of an object are those that its watchers have.
+/// Reads an answer without its last newline, so that an object's bytes equal those in its watch events.
 async fn whole(mut body: Body) -> Result<Bytes, ApiError> {
     if let Some(line) = body.take_line() {
         return Ok(line);

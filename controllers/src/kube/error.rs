@@ -1,17 +1,17 @@
-//! What a request can fail with.
+//! Errors of a request.
 
 use serde::Deserialize;
 
-/// The `Status` that the API server answers a refused request with.
+/// `Status` of a refused request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Status {
     /// HTTP status code.
     #[serde(default)]
     pub code: u16,
-    /// Machine-readable cause: `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `Expired` …
+    /// Machine-readable reason: `NotFound`, `Conflict`, `AlreadyExists`, `Invalid`, `Expired` …
     #[serde(default)]
     pub reason: String,
-    /// Text for people.
+    /// Message for people.
     #[serde(default)]
     pub message: String,
 }
@@ -22,7 +22,7 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// A request that did not succeed.
+/// Error of a request.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum ApiError {
     /// {0}
@@ -50,27 +50,27 @@ impl ApiError {
         }
     }
 
-    /// The object does not exist.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.reason() == "NotFound" || (self.reason().is_empty() && self.code() == 404)
     }
 
-    /// The kind has no patch of this sort (415).
+    /// Returns true if the kind does not support this patch type (415).
     pub fn is_unsupported_media_type(&self) -> bool {
         self.code() == 415
     }
 
-    /// The object was changed in between (optimistic locking).
+    /// Returns true if the object was changed meanwhile (optimistic locking).
     pub fn is_conflict(&self) -> bool {
         self.reason() == "Conflict"
     }
 
-    /// An object of that name exists.
+    /// Returns true if an object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == "AlreadyExists"
     }
 
-    /// The revision asked for is compacted: list again (410).
+    /// Returns true if the requested revision is compacted: list again (410).
     pub fn is_expired(&self) -> bool {
         self.code() == 410 || matches!(self.reason(), "Expired" | "Gone")
     }

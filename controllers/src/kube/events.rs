@@ -16,7 +16,7 @@ use super::object::time;
 use super::patch::Patch;
 use crate::events::{EventLost, EventRecorded};
 
-/// Records events in the background. Clones are the same recorder.
+/// Recorder that writes events in the background. Clones share it.
 #[derive(Clone)]
 pub struct EventRecorder(Arc<Inner>);
 
@@ -35,12 +35,12 @@ struct Occurrence {
 }
 
 impl EventRecorder {
-    /// A recorder whose events have `component` as source and reporting component.
+    /// Creates a recorder whose events have `component` as source and reporting component.
     pub fn new(client: &Client, component: &str) -> Self {
         Self::on_host(client, component, "")
     }
 
-    /// A recorder of one host, as the kubelet's is.
+    /// Creates a recorder of one host, like the kubelet's.
     pub fn on_host(client: &Client, component: &str, host: &str) -> Self {
         let ctx = client.ctx().clone();
         let (sender, inbox) = mpsc::unbounded_channel();
@@ -56,7 +56,7 @@ impl EventRecorder {
     }
 
     /// Records that `reason` happened to `object`; `kind` is `Normal` or `Warning`. Never waits, never fails: as
-    /// upstream, an event that cannot be written is lost.
+    /// upstream, an event is lost if its write fails.
     pub fn event(&self, object: impl Into<Arc<ObjectReference>>, kind: &str, reason: &str, message: impl Into<String>) {
         let object = object.into();
         let (kind, reason, message) = (Text::from(kind), Text::from(reason), Text::from(message.into()));
@@ -73,7 +73,7 @@ impl EventRecorder {
     }
 }
 
-/// `pod/default/db-0` or `node/node-a`.
+/// Returns `pod/default/db-0` or `node/node-a`.
 fn path(object: &ObjectReference) -> String {
     let kind = object.kind.as_deref().unwrap_or_default().to_lowercase();
     let name = object.name.as_deref().unwrap_or_default();
@@ -83,7 +83,7 @@ fn path(object: &ObjectReference) -> String {
     }
 }
 
-/// An event of the same object, type, reason and message is the same Event object with a higher count.
+/// Returns the key of an Event object: events with the same object, type, reason and message increase its count.
 fn key(occurrence: &Occurrence) -> String {
     let Occurrence { object, kind, reason, message, .. } = occurrence;
     let of = [&object.kind, &object.namespace, &object.name, &object.field_path, &object.uid]
@@ -91,8 +91,7 @@ fn key(occurrence: &Occurrence) -> String {
     [of[0], of[1], of[2], of[3], of[4], kind, reason, message].join("\0")
 }
 
-/// The change of an Event that occurred again (`eventObserve`): whatever it was, its count, its time and its message are
-/// in the patch.
+/// Builds the patch for a repeated Event (`eventObserve`): it always contains count, time and message.
 fn repeated(count: i32, occurrence: &Occurrence) -> Result<Patch, ApiError> {
     let old = Event { last_timestamp: Some(time(Timestamp::UNIX_EPOCH)), ..Event::default() };
     let new = Event {
@@ -113,12 +112,12 @@ struct Sink {
     client: Client,
     component: String,
     host: String,
-    /// By [`key`].
+    /// Events by [`key`].
     seen: BTreeMap<String, Seen>,
     rng: Box<dyn rand_core::Rng + Send>,
 }
 
-/// client-go's cache keeps as many keys; older ones are counted anew.
+/// Size of client-go's cache; older keys start a new count.
 const MAX_KEYS: usize = 4096;
 
 impl Sink {
@@ -137,13 +136,13 @@ impl Sink {
             seen.count += 1;
             let Ok(patch) = repeated(seen.count, &occurrence) else { return };
             match api.patch_unread(&seen.name, &patch).await {
-                // Its time to live is over: it starts anew, with its count.
+                // The Event has expired: create a new one with its count.
                 Err(e) if e.is_not_found() => {}
                 _ => return,
             }
         }
         let count = self.seen.get(&key).map_or(1, |seen| seen.count);
-        // A second try only meets a name that another component drew at the same instant.
+        // The second attempt is for a name that another component drew at the same instant.
         for _ in 0..2 {
             let name = self.name(&occurrence);
             match api.create_written(self.object(&occurrence, &name, &namespace, count)).await {
@@ -164,14 +163,14 @@ impl Sink {
         }
     }
 
-    /// As upstream, the name ends in the nanoseconds of the moment. Virtual time stands still within an instant, so the
-    /// part below a millisecond is drawn: two components may speak of one object at once.
+    /// Returns the Event's name. As upstream, it ends in the time in nanoseconds. Virtual time stands still within an
+    /// instant, so the part below a millisecond is random: two components may report the same object at once.
     fn name(&mut self, occurrence: &Occurrence) -> String {
         let nanos = occurrence.at.as_millisecond() as u64 * 1_000_000 + between(&mut self.rng, 0, 999_999);
         format!("{}.{nanos:x}", occurrence.object.name.as_deref().unwrap_or_default())
     }
 
-    /// Written out by hand: no other kind is written as often, and this one is never read.
+    /// Builds the JSON by hand: no other kind is written as often, and this one is never read.
     fn object(&self, occurrence: &Occurrence, name: &str, namespace: &str, count: i32) -> Value {
         let Occurrence { object, kind, reason, message, at } = occurrence;
         let at = json!(time(*at));

@@ -1,7 +1,7 @@
-//! A cache of one kind, kept by list and watch (client-go `tools/cache` reflector and store).
+//! Cache of one kind, kept up to date by list and watch (client-go `tools/cache` reflector and store).
 //!
-//! What keeps it does not know the kind: an object is one of any kind until somebody takes it out. There are two dozen
-//! kinds, and this way the compiler makes the cache once.
+//! The cache itself is not generic: objects are type-erased until a reader takes them out. So the compiler builds the
+//! cache once for two dozen kinds.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -27,21 +27,21 @@ use super::object::Kind;
 use super::watch::{self, Lines, WatchEvent, WatchParams};
 use crate::events::InformerError;
 
-/// A change of the cache.
+/// Change of the cache.
 #[derive(Clone, Debug)]
 pub enum Delta<K> {
     /// The object is new (`old` absent) or changed. A watch may skip states in between.
     Applied {
-        /// The state before, when there was one.
+        /// Previous state, if any.
         old: Option<Arc<K>>,
-        /// The state now.
+        /// Current state.
         new: Arc<K>,
     },
-    /// The object is gone; its last known state.
+    /// The object was deleted; its last known state.
     Deleted(Arc<K>),
 }
 
-/// An object of some kind.
+/// Type-erased object.
 pub(super) trait Cached: Any + Send + Sync {
     fn namespace(&self) -> &str;
     fn name(&self) -> &str;
@@ -64,13 +64,13 @@ impl<K: Kind> Cached for K {
 
 pub(super) type Object = Arc<dyn Cached>;
 
-/// An object of its kind.
+/// Returns the object as its type.
 pub(super) fn owned<K: Any + Send + Sync>(object: &Object) -> Option<Arc<K>> {
     let object: Arc<dyn Any + Send + Sync> = object.clone();
     object.downcast().ok()
 }
 
-/// The same without taking hold of it.
+/// Returns a reference to the object as its type.
 fn seen<K: Kind>(object: &Object) -> Option<&K> {
     let object: &dyn Any = &**object;
     object.downcast_ref()
@@ -82,19 +82,19 @@ pub(super) enum Change {
     Deleted(Object),
 }
 
-/// Changes of a cache, as they come.
+/// Receiver of the changes of a cache.
 pub struct Changes<K> {
     from: mpsc::UnboundedReceiver<Change>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Changes<K> {
-    /// The next change; nothing when the cache is gone.
+    /// Waits for the next change; None when the cache is gone.
     pub async fn recv(&mut self) -> Option<Delta<K>> {
         self.from.recv().await.and_then(Self::of)
     }
 
-    /// The next change, if there is one already.
+    /// Returns the next change, if there is one already.
     pub fn try_recv(&mut self) -> Option<Delta<K>> {
         self.from.try_recv().ok().and_then(Self::of)
     }
@@ -107,7 +107,7 @@ impl<K: Kind> Changes<K> {
     }
 }
 
-/// A cache of one kind. Clones are the same cache.
+/// Cache of one kind. Clones share it.
 pub struct Informer<K> {
     cache: Arc<Cache>,
     kind: PhantomData<fn() -> K>,
@@ -120,8 +120,8 @@ impl<K> Clone for Informer<K> {
 }
 
 impl<K: Kind> Informer<K> {
-    /// The cache of what `api` and `params` select. Within one client (and its [`named`](super::Client::named)
-    /// siblings) it is started once and shared.
+    /// Starts the cache of the selection by `api` and `params`. Within one client (and its
+    /// [`named`](super::Client::named) siblings) it is started once and shared.
     pub fn start(ctx: &Ctx, api: Api<K>, params: ListParams) -> Self {
         let reads = Reads {
             kind: K::KIND,
@@ -136,17 +136,17 @@ impl<K: Kind> Informer<K> {
         Self { cache, kind: PhantomData }
     }
 
-    /// Waits until the first list is in.
+    /// Waits for the first list.
     pub async fn synced(&self) {
         self.cache.synced().await;
     }
 
-    /// An object; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object; `namespace` is empty for cluster-scoped kinds.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         owned(self.cache.state().objects.get(namespace)?.get(name)?)
     }
 
-    /// All objects, ordered by namespace and name.
+    /// Returns all objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
         let state = self.cache.state();
         let mut list = Vec::with_capacity(state.len());
@@ -154,7 +154,7 @@ impl<K: Kind> Informer<K> {
         list
     }
 
-    /// Reads the objects in order without copying the list.
+    /// Visits the objects in order without copying the list.
     pub fn each(&self, mut read: impl FnMut(&K)) {
         self.cache.state().each(&mut |object| {
             if let Some(object) = seen(object) {
@@ -163,41 +163,41 @@ impl<K: Kind> Informer<K> {
         });
     }
 
-    /// Puts an object that this process has just written into the cache, without telling anybody, so that it is not
-    /// worked on in its older state until the watch has caught up (`cache.Store.Update`). One that is newer there stays.
+    /// Stores an object that this process has just written, without a notification, so that the older state is not
+    /// processed before the watch catches up (`cache.Store.Update`). A newer cached object stays.
     pub fn update(&self, object: &Arc<K>) {
         self.cache.update(object.clone());
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.cache.state().len()
     }
 
-    /// Whether there is no object.
+    /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All changes from now on, after the present objects as [`Delta::Applied`] without `old`.
+    /// Returns a receiver of all changes from now on, after the present objects as [`Delta::Applied`] without `old`.
     pub fn subscribe(&self) -> Changes<K> {
         Changes { from: self.cache.subscribe(), kind: PhantomData }
     }
 }
 
-/// What is kept, of whatever kind.
+/// Type-erased cache.
 pub(super) struct Cache {
     state: Mutex<State>,
     synced: latest::Sender<bool>,
 }
 
 struct State {
-    /// By namespace and name. Most names stand within the nodes of the trees, so that a search stays there.
+    /// Objects by namespace and name. Most names are stored inline in the tree nodes, which keeps lookups local.
     objects: BTreeMap<Text, BTreeMap<Text, Object>>,
     subscribers: Vec<mpsc::UnboundedSender<Change>>,
 }
 
-/// How objects of a kind are read.
+/// Decoders of a kind's objects.
 #[derive(Clone, Copy)]
 pub(super) struct Reads {
     pub(super) kind: &'static str,
@@ -232,7 +232,7 @@ impl Cache {
         cache
     }
 
-    /// A cache outside of those that its client shares, and the future that keeps it up to date.
+    /// Creates a cache that the client does not share, and the future that keeps it up to date.
     pub(super) fn alone(
         ctx: &Ctx,
         client: &Client,
@@ -319,8 +319,8 @@ impl Cache {
         state.tell(Change::Deleted(object));
     }
 
-    /// Takes over a list: what is missing in it is gone, what has another version is changed. `keeps`: a planted defect has
-    /// what is missing stay.
+    /// Applies a list: missing objects are deleted, objects of another version are changed. `keeps` is a planted defect
+    /// that keeps missing objects.
     fn replace(&self, items: Vec<Object>, keeps: bool) {
         let mut next: BTreeMap<Text, BTreeMap<Text, Object>> = BTreeMap::new();
         let mut state = self.state();
@@ -378,7 +378,7 @@ struct Reflector {
 
 impl Reflector {
     async fn run(mut self) {
-        // A relist after 410 asks for the newest state, not for what a cache may have (client-go `relistResourceVersion`).
+        // A relist after 410 asks for the latest state, not for the server's cache (client-go `relistResourceVersion`).
         let mut from = Some("0");
         loop {
             match self.list(from).await {
@@ -406,7 +406,7 @@ impl Reflector {
                 list: self.params.clone(),
                 resource_version: version.clone(),
                 bookmarks: true,
-                // client-go: between 5 and 10 minutes, so that load spreads.
+                // client-go's range, between 5 and 10 minutes, which spreads the load.
                 timeout_seconds: Some(between(&mut self.rng, 300, 600)),
             };
             let end = match Lines::open(&self.client, &params.path(self.collection.clone())).await {

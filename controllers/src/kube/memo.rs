@@ -1,8 +1,8 @@
-//! Objects that were decoded a moment ago, by their bytes.
+//! Cache of recently decoded objects by their bytes.
 //!
-//! One state of an object reaches many readers of a world with the same bytes, a few milliseconds apart: the answer to
-//! who wrote it, each watch, and whoever reads it live. Whoever comes later takes what the first one made: an `Arc` of
-//! the same value, so nobody can tell.
+//! One state of an object reaches many readers of a world with the same bytes, within a few milliseconds: the answer to
+//! its writer, each watch, and live reads. Later readers get the `Arc` of the first one's value, which is equal to a
+//! new one.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,30 +10,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error};
 
-/// Objects that are remembered at most; a power of two. Each holds the bytes that it came in, which over a socket are the
-/// whole buffer of 16 KiB that was read, so many more would cost tens of megabytes and be met by nobody.
+/// Largest number of cached objects; a power of two. Each holds the bytes that it came in: over a socket a whole read
+/// buffer of 16 KiB. A larger cache would cost tens of megabytes and have few more hits.
 const REMEMBERED: usize = 128;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 type Decoded = Arc<dyn Any + Send + Sync>;
-/// Where bytes lie, which are no others while they are held.
+/// Address of bytes; unique while the bytes are held.
 type Place = (usize, usize, TypeId);
 type Content = (u64, TypeId);
 
-/// What was decoded of late in one world.
+/// Recently decoded objects of one world.
 #[derive(Default)]
 pub(super) struct Memo(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
-    /// By where the bytes lie: within one OS process readers mostly have the very bytes, which then need not be looked
-    /// at.
+    /// Objects by the address of their bytes: within one OS process readers mostly have the same buffer, which then
+    /// need not be hashed.
     places: Table<Place>,
-    /// The same objects by what their bytes are.
+    /// The same objects by the content of their bytes.
     contents: Table<Content>,
 }
 
-/// Objects by a key whose hash is their only slot: the newest of two that meet there stays.
+/// Objects by a key whose hash selects the only slot: a new object replaces the old one.
 struct Table<K>(Vec<Option<(K, Bytes, Decoded)>>);
 
 impl<K> Default for Table<K> {
@@ -64,7 +64,7 @@ impl<K: PartialEq> Table<K> {
 }
 
 impl Memo {
-    /// The object that `bytes` stand for.
+    /// Returns the decoded object of `bytes`.
     pub(super) fn object<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
         bytes: &Bytes,
@@ -88,17 +88,16 @@ impl Memo {
     }
 }
 
-/// Decodes JSON. One look at all bytes is cheaper than one at each string, and half the code of two readers.
+/// Decodes JSON. One UTF-8 check of all bytes is cheaper than one per string, and avoids a second generic reader.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(|e| serde_json::Error::custom(format!("not UTF-8: {e}")))?;
     serde_json::from_str(text)
 }
 
-/// Words that are looked at of what is hashed, evenly spread.
+/// Number of sampled words, evenly spread.
 const SAMPLES: usize = 32;
 
-/// Tells apart what is not equal, mostly; equal bytes are compared all the same, and two that are taken for one another
-/// only drive each other out.
+/// Hashes samples of the bytes. A hit still compares all bytes; a collision only evicts an entry.
 fn hash(bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(ODD);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,5 +1,5 @@
-//! Objects of any kind by their metadata alone (client-go `metadata`): the garbage collector works on all kinds there
-//! are, custom ones too.
+//! Metadata of objects of any kind (client-go `metadata`): the garbage collector works on all kinds, including custom
+//! ones.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::error::ApiError;
 use super::informer::{Cache, Cached, Change, Object, Reads, owned};
 use super::memo::decode;
 
-/// The metadata of an object that the garbage collector reads.
+/// Metadata of an object, as far as the garbage collector reads it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -113,7 +113,7 @@ impl ResourcePath {
     }
 }
 
-/// How the dependents of a deleted object are treated.
+/// Treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted afterwards.
@@ -125,7 +125,7 @@ pub enum Propagation {
 }
 
 impl Propagation {
-    /// The word of the API.
+    /// Returns the word of the API.
     pub fn word(self) -> &'static str {
         match self {
             Self::Background => "Background",
@@ -177,13 +177,13 @@ impl MetadataInformer {
         (Self { cache, changes }, keep)
     }
 
-    /// Waits until the first list is in.
+    /// Waits for the first list.
     pub fn synced(&self) -> impl Future<Output = ()> + use<> {
         let cache = self.cache.clone();
         async move { cache.synced().await }
     }
 
-    /// The next change; nothing when the cache is gone.
+    /// Waits for the next change; None when the cache is gone.
     pub async fn recv(&mut self) -> Option<MetadataDelta> {
         loop {
             let change = match self.changes.recv().await? {
@@ -234,7 +234,7 @@ pub enum MetadataPatch {
     },
 }
 
-/// A list as Go writes it: `null` when it is empty.
+/// Encodes a list as Go does: `null` if it is empty.
 fn nullable<T: serde::Serialize>(items: &[T]) -> Value {
     if items.is_empty() { Value::Null } else { json!(items) }
 }
@@ -265,7 +265,7 @@ impl MetadataPatch {
 }
 
 impl Client {
-    /// GET of an object's metadata.
+    /// Reads an object's metadata.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -274,7 +274,7 @@ impl Client {
         decode::<Partial>(&answer).map(|object| object.metadata).map_err(|e| ApiError::Decode(e.to_string()))
     }
 
-    /// PATCH of an object's metadata.
+    /// Patches an object's metadata.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
@@ -289,7 +289,7 @@ impl Client {
         self.request(Method::PATCH, &path, Some(patch.content())).await.map(drop)
     }
 
-    /// DELETE of an object with this uid, and with this revision if there is one.
+    /// Deletes an object with this uid, and with this revision if given.
     ///
     /// # Errors
     /// The server's refusal, or no answer.

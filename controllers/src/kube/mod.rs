@@ -1,6 +1,6 @@
-//! A small Kubernetes client: requests, informers, work queues, events. Seeded where client-go draws at random.
+//! A small Kubernetes client: requests, informers, work queues, events. Seeded where client-go draws random numbers.
 //!
-//! Own, because a `Store`, a work queue and a backoff that replay are part of what this project promises.
+//! The store, work queue and backoff of other clients do not replay, so the project has its own.
 
 pub mod api;
 pub mod backoff;

@@ -1,4 +1,4 @@
-//! What all objects have in common.
+//! Common parts of all objects.
 
 use std::fmt::Debug;
 
@@ -9,54 +9,54 @@ use k8s_openapi::{Metadata, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Room for nearly every path of an object, so that it is allocated once.
+/// Capacity for nearly every object path, so that it is allocated once.
 const USUAL_PATH: usize = 160;
 
 /// An API type with metadata that can be listed, watched and written.
 pub trait Kind:
     Resource + Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
-    /// The object's name; empty only before the server has generated one.
+    /// Returns the object's name; empty only before the server has generated one.
     fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// The object's namespace; empty for cluster-scoped kinds.
+    /// Returns the object's namespace; empty for cluster-scoped kinds.
     fn namespace(&self) -> &str {
         self.metadata().namespace.as_deref().unwrap_or_default()
     }
 
-    /// The object's uid; empty only before it was created.
+    /// Returns the object's uid; empty only before it was created.
     fn uid(&self) -> &str {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// The revision of this state of the object.
+    /// Returns the revision of this state of the object.
     fn resource_version(&self) -> &str {
         self.metadata().resource_version.as_deref().unwrap_or_default()
     }
 
-    /// Whether deletion was requested.
+    /// Returns true if deletion was requested.
     fn is_deleting(&self) -> bool {
         self.metadata().deletion_timestamp.is_some()
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata().annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str> {
         self.metadata().labels.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Whether the finalizer is present.
+    /// Returns true if the finalizer is present.
     fn has_finalizer(&self, finalizer: &str) -> bool {
         self.metadata().finalizers.as_ref().is_some_and(|all| all.iter().any(|f| f == finalizer))
     }
 
-    /// The path of the resource, without object name: `/apis/storage.k8s.io/v1/volumeattachments`.
+    /// Returns the path of the resource, without object name: `/apis/storage.k8s.io/v1/volumeattachments`.
     fn path(namespace: Option<&str>) -> String {
         let mut path = String::with_capacity(USUAL_PATH);
         if Self::GROUP.is_empty() {
@@ -82,7 +82,7 @@ impl<K> Kind for K where
 {
 }
 
-/// A reference to `object`, as events carry it (client-go `tools/reference`).
+/// Returns a reference to `object`, for events (client-go `tools/reference`).
 pub fn reference<K: Kind>(object: &K) -> ObjectReference {
     let metadata = object.metadata();
     ObjectReference {
@@ -96,7 +96,7 @@ pub fn reference<K: Kind>(object: &K) -> ObjectReference {
     }
 }
 
-/// A timestamp as API objects write it: whole seconds.
+/// Converts a timestamp to the precision of API objects: whole seconds.
 pub fn time(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

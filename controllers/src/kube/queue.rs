@@ -8,19 +8,19 @@ use std::time::Duration;
 use substrate::process::Ctx;
 use tokio::sync::{Notify, Semaphore};
 
-/// What became of an item.
+/// Result of processing an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done; its failures are forgotten.
     Done,
-    /// Again, after the item's exponential backoff.
+    /// Retry after the item's exponential backoff.
     Retry,
-    /// Again after this time; its failures are forgotten.
+    /// Repeat after this time; its failures are forgotten.
     After(Duration),
 }
 
-/// An item is processed by one worker at a time; added again while it waits, it stays one item, and added while it
-/// is processed, it is processed once more afterwards. Clones are the same queue.
+/// Queue whose items are processed by one worker at a time. An item that is added while it waits stays one item. One
+/// that is added while it is processed is processed once more. Clones share the queue.
 pub struct WorkQueue<T>(Arc<Inner<T>>);
 
 impl<T> Clone for WorkQueue<T> {
@@ -48,7 +48,7 @@ struct State<T> {
 }
 
 impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
-    /// An empty queue whose items back off from `base`, doubling, up to `max` (both before `time-scale`).
+    /// Creates an empty queue whose items back off from `base`, doubling, up to `max` (both before `time-scale`).
     pub fn new(ctx: &Ctx, base: Duration, max: Duration) -> Self {
         let state = State {
             ready: VecDeque::new(),
@@ -62,14 +62,14 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         Self(Arc::new(Inner { ctx: ctx.clone(), base, max, state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    /// Adds an item to be processed as soon as a worker is free.
+    /// Adds an item for the next free worker.
     pub fn add(&self, item: T) {
         if self.state().add(item) {
             self.0.changed.notify_one();
         }
     }
 
-    /// Adds an item after `delay` (before `time-scale`); an earlier time that it already waits for stands.
+    /// Adds an item after `delay` (before `time-scale`); an earlier pending time is kept.
     pub fn add_after(&self, item: T, delay: Duration) {
         if delay.is_zero() {
             return self.add(item);
@@ -107,12 +107,12 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         self.state().failures.remove(item);
     }
 
-    /// How often the item was rate limited since it was last forgotten.
+    /// Returns how often the item was rate limited since it was last forgotten.
     pub fn requeues(&self, item: &T) -> u32 {
         self.state().failures.get(item).copied().unwrap_or_default()
     }
 
-    /// Waits for an item. It must be given back with [`done`](Self::done).
+    /// Waits for an item. It must be returned with [`done`](Self::done).
     pub async fn get(&self) -> T {
         loop {
             let next = {
@@ -122,7 +122,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
                 if let Some(item) = state.ready.pop_front() {
                     state.dirty.remove(&item);
                     state.processing.insert(item.clone());
-                    // More than one may have come due at once, with several waiting workers.
+                    // Several items may have come due at once, with several waiting workers.
                     if !state.ready.is_empty() {
                         self.0.changed.notify_one();
                     }
@@ -140,7 +140,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Gives an item back; it is queued again when it was added in between.
+    /// Returns an item; it is queued again if it was added meanwhile.
     pub fn done(&self, item: &T) {
         let mut state = self.state();
         state.processing.remove(item);
@@ -151,7 +151,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Processes items for ever, at most `workers` at a time.
+    /// Processes items forever, at most `workers` at a time.
     pub async fn run<F>(self, workers: usize, handle: impl Fn(T) -> F + Send + 'static)
     where
         F: Future<Output = Outcome> + Send + 'static,
@@ -184,7 +184,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
 }
 
 impl<T: Ord + Clone> State<T> {
-    /// True when a worker must be woken.
+    /// Adds an item; true if a worker must be woken.
     fn add(&mut self, item: T) -> bool {
         if !self.dirty.insert(item.clone()) || self.processing.contains(&item) {
             return false;

@@ -13,16 +13,16 @@ use super::error::{ApiError, Status};
 use super::memo::decode;
 use super::object::Kind;
 
-/// From where and what to watch.
+/// Parameters of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchParams {
-    /// Which objects.
+    /// Selection of objects.
     pub list: ListParams,
-    /// Events after this revision; from now on when empty.
+    /// Revision after which events are wanted; empty for now.
     pub resource_version: String,
-    /// Ask for bookmarks.
+    /// If set, request bookmarks.
     pub bookmarks: bool,
-    /// Ask the server to end the stream after this time.
+    /// Time after which the server should end the stream.
     pub timeout_seconds: Option<u64>,
 }
 
@@ -44,32 +44,32 @@ impl WatchParams {
     }
 }
 
-/// One event of a watch.
+/// Event of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchEvent<K> {
     /// The object appeared (in the selection).
     Added(K),
     /// The object changed.
     Modified(K),
-    /// The object went (or left the selection); its last state.
+    /// The object was deleted (or left the selection); its last state.
     Deleted(K),
-    /// No event up to this revision is missing.
+    /// All events up to this revision were sent.
     Bookmark(String),
 }
 
-/// The longest line that is accepted: an object of at most 1.5 MiB, escaped.
+/// Longest accepted line: an object of at most 1.5 MiB, escaped.
 const LINE_LIMIT: usize = 16 << 20;
 
-/// The events of one watch.
+/// Events of one watch.
 pub struct WatchStream<K> {
     lines: Lines,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-/// The lines of one watch.
+/// Lines of one watch.
 pub(super) struct Lines {
     body: Body,
-    /// Each frame is a line.
+    /// True if each frame is a line.
     whole_lines: bool,
     buffer: BytesMut,
     searched: usize,
@@ -99,7 +99,7 @@ impl<K: Kind> WatchStream<K> {
         Ok(Self { lines: Lines::open(client, path).await?, kind: std::marker::PhantomData })
     }
 
-    /// The next event; nothing when the server ended the stream.
+    /// Waits for the next event; None when the server ended the stream.
     ///
     /// # Errors
     /// An `ERROR` event (410 `Expired` among them), a broken connection, or a line that is not an event.
@@ -119,7 +119,7 @@ impl Lines {
         Ok(Self { body, whole_lines, buffer: BytesMut::new(), searched: 0 })
     }
 
-    /// The next line, with its newline.
+    /// Waits for the next line, with its newline.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -140,7 +140,7 @@ impl Lines {
                     if self.whole_lines && self.buffer.is_empty() && data.len() > 1 && data.ends_with(b"\n") {
                         return Ok(Some(data));
                     }
-                    // One frame is one line, as a rule: nothing is copied.
+                    // Usually one frame is one line, which is not copied.
                     let ends_at = memchr::memchr(b'\n', &data).map(|at| at + 1);
                     if self.buffer.is_empty() && ends_at == Some(data.len()) {
                         return Ok(Some(data));
@@ -154,7 +154,7 @@ impl Lines {
     }
 }
 
-/// The kind of event and the bytes of its object, when the line is laid out as API servers do it.
+/// Splits a line in the layout of API servers into event type and object.
 fn split(line: &[u8]) -> Option<(&'static str, &[u8])> {
     const KINDS: [(&str, &[u8]); 3] = [
         ("MODIFIED", b"{\"type\":\"MODIFIED\",\"object\":"),
@@ -165,7 +165,7 @@ fn split(line: &[u8]) -> Option<(&'static str, &[u8])> {
     Some((kind, rest.trim_ascii_end().strip_suffix(b"}")?))
 }
 
-/// Parses one line; `object` makes the object from its bytes.
+/// Parses one line; `object` decodes the object.
 pub(super) fn parse<T>(
     line: &Bytes,
     object: impl Fn(&Bytes) -> Result<T, serde_json::Error>,
@@ -175,7 +175,7 @@ pub(super) fn parse<T>(
         "MODIFIED" => WatchEvent::Modified(object),
         _ => WatchEvent::Deleted(object),
     };
-    // Saves a look at every byte of the object; whatever is laid out otherwise takes the long way.
+    // Fast path without a scan of the object; any other layout takes the slow path.
     if let Some((kind, bytes)) = split(line)
         && let Ok(object) = object(&line.slice_ref(bytes))
     {

@@ -1,4 +1,4 @@
-//! What is said between a kubelet and the container runtime of its machine, as the CRI has it.
+//! Messages between a kubelet and the container runtime of its machine, modelled on the CRI.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A pod's containers, as a kubelet asks for them.
+/// Containers of a pod that a kubelet requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PodSpec {
@@ -14,13 +14,13 @@ pub struct PodSpec {
     pub pod: String,
     /// The pod's uid.
     pub uid: String,
-    /// How often its containers were started before.
+    /// Number of earlier starts.
     pub attempt: u32,
     /// The containers.
     pub containers: Vec<ContainerSpec>,
-    /// The volumes that are ready for them.
+    /// Volumes that are ready for them.
     pub volumes: Vec<VolumeUse>,
-    /// How they write.
+    /// Pace of their writes.
     pub pace: Pace,
 }
 
@@ -30,7 +30,7 @@ pub struct PodSpec {
 pub struct ContainerSpec {
     /// Its name.
     pub name: String,
-    /// Its image, which nobody looks at.
+    /// Its image, which is ignored.
     pub image: String,
 }
 
@@ -38,94 +38,94 @@ pub struct ContainerSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeUse {
-    /// The name in the pod's `spec.volumes`.
+    /// Name in the pod's `spec.volumes`.
     pub name: String,
     /// The volume handle.
     pub volume: String,
-    /// The container that writes to it; the first one when absent.
+    /// Container that writes to it. Default: the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Where the container has it; absent when no container of the pod itself mounts it.
+    /// Mount path in the container; absent if no container of the pod mounts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Where the machine has it.
+    /// Place on the machine.
     pub place: Place,
-    /// Nothing is written to it.
+    /// True if it is not written to.
     pub readonly: bool,
 }
 
-/// Where the machine has a volume.
+/// Place of a volume on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Place {
     /// A filesystem.
     Filesystem {
-        /// Where it is published to the pod.
+        /// Path at which it is published to the pod.
         path: PathBuf,
     },
-    /// A raw device, which the container opens itself.
+    /// Raw device, which the container opens itself.
     Device {
-        /// Where it is published to the pod.
+        /// Path at which it is published to the pod.
         published: PathBuf,
-        /// Where the kubelet has bound it once more.
+        /// Path of the kubelet's second bind.
         global: PathBuf,
-        /// The link by which the container finds it.
+        /// Link for the container.
         link: PathBuf,
     },
 }
 
-/// How much a modelled workload writes.
+/// Pace of a modelled workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
-    /// Milliseconds between two records at first.
+    /// Milliseconds between two records before it becomes idle.
     pub write_every_ms: u64,
-    /// After how many records it becomes idle.
+    /// Number of records after which it becomes idle.
     pub records: u64,
-    /// Milliseconds between two records once idle.
+    /// Milliseconds between two records of an idle writer.
     pub idle_every_ms: u64,
 }
 
 impl Pace {
-    /// How long a writer that has written so many records waits; one that failed is idle. Never no time: a writer that
-    /// never waits would never let time pass.
+    /// Returns the wait of a writer that has written so many records; after a failure it is idle. Never zero: a writer
+    /// without a wait would stop virtual time.
     pub fn wait(&self, written: u64, failed: bool) -> Duration {
         let idle = failed || written >= self.records;
         Duration::from_millis(if idle { self.idle_every_ms } else { self.write_every_ms }.max(1))
     }
 }
 
-/// How long a pod's containers may take to stop.
+/// Request to stop a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
-    /// From the first request on, in milliseconds, which the machine scales as all waits.
+    /// Grace period from the first request on, in milliseconds; scaled like all waits.
     pub grace_ms: u64,
 }
 
-/// How far a pod's containers have come; all of them share one fate.
+/// State of a pod's containers, which is common to all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum State {
-    /// They are being made.
+    /// Being created.
     Starting,
-    /// They run.
+    /// Running.
     Running {
-        /// Since when.
+        /// Start time.
         since: Timestamp,
     },
-    /// They have stopped.
+    /// Stopped.
     Stopped {
-        /// When they were started; never, when absent.
+        /// Start time; None if they never started.
         since: Option<Timestamp>,
-        /// When they stopped.
+        /// Stop time.
         at: Timestamp,
-        /// They were killed, and did not end by themselves.
+        /// True if they were killed instead of exiting.
         killed: bool,
     },
 }
 
-/// What a machine has of a pod.
+/// Machine's record of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PodRecord {
@@ -133,21 +133,21 @@ pub struct PodRecord {
     pub pod: String,
     /// The pod's uid.
     pub uid: String,
-    /// How often its containers were started before.
+    /// Number of earlier starts.
     pub attempt: u32,
-    /// The number of its sandbox on this machine, of which its address is made.
+    /// Number of its sandbox on this machine; its address is derived from it.
     pub sandbox: u64,
-    /// How far its containers have come.
+    /// State of its containers.
     pub state: State,
 }
 
 impl PodRecord {
-    /// Whether its containers run, or are about to.
+    /// Returns true if its containers run, or are about to.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, State::Stopped { .. })
     }
 
-    /// When its containers were started.
+    /// Returns the start time of its containers.
     pub fn since(&self) -> Option<Timestamp> {
         match self.state {
             State::Starting => None,
@@ -156,7 +156,7 @@ impl PodRecord {
         }
     }
 
-    /// When its containers stopped.
+    /// Returns the stop time of its containers.
     pub fn ended(&self) -> Option<Timestamp> {
         match self.state {
             State::Stopped { at, .. } => Some(at),
@@ -165,28 +165,28 @@ impl PodRecord {
     }
 }
 
-/// One line of the stream of news. The first line is a list.
+/// Line of the event stream. The first line is a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum News {
-    /// All pods that the machine has.
+    /// All pods of the machine.
     List(Vec<PodRecord>),
     /// A pod is new or changed.
     Pod(PodRecord),
     /// The machine has forgotten this uid.
     Removed(String),
-    /// A workload tells its pod of trouble.
+    /// Trouble of a workload.
     Trouble(Trouble),
 }
 
-/// What a workload tells its pod.
+/// Message of a workload to its pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trouble {
     /// The pod's uid.
     pub uid: String,
-    /// In one word.
+    /// Reason in one word.
     pub reason: String,
-    /// In a sentence.
+    /// Message in a sentence.
     pub message: String,
 }

@@ -20,8 +20,8 @@ use substrate::world::World;
 use super::MachineConfig;
 use crate::cli::{DiskArgs, socket, wait};
 
-/// The machine of one node: the pods' containers, which are modelled writers, with their logs, and the slots in which the
-/// cloud's volumes become devices.
+/// The machine of one node: the pods' containers, which are modelled writers, with their logs, and the slots in which
+/// the cloud's volumes become devices.
 #[derive(Debug, Parser)]
 #[command(
     name = "machine",
@@ -29,7 +29,7 @@ use crate::cli::{DiskArgs, socket, wait};
     after_help = "Example:\n  machine --endpoint unix:///tmp/node-a/runtime.sock \\\n    --node-name node-a --root /tmp/node-a --volume-dir /tmp/volumes"
 )]
 struct Args {
-    /// Where a kubelet reaches it: a unix socket, which is made.
+    /// Socket for a kubelet: a unix socket, which is created.
     #[arg(long, value_name = "unix:///PATH", value_parser = socket)]
     endpoint: String,
     /// Name of the Node object.
@@ -37,7 +37,7 @@ struct Args {
     node_name: String,
     #[command(flatten)]
     disk: DiskArgs,
-    /// The cloud whose volumes become devices here; their devices are left to csi-mock when absent.
+    /// The cloud whose volumes become devices here. Default: csi-mock attaches devices.
     #[arg(long, value_name = "http://HOST:PORT", requires = "instance_id")]
     ec2_endpoint: Option<String>,
     /// The EC2 instance that the machine is.
@@ -46,7 +46,7 @@ struct Args {
     /// The bearer token of the cloud's admin endpoints, for the device stream.
     #[arg(long, value_name = "TOKEN", value_parser = host::token, requires = "ec2_endpoint")]
     ec2_admin_token: Option<Secret>,
-    /// Shortest and longest time from a request to running containers, such as 1s..3s; containers start at once when absent.
+    /// Shortest and longest time from a request to running containers, such as 1s..3s. Default: instant.
     #[arg(long, value_name = "LEAST..MOST", value_parser = container_start)]
     container_start: Option<(Duration, Duration)>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Keeps the program out of the caller's crate.
     machine_main(args.into_iter().map(Into::into).collect())
 }
 
@@ -81,7 +81,7 @@ fn machine_main(args: Vec<OsString>) -> ExitCode {
 async fn machine(world: World, host: Host, args: Args) -> anyhow::Result<()> {
     let path = csi_mock::serve::socket_path(&args.endpoint).map_err(|e| anyhow::anyhow!("--endpoint: {e}"))?;
     let disk = args.disk.open(&args.node_name)?;
-    // The program is this one process, once: it ends when the process does.
+    // The program is this one process: it ends when the process does.
     let name = world.options().process.clone().unwrap_or_else(|| args.node_name.clone());
     let process = Process::start(&world, &name, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { return Ok(()) };

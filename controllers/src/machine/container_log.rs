@@ -1,27 +1,27 @@
-//! What a container of a modelled pod printed, and how it is read back (upstream `cri-client/pkg/logs`).
+//! Output of a container of a modelled pod, and its reader (upstream `cri-client/pkg/logs`).
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Lines that are kept of one container; kubelet keeps 10 MiB per file.
+/// Number of lines kept per container; kubelet keeps 10 MiB per file.
 const MOST_LINES: usize = 1_000;
-/// Bytes that are kept of one container's lines.
+/// Number of bytes kept per container.
 const MOST_BYTES: usize = 256 << 10;
 
-/// The lines of one container, the newest of them: what no longer fits is forgotten from the front.
+/// Latest lines of one container; older ones are dropped.
 #[derive(Debug, Default)]
 pub struct ContainerLog {
     lines: VecDeque<(Timestamp, Box<str>)>,
-    /// The number of the first line that is kept.
+    /// Number of the first kept line.
     first: u64,
     bytes: usize,
     closed: bool,
 }
 
 impl ContainerLog {
-    /// Adds what was printed at `at`, one line or several.
+    /// Adds output printed at `at`, one line or several.
     pub fn write(&mut self, at: Timestamp, text: &str) {
         for line in text.lines() {
             self.bytes += line.len();
@@ -35,35 +35,35 @@ impl ContainerLog {
         }
     }
 
-    /// The container has stopped: nothing comes any more.
+    /// Closes the log: the container has stopped.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The number of the line that comes next.
+    /// Returns the number of the next line.
     fn end(&self) -> u64 {
         self.first + self.lines.len() as u64
     }
 }
 
-/// What a reader asks for (core/v1 `PodLogOptions`).
+/// Options of a reader (core/v1 `PodLogOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Goes on with what is printed later, until the container stops.
+    /// If set, also returns later output, until the container stops.
     pub follow: bool,
-    /// The log of the container's last incarnation.
+    /// If set, the log of the container's previous run.
     pub previous: bool,
-    /// Each line begins with when it was printed.
+    /// If set, each line begins with its time.
     pub timestamps: bool,
-    /// Nothing that was printed before.
+    /// Earliest time of a line.
     pub since: Option<Timestamp>,
-    /// Only so many lines, the last ones.
+    /// Number of last lines.
     pub tail: Option<u64>,
-    /// At most so many bytes; the last line may be cut.
+    /// Largest number of bytes; may cut the last line.
     pub limit: Option<u64>,
 }
 
-/// A query that a kubelet refuses.
+/// Query that a kubelet refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum OptionsError {
     /// {{"message": "Unable to decode query."}}
@@ -73,13 +73,13 @@ pub enum OptionsError {
 }
 
 impl LogOptions {
-    /// Reads the parameters of a request that came at `now`, decoded and in their order; unknown ones are ignored.
+    /// Reads the parameters of a request at `now`, decoded and in order; ignores unknown ones.
     ///
     /// # Errors
-    /// [`OptionsError::Undecodable`] for what is no number or time, [`OptionsError::Invalid`] for what is out of range.
+    /// [`OptionsError::Undecodable`] for an invalid number or time, [`OptionsError::Invalid`] for a value out of range.
     pub fn read(query: &[(String, String)], now: Timestamp) -> Result<Self, OptionsError> {
         let get = |key: &str| query.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
-        // As apimachinery converts a query: everything but these is true.
+        // As apimachinery converts a query: any value except these is true.
         let flag = |key: &str| get(key).is_some_and(|v| v != "false" && v != "0");
         let number = |key: &str| match get(key) {
             None | Some("") => Ok(None),
@@ -100,7 +100,7 @@ impl LogOptions {
         }
         let ago = |seconds: u64| {
             let ago = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-            // Longer ago than there is time: from the beginning.
+            // Before the earliest time: from the beginning.
             now.checked_sub(ago).unwrap_or(Timestamp::MIN)
         };
         Ok(Self {
@@ -114,7 +114,7 @@ impl LogOptions {
     }
 }
 
-/// Lines as a reader asked for them.
+/// Formatter of lines for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineWriter {
     since: Option<Timestamp>,
@@ -123,17 +123,17 @@ pub struct LineWriter {
 }
 
 impl LineWriter {
-    /// For a reader that asked for `options`.
+    /// Creates a formatter for `options`.
     pub fn new(options: &LogOptions) -> Self {
         Self { since: options.since, timestamps: options.timestamps, bytes: options.limit }
     }
 
-    /// Whether the reader gets no more, because it has as many bytes as it asked for.
+    /// Returns true if the reader has all the bytes that it asked for.
     pub fn is_full(&self) -> bool {
         self.bytes == Some(0)
     }
 
-    /// What was printed at `at`, as the reader gets it; nothing where it gets nothing.
+    /// Formats a line printed at `at`; None if the reader does not get it.
     pub fn line(&mut self, at: Timestamp, text: &str) -> Option<String> {
         if self.is_full() || self.since.is_some_and(|since| at < since) {
             return None;
@@ -156,31 +156,31 @@ impl LineWriter {
     }
 }
 
-/// How far one reader has come.
+/// Position of one reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogReader {
     follow: bool,
     next: u64,
-    /// Lines that are still to be looked at, when they are counted.
+    /// Remaining lines, if they are limited.
     lines: Option<u64>,
     writer: LineWriter,
 }
 
 impl LogReader {
-    /// A reader that begins where `options` say.
+    /// Creates a reader that starts where `options` say.
     pub fn new(log: &ContainerLog, options: &LogOptions) -> Self {
         let next = options.tail.map_or(log.first, |tail| log.end().saturating_sub(tail).max(log.first));
-        // Who follows counts only to find where to begin.
+        // With `follow`, `tail` only sets the start.
         let lines = options.tail.filter(|_| !options.follow);
         Self { follow: options.follow, next, lines, writer: LineWriter::new(options) }
     }
 
-    /// What there is to read now, each line by itself.
+    /// Returns the new lines.
     pub fn read(&mut self, log: &ContainerLog) -> Vec<String> {
         self.next = self.next.max(log.first);
         let mut out = Vec::new();
         while self.next < log.end() && self.lines != Some(0) && !self.writer.is_full() {
-            // The numbers of what is kept fit into memory.
+            // The numbers of kept lines fit into memory.
             let Some((at, text)) = log.lines.get((self.next - log.first) as usize) else { break };
             self.next += 1;
             self.lines = self.lines.map(|left| left - 1);
@@ -189,7 +189,7 @@ impl LogReader {
         out
     }
 
-    /// Whether nothing more will come: after [`LogReader::read`].
+    /// Returns true if there will be no more lines: call it after [`LogReader::read`].
     pub fn is_done(&self, log: &ContainerLog) -> bool {
         !self.follow || self.writer.is_full() || log.closed && self.next >= log.end()
     }
@@ -208,7 +208,7 @@ mod tests {
         Now::at(Duration::from_secs(second)).wall
     }
 
-    /// Lines `0` to `count - 1`, one each second.
+    /// Builds a log with lines `0` to `count - 1`, one each second.
     fn log(count: u64) -> ContainerLog {
         let mut log = ContainerLog::default();
         for second in 0..count {

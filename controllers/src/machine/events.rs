@@ -1,17 +1,17 @@
-//! What the modelled workloads of a machine tell.
+//! Events of the modelled workloads of a machine.
 
 use std::sync::Arc;
 
 substrate::events! {
-    /// A writer has looked at what it found on its volume.
+    /// A writer has verified the existing records of its volume.
     pub struct WorkloadStarted = "workload.started" {
         /// The node.
         pub node: Arc<str>,
         /// `<namespace>/<name>` of the pod.
         pub pod: Arc<str>,
-        /// How many records were found intact.
+        /// Number of intact records found.
         pub records_found: u64,
-        /// Whether all that was found could be read and is as it must be.
+        /// True if all records were readable and valid.
         pub verified: bool,
         /// The volume handle.
         pub volume: Arc<str>,
@@ -29,7 +29,7 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer has ended because it was asked to.
+    /// A writer has stopped on request.
     pub struct WorkloadStopped = "workload.stopped" {
         /// The node.
         pub node: Arc<str>,
@@ -39,7 +39,7 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer was ended where it was: it took too long when it was asked to end.
+    /// A writer was killed: it took too long to stop.
     pub struct WorkloadKilled = "workload.killed" {
         /// The node.
         pub node: Arc<str>,
@@ -49,9 +49,9 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer has found records that are not what was written.
+    /// A writer found records that differ from those written.
     pub struct WorkloadCorrupt = "workload.corrupt" {
-        /// What is wrong with them.
+        /// The error.
         pub error: String,
         /// The node.
         pub node: Arc<str>,
@@ -61,9 +61,9 @@ substrate::events! {
         pub volume: Arc<str>,
     }
 
-    /// A writer could not read or write; it tries again.
+    /// A writer could not read or write; it retries.
     pub struct WorkloadFailed = "workload.failed" {
-        /// What the disk said.
+        /// Error of the disk.
         pub error: String,
         /// The node.
         pub node: Arc<str>,

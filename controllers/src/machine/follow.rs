@@ -1,4 +1,4 @@
-//! A log that is read while it grows, as a body. It knows no log: its caller says what is new, and when there is an end.
+//! Response body of a log that grows while it is read. It knows no log: its caller provides new lines and the end.
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -6,9 +6,8 @@ use http_body_util::StreamBody;
 use substrate::body::{Body, BoxError, boxed};
 use substrate::latest;
 
-/// The lines that come, one frame each. `read` gives those that are new, and whether there will be no more; it is asked
-/// again each time that `grown` says so. Who subscribes to that before the first look misses nothing between a look and
-/// the wait after it.
+/// Streams lines, one frame each. `read` returns the new ones, and true if there will be no more; it is called again at
+/// each notification of `grown`. To miss no line, subscribe to `grown` before the first read.
 pub fn follow(grown: latest::Receiver<()>, read: impl FnMut() -> (Vec<String>, bool) + Send + 'static) -> Body {
     let state = (grown, read, Vec::<String>::new().into_iter());
     boxed(StreamBody::new(futures_util::stream::unfold(state, |(mut grown, mut read, mut lines)| async move {

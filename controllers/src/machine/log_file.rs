@@ -1,4 +1,4 @@
-//! The log of one container, and those who wait for more of it.
+//! Log of one container, with notifications for readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use substrate::{Ctx, latest};
 use super::container_log::{ContainerLog, LogOptions, LogReader};
 use super::follow::follow;
 
-/// What a container prints, and who reads along.
+/// Output of a container, and its readers.
 pub(super) struct LogFile {
     log: Mutex<ContainerLog>,
     grown: latest::Sender<()>,
@@ -23,21 +23,21 @@ impl LogFile {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The container prints.
+    /// Appends output of the container.
     pub fn print(&self, ctx: &Ctx, text: &str) {
         self.lock().write(ctx.now().wall, text);
         self.grown.send_replace(());
     }
 
-    /// The container has stopped.
+    /// Closes the log: the container has stopped.
     pub fn close(&self) {
         self.lock().close();
         self.grown.send_replace(());
     }
 
-    /// The log as it is, or line by line as it grows.
+    /// Returns the current log, or a stream of its lines as it grows.
     pub fn read(self: &Arc<Self>, options: LogOptions) -> Body {
-        // From before the first look on, so that nothing is missed between a look and the wait after it.
+        // Subscribed before the first read, so that no line is missed.
         let grown = self.grown.subscribe();
         let mut reader = LogReader::new(&self.lock(), &options);
         if !options.follow {

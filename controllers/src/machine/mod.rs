@@ -1,9 +1,9 @@
-//! The container runtime of a machine: what containerd is to a kubelet.
+//! The container runtime of a machine, in the role of containerd.
 //!
-//! Containers belong to the machine. They outlive the kubelet that asked for them, which finds them again when it comes
-//! back, and end with the machine's process, unheard. Here each container is a modelled workload that writes records
-//! to the pod's volumes. A kubelet talks to the runtime over HTTP: it runs, stops and removes the containers of a pod,
-//! reads their logs, and follows a stream of news.
+//! Containers belong to the machine. They outlive the kubelet that requested them, which finds them again after a
+//! restart, and they end without a notice when the machine's process ends. Here each container is a modelled workload
+//! that writes records to the pod's volumes. A kubelet talks to the runtime over HTTP: it runs, stops and removes the
+//! containers of a pod, reads their logs, and follows an event stream.
 
 pub mod api;
 mod cli;
@@ -39,28 +39,28 @@ use state::{Asked, Pods};
 use writer::Chains;
 pub use writer::FILE;
 
-/// What a container runtime is made with.
+/// Configuration of a container runtime.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
     /// The node's name, for events.
     pub node_name: String,
-    /// The machine's disk, on which its containers write.
+    /// Disk of the machine, on which its containers write.
     pub disk: Arc<dyn Disk>,
-    /// Shortest and longest time from a request to running containers; instant by default.
+    /// Shortest and longest time from a request to running containers. Default: instant.
     pub container_start: (Duration, Duration),
-    /// How long a container takes to stop after SIGTERM, at most its grace period; instant by default.
+    /// Time that a container takes to stop after SIGTERM, at most its grace period. Default: instant.
     pub container_stop: Duration,
 }
 
 impl MachineConfig {
-    /// The runtime of a node, whose containers start and stop at once.
+    /// Creates the configuration of a node whose containers start and stop at once.
     pub fn new(node_name: &str, disk: Arc<dyn Disk>) -> Self {
         let node_name = node_name.to_owned();
         Self { node_name, disk, container_start: (Duration::ZERO, Duration::ZERO), container_stop: Duration::ZERO }
     }
 }
 
-/// A container runtime within process `ctx`. Its containers are tasks of that process.
+/// Starts a container runtime within process `ctx`. Its containers are tasks of that process.
 pub fn start(ctx: &Ctx, config: MachineConfig) -> HttpService {
     let machine = Machine {
         ctx: ctx.clone(),
@@ -73,7 +73,7 @@ pub fn start(ctx: &Ctx, config: MachineConfig) -> HttpService {
     service::service(Arc::new(machine))
 }
 
-/// The shared part of one runtime.
+/// Shared state of one runtime.
 struct Machine {
     ctx: Ctx,
     node: Arc<str>,
@@ -87,14 +87,14 @@ struct Machine {
 struct Inner {
     pods: Pods,
     handles: BTreeMap<String, Handle>,
-    /// Who follows the news, in the order in which they came.
+    /// Followers of the event stream, in the order of their arrival.
     followers: Vec<mpsc::UnboundedSender<Bytes>>,
 }
 
-/// What the runtime has of a pod beside its record.
+/// Runtime's state of a pod besides its record.
 struct Handle {
     orders: latest::Sender<Orders>,
-    /// By container.
+    /// Logs by container.
     logs: BTreeMap<String, Arc<LogFile>>,
 }
 
@@ -105,9 +105,9 @@ impl Inner {
     }
 }
 
-/// A line of the stream of news.
+/// Encodes a line of the event stream.
 fn line(news: &News) -> Bytes {
-    // Plain data of strings and numbers can always be written.
+    // Encoding plain strings and numbers cannot fail.
     let mut text = serde_json::to_vec(news).unwrap_or_default();
     text.push(b'\n');
     text.into()
@@ -118,7 +118,7 @@ impl Machine {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a pod's containers unless they run, and waits until they do; those that have stopped stay so.
+    /// Starts a pod's containers unless they run, and waits until they do. Stopped containers are not restarted.
     async fn run(self: &Arc<Self>, spec: PodSpec) -> PodRecord {
         let uid = spec.uid.clone();
         let mut changes = self.changes.subscribe();
@@ -170,8 +170,7 @@ impl Machine {
         self.changes.send_replace(());
     }
 
-    /// Asks a pod's containers to stop within `grace` from the first time on that they were asked; what there is of the
-    /// pod.
+    /// Asks a pod's containers to stop within `grace` from the first request on. Returns the pod's record.
     fn stop(&self, uid: &str, grace: Duration) -> Option<PodRecord> {
         let now = self.ctx.now().mono;
         let inner = self.lock();
@@ -186,7 +185,7 @@ impl Machine {
         Some(record)
     }
 
-    /// Forgets a pod and its logs.
+    /// Removes a pod and its logs.
     fn remove(&self, uid: &str) -> Result<bool, PodRecord> {
         let mut inner = self.lock();
         let was = inner.pods.remove(uid)?;
@@ -197,7 +196,7 @@ impl Machine {
         Ok(was)
     }
 
-    /// All pods, and the news from now on.
+    /// Returns all pods, and a receiver of the events from now on.
     fn follow(&self) -> (Bytes, mpsc::UnboundedReceiver<Bytes>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inner = self.lock();

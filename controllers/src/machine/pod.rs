@@ -1,4 +1,4 @@
-//! The containers of one pod, from the first request to the last writer's end.
+//! Containers of one pod, from the first request to the last writer's end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::events::WorkloadKilled;
 use super::log_file::LogFile;
 use super::writer::{Records, Writer};
 
-/// What the containers of a pod were told.
+/// Orders to the containers of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
-    /// When they were first asked to stop.
+    /// Time of the first request to stop.
     pub asked: Option<Duration>,
-    /// How long they may take from then on. It may become shorter or longer meanwhile.
+    /// Grace period from then on. It may become shorter or longer meanwhile.
     pub grace: Duration,
 }
 
-/// Makes a pod's containers, lets them run, and stops them when asked to.
+/// Creates a pod's containers, runs them, and stops them on request.
 pub(super) async fn live(
     machine: Arc<Machine>,
     spec: PodSpec,
@@ -51,7 +51,7 @@ async fn asked_to_stop(orders: &mut latest::Receiver<Orders>) {
     let _ = orders.wait_for(|orders| orders.asked.is_some()).await;
 }
 
-/// The time from a request to running containers.
+/// Waits for the time from a request to running containers.
 async fn take_time(machine: &Machine, spec: &PodSpec) {
     let (least, most) = machine.config.container_start;
     let mut rng = machine.ctx.rng(&format!("pod {} {}", spec.uid, spec.attempt));
@@ -61,7 +61,7 @@ async fn take_time(machine: &Machine, spec: &PodSpec) {
     }
 }
 
-/// Containers that run.
+/// Running containers.
 struct Running {
     stop: latest::Sender<bool>,
     kill: latest::Sender<bool>,
@@ -112,7 +112,7 @@ fn begin(machine: &Arc<Machine>, spec: &PodSpec, logs: &[Arc<LogFile>]) -> Runni
     Running { stop, kill, done }
 }
 
-/// Stops containers: SIGTERM, then SIGKILL when the grace is over; true when they had to be killed.
+/// Stops containers: SIGTERM, then SIGKILL after the grace period. Returns true if they were killed.
 async fn end(
     machine: &Machine,
     mut running: Running,
@@ -140,7 +140,7 @@ async fn end(
     };
     drop(finished);
     running.kill.send_replace(true);
-    // Who was killed lets go of what it has open before the pod counts as stopped.
+    // A killed writer closes its files before the pod counts as stopped.
     while running.done.recv().await.is_some() {}
     print(how);
     killed

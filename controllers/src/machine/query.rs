@@ -1,6 +1,6 @@
-//! The parameters of a query.
+//! Query parameters.
 
-/// The parameters of a query, decoded, in their order.
+/// Returns the parameters of a query, decoded, in order.
 pub fn query(text: &str) -> Vec<(String, String)> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -11,7 +11,7 @@ pub fn query(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Resolves `%xx` and `+`; what is no escape stays as it is.
+/// Decodes `%xx` and `+`; keeps invalid escapes.
 fn unescaped(text: &str) -> String {
     let (bytes, mut plain, mut i) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while i < bytes.len() {

@@ -1,25 +1,25 @@
-//! The file that a modelled workload writes: numbered records, each bound to all before it by a checksum.
+//! File format of a modelled workload: numbered records, each bound to all earlier ones by a checksum.
 //!
-//! A record is one line: number, writer, and the checksum of the line before, the number and the writer. So a
-//! record that changed, is missing, or comes from another history is found at the record where it happened. A line
-//! that is cut short is a torn write of a crash, never acknowledged, and is passed over.
+//! A record is one line: number, writer, and the checksum of the previous checksum, the number and the writer. So a
+//! record that changed, is missing, or comes from another history is detected at its place. A line that is cut short is
+//! a torn write of a crash, was never acknowledged, and is skipped.
 
 use sha2::{Digest, Sha256};
 
 /// Hex digits of a checksum.
 const CHECKSUM: usize = 32;
 
-/// The end of a history of records: what the next one builds on.
+/// End of a history of records, from which the next one continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The number of the last record; 0 before the first.
+    /// Number of the last record; 0 before the first.
     pub last: u64,
     checksum: String,
-    /// The file ends in a torn line, which must be closed before the next record.
+    /// True if the file ends in a torn line, which must be closed before the next record.
     torn: bool,
 }
 
-/// What is wrong with a file.
+/// Error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum Corruption {
     /// record {found} follows record {last}: records are missing or repeated
@@ -41,7 +41,7 @@ fn checksum(previous: &str, number: u64, writer: &str) -> String {
 }
 
 impl Chain {
-    /// Reads a whole file: every record must follow from the one before.
+    /// Verifies a whole file: every record must follow from the one before.
     ///
     /// # Errors
     /// The first record that does not.
@@ -62,7 +62,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Takes the record in `line`, which stands at `position` counted from 1.
+    /// Verifies the record in `line` at `position`, counted from 1.
     pub(super) fn take(&mut self, line: &[u8], position: u64) -> Result<(), Corruption> {
         // A filesystem may show the unwritten part of a torn tail as zeros.
         let torn = line.contains(&0) || line.last() == Some(&b'~');
@@ -87,11 +87,11 @@ impl Chain {
         Ok(())
     }
 
-    /// The bytes of the next record by `writer` (no blanks in it), and the chain that ends with it.
+    /// Returns the bytes of the next record by `writer` (no blanks in it), and the chain that ends with it.
     pub fn next(&self, writer: &str) -> (Vec<u8>, Self) {
         let number = self.last + 1;
         let sum = checksum(&self.checksum, number, writer);
-        // The mark closes a torn line so that later readers pass over it too.
+        // The mark closes a torn line so that later readers skip it, too.
         let close = if self.torn { "~\n" } else { "" };
         let bytes = format!("{close}{number} {writer} {sum}\n").into_bytes();
         (bytes, Self { last: number, checksum: sum, torn: false })

@@ -1,8 +1,8 @@
-//! What a kubelet can ask of the runtime, over HTTP.
+//! HTTP API of the runtime for a kubelet.
 //!
-//! | request | what it does |
+//! | request | effect |
 //! |---|---|
-//! | `GET /v1/pods` | lists the pods; with `watch=true` a stream of [`News`](super::api::News), one line each |
+//! | `GET /v1/pods` | lists the pods; with `watch=true` an event stream of [`News`](super::api::News), one line each |
 //! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
 //! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
 //! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
@@ -30,7 +30,7 @@ const LIMIT: usize = 1 << 20;
 /// Longest name, in bytes: that of a Kubernetes object.
 const LONGEST_NAME: usize = 253;
 
-/// A request that is refused.
+/// Refused request.
 type Refusal = (StatusCode, String);
 
 pub(super) fn service(machine: Arc<Machine>) -> HttpService {
@@ -94,7 +94,7 @@ fn missing(uid: &str) -> Refusal {
     (StatusCode::NOT_FOUND, format!("pod `{uid}` is not on this machine"))
 }
 
-/// That what becomes part of paths is a name.
+/// Checks that parts of paths are plain names.
 fn check(spec: &PodSpec) -> Result<(), Refusal> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain);
@@ -125,7 +125,7 @@ fn reply(code: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     response
 }
 
-/// All pods, and then what changes, line by line; never ends.
+/// Streams all pods and then their changes, line by line; never ends.
 fn news(machine: &Machine) -> Body {
     let (first, receiver) = machine.follow();
     let state = (Some(first), receiver);

@@ -1,24 +1,24 @@
-//! How the records of a modelled workload lie on a raw device: one in each sector from the first on, filled up with
-//! zeros. The number of a record is that of its slot, so a write that was cut short is written over by the next one.
+//! Layout of a modelled workload's records on a raw device: one per sector from the first on, padded with zeros. A
+//! record's number is its slot's, so the next write overwrites one that was cut short.
 
 use super::records::{Chain, Corruption};
 
-/// Bytes of a slot: what a disk writes as a whole.
+/// Bytes of a slot: a disk writes them atomically.
 pub const SLOT: usize = 512;
 
-/// Where the record after `chain` goes, in bytes from the device's beginning.
+/// Returns the offset of the record after `chain`, in bytes.
 pub fn next_offset(chain: &Chain) -> u64 {
     chain.last * SLOT as u64
 }
 
-/// Puts the line of a record into a slot; nothing when the slot is too small for it.
+/// Pads the line of a record to a slot; None if it is too long.
 pub fn slot(line: &[u8]) -> Option<Vec<u8>> {
     let mut slot = line.to_vec();
     slot.resize(SLOT, 0);
     (line.len() <= SLOT).then_some(slot)
 }
 
-/// Reads the records off a device, piece by piece.
+/// Verifies the records of a device, piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     chain: Chain,
@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes the next piece, of whole slots; true when more may follow.
+    /// Takes the next piece, of whole slots. Returns true if more may follow.
     ///
     /// # Errors
     /// The first record that does not follow from those before, or one beyond the end.
@@ -37,7 +37,7 @@ impl Reader {
             let written = slot.iter().any(|byte| *byte != 0);
             match slot.iter().position(|byte| *byte == b'\n') {
                 _ if !written => self.ended = true,
-                // What comes after an empty or torn slot was written by nobody who followed the rules.
+                // A valid writer leaves all slots after an empty or torn one unwritten.
                 _ if self.ended => return Err(Corruption::NotARecord(self.slots)),
                 None => self.ended = true,
                 Some(_) if slot.len() < SLOT => return Err(Corruption::NotARecord(self.slots)),
@@ -47,7 +47,7 @@ impl Reader {
         Ok(!self.ended)
     }
 
-    /// The records that were found.
+    /// Returns the verified records.
     pub fn chain(self) -> Chain {
         self.chain
     }
@@ -103,7 +103,7 @@ mod tests {
         let mut missing = bytes.clone();
         missing[SLOT..2 * SLOT].fill(0);
         missing[2 * SLOT..3 * SLOT].copy_from_slice(&bytes[2 * SLOT..3 * SLOT]);
-        // The hole ends the piece that it lies in, and what follows it in that piece is found.
+        // The hole ends its piece, and the record after it in that piece is detected.
         let mut reader = Reader::default();
         assert_eq!(reader.feed(&missing), Err(Corruption::NotARecord(3)));
         let mut swapped = bytes.clone();

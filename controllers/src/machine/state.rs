@@ -1,4 +1,4 @@
-//! What a machine has of its pods, as a pure machine: nothing in here waits, calls or reads a clock.
+//! State of a machine's pods, as a pure machine: it does not wait, call or read a clock.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::api::{PodRecord, PodSpec, State};
 
-/// What asking for a pod's containers comes to.
+/// Result of requesting a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// They must be started.
     Start(PodRecord),
-    /// They run, or are about to: nothing is started twice.
+    /// They run, or are about to: no second start.
     Alive(PodRecord),
-    /// These have stopped; another try is another attempt.
+    /// They have stopped; another start needs another attempt.
     Over(PodRecord),
 }
 
@@ -25,17 +25,17 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// What there is of a pod.
+    /// Returns a pod's record.
     pub fn get(&self, uid: &str) -> Option<&PodRecord> {
         self.pods.get(uid)
     }
 
-    /// All pods, ordered by uid.
+    /// Returns all pods, ordered by uid.
     pub fn list(&self) -> Vec<PodRecord> {
         self.pods.values().cloned().collect()
     }
 
-    /// A kubelet wants a pod's containers to run.
+    /// Handles a kubelet's request to run a pod's containers.
     pub fn ask(&mut self, spec: &PodSpec) -> Asked {
         if let Some(known) = self.pods.get(&spec.uid) {
             if known.is_alive() {
@@ -57,21 +57,21 @@ impl Pods {
         Asked::Start(record)
     }
 
-    /// A pod's containers run.
+    /// Marks a pod's containers as running.
     pub fn started(&mut self, uid: &str, now: Timestamp) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
         record.state = State::Running { since: now };
         Some(record.clone())
     }
 
-    /// A pod's containers have stopped.
+    /// Marks a pod's containers as stopped.
     pub fn stopped(&mut self, uid: &str, now: Timestamp, killed: bool) -> Option<PodRecord> {
         let record = self.pods.get_mut(uid)?;
         record.state = State::Stopped { since: record.since(), at: now, killed };
         Some(record.clone())
     }
 
-    /// Forgets a pod whose containers have stopped; true when it was there.
+    /// Removes a pod whose containers have stopped. Returns true if it existed.
     ///
     /// # Errors
     /// The record of a pod whose containers run.

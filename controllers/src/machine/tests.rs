@@ -1,4 +1,4 @@
-//! Tests of a runtime that a kubelet's requests reach over a link.
+//! Tests of a runtime over a link, with the requests of a kubelet.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::api::State;
 use super::events::{WorkloadFailed, WorkloadStopped, WorkloadSynced};
 use super::*;
 
-/// A runtime, and someone who asks it.
+/// A runtime and its client.
 struct Rig {
     world: World,
     disk: Arc<dyn Disk>,
@@ -141,7 +141,7 @@ fn news_tell_what_becomes_of_pods() {
         assert_eq!(rig.ask(Method::DELETE, "/v1/pods/p", &Value::Null).await.0, 200);
         assert!(matches!(next().await, News::Removed(uid) if uid == "p"));
         assert_eq!(rig.ask(Method::POST, "/v1/pods/p/stop", &stop).await.0, 404);
-        // A workload in trouble says so.
+        // A workload in trouble reports it.
         let mut lost = spec("lost", 0);
         lost["volumes"][0]["place"] = json!({ "device": { "published": "/d/a", "global": "/d/b", "link": "/d/c" } });
         assert_eq!(rig.ask(Method::POST, "/v1/pods", &lost).await.0, 200);
@@ -164,7 +164,7 @@ fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over()
         rig.ask(Method::POST, "/v1/pods/p/stop", &json!({ "grace_ms": 30000 })).await;
         seconds(5).await;
         assert_eq!(ended().await, None);
-        // As when a pod that goes is deleted once more, with a shorter grace: it counts from the first request on.
+        // A terminating pod is deleted again with a shorter grace period, which counts from the first request.
         rig.ask(Method::POST, "/v1/pods/p/stop", &json!({ "grace_ms": 8000 })).await;
         seconds(2).await;
         assert_eq!(ended().await, None);
@@ -173,7 +173,7 @@ fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over()
         assert!(matches!(record.state, State::Stopped { killed: true, .. }), "{record:?}");
         let (_, lines) = rig.ask(Method::GET, "/v1/pods/p/logs/app?tailLines=1", &Value::Null).await;
         assert_eq!(lines, json!("killed: the grace period is over\n"));
-        // What is over is started again as another attempt only.
+        // Stopped containers start again only as another attempt.
         assert_eq!(rig.run("p", 0).await, record);
         let again = rig.run("p", 1).await;
         assert_eq!((again.attempt, again.sandbox, again.is_alive()), (1, 1, true));

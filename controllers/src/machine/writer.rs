@@ -1,5 +1,5 @@
-//! The modelled workload of a pod: one writer per volume, which verifies what it finds and then writes records, to a
-//! file or to the raw device.
+//! The modelled workload of a pod: one writer per volume. It verifies the existing records and then writes new ones, to
+//! a file or to the raw device.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ use super::log_file::LogFile;
 use super::records::{Chain, Corruption};
 use super::slots;
 
-/// The file in the root of each filesystem.
+/// File in the root of each filesystem.
 pub const FILE: &str = "mooring-records";
 
-/// How much of a raw device is read at once, in bytes.
+/// Bytes of a raw device per read.
 const PIECE: usize = 128 * slots::SLOT;
 
-/// The end of a volume's history; nothing while nobody knows it.
+/// End of a volume's history; None while unknown.
 type End = Arc<tokio::sync::Mutex<Option<Chain>>>;
 type WeakEnd = Weak<tokio::sync::Mutex<Option<Chain>>>;
 
-/// The end of each volume's history on this machine, while somebody writes it; pods that share a volume write one history.
+/// End of each written volume's history on this machine. Pods that share a volume write one history.
 #[derive(Debug, Default)]
 pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, WeakEnd>>);
 
@@ -36,7 +36,7 @@ impl Chains {
         if let Some(end) = chains.get(volume).and_then(Weak::upgrade) {
             return end;
         }
-        // Who writes a volume anew reads all of it first.
+        // The first writer of a volume verifies all of it.
         chains.retain(|_, end| end.strong_count() > 0);
         let end = End::default();
         chains.insert(volume.clone(), Arc::downgrade(&end));
@@ -44,7 +44,7 @@ impl Chains {
     }
 }
 
-/// Where a writer's records are.
+/// Place of a writer's records.
 pub(super) enum Records {
     /// In a file of a filesystem.
     File(PathBuf),
@@ -69,9 +69,9 @@ impl Records {
 pub(super) struct Writer {
     pub machine: Arc<Machine>,
     pub uid: String,
-    /// The volume's name in the pod.
+    /// Name of the volume in the pod.
     pub name: String,
-    /// Where the container prints.
+    /// Log of the container.
     pub log: Option<Arc<LogFile>>,
     /// `<namespace>/<name>`.
     pub pod: Arc<str>,
@@ -82,7 +82,7 @@ pub(super) struct Writer {
     pub pace: Pace,
 }
 
-/// Why a writer cannot go on.
+/// Reason why a writer cannot go on.
 enum Failure {
     Corrupt(Corruption),
     Disk(DiskError),
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     async fn work(&self, stop: &mut latest::Receiver<bool>) {
-        // A read that fails says nothing of what is there; it is done again, as a container that ends with an error is.
+        // A failed read proves nothing about the records. It is retried, like a container that exits with an error.
         let found = loop {
             let failure = match self.verify().await {
                 Ok(found) => break found,
@@ -161,7 +161,7 @@ impl Writer {
         self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
     }
 
-    /// Waits so long; false when it must stop.
+    /// Waits for `wait`; false if it must stop.
     async fn pause(&self, wait: Duration, stop: &mut latest::Receiver<bool>) -> bool {
         let ctx = &self.machine.ctx;
         let due = ctx.now().mono + ctx.scaled(wait);
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Reads all records and checks them from the first on.
+    /// Reads and verifies all records.
     async fn verify(&self) -> Result<u64, Failure> {
         let chain = self.machine.chains.of(&self.volume);
         let mut chain = chain.lock().await;
@@ -202,7 +202,7 @@ impl Writer {
         }
     }
 
-    /// The device, which is opened at its first use and then held.
+    /// Returns the device, opened at the first use and then held.
     async fn opened(
         &self,
         mapping: &Mapping,
@@ -217,7 +217,7 @@ impl Writer {
         Ok(device)
     }
 
-    /// Adds one record, durably.
+    /// Appends one record durably.
     async fn put(&self, last: &Chain, line: &[u8]) -> Result<(), DiskError> {
         match &self.records {
             Records::File(path) => {
@@ -238,7 +238,7 @@ impl Writer {
     async fn write(&self) -> Result<u64, Failure> {
         let chain = self.machine.chains.of(&self.volume);
         let mut chain = chain.lock().await;
-        // After a failed write nobody knows what is in the file.
+        // After a failed write the file's content is unknown.
         let last = match chain.take() {
             Some(chain) => chain,
             None => self.read().await?,
@@ -250,7 +250,7 @@ impl Writer {
         Ok(record)
     }
 
-    /// Tells of trouble; false when the writer must not touch the volume again.
+    /// Reports trouble. Returns false if the writer must not touch the volume again.
     fn report(&self, failure: &Failure) -> bool {
         let (node, pod, volume) = self.whose();
         let (reason, what, again) = match failure {
@@ -272,21 +272,21 @@ impl Writer {
         again
     }
 
-    /// A line in the container's log.
+    /// Prints a line to the container's log.
     fn print(&self, text: impl std::fmt::Display) {
         if let Some(log) = &self.log {
             log.print(&self.machine.ctx, &format!("{}: {text}", self.name));
         }
     }
 
-    /// Node, pod and volume, for events.
+    /// Returns node, pod and volume, for events.
     pub fn whose(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
         (self.machine.node.clone(), self.pod.clone(), self.volume.clone())
     }
 }
 
 async fn stopped(stop: &mut latest::Receiver<bool>) {
-    // An error means that whoever runs the pod is gone, which stops the workload too.
+    // An error means that the pod's task is gone, which stops the workload too.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

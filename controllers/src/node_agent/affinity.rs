@@ -1,4 +1,4 @@
-//! Does a node satisfy the node affinity of a PersistentVolume? (component-helpers `nodeaffinity`)
+//! Matches a node against the node affinity of a PersistentVolume (upstream component-helpers `nodeaffinity`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the tasks of one node agent share.
+//! State shared by the tasks of one node agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,11 @@ use super::volume_manager::VolumeManager;
 use crate::insight::Insight;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 
-/// The shared part of one running node agent.
+/// Shared state of a running node agent.
 pub struct Agent {
     pub(super) ctx: Ctx,
     pub(super) client: Client,
-    /// What writes the node's status and its lease: it gives up after a heartbeat.
+    /// Client for node status and lease. It gives up after one heartbeat interval.
     pub(super) heartbeat: Client,
     pub(super) config: NodeAgentConfig,
     pub(super) paths: Paths,
@@ -32,15 +32,15 @@ pub struct Agent {
     pub(super) node: Informer<Node>,
     pub(super) drivers_of_cluster: Informer<CSIDriver>,
     pub(super) pod_source: Informer<Pod>,
-    /// The CSINode object exists: the node may be Ready.
+    /// True once the CSINode object exists. Only then may the node become Ready.
     pub(super) csi_node_exists: AtomicBool,
-    /// The status loop must look before its next tick.
+    /// Wakes the status loop before its next tick.
     pub(super) status_due: Notify,
-    /// A driver was registered.
+    /// Notified when a driver is registered.
     pub(super) driver_registered: Notify,
     /// The machine's container runtime.
     pub(super) runtime: Runtime,
-    /// Raw devices that are open for pods.
+    /// Raw devices held open for pods.
     pub(super) devices: Devices,
     volumes: Mutex<VolumeManager>,
     drivers: Mutex<BTreeMap<String, Driver>>,
@@ -92,18 +92,18 @@ impl Agent {
         self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever asks what the volume manager wants and knows.
+    /// Publishes the state of the volume manager to observers.
     pub(super) fn tell(&self) {
         self.insight.tell(&self.ctx, || self.volumes().state());
     }
 
-    /// Something about volumes or pods is different: the reconciler and all who wait for volumes look again.
+    /// Signals a change of volumes or pods: wakes the reconciler and all tasks that wait for volumes.
     pub(super) fn changed(&self) {
         self.changes.send_replace(());
         self.reconcile_due.notify_one();
     }
 
-    /// A receiver that is told of every change from now on.
+    /// Returns a receiver that hears every change from now on.
     pub(super) fn changes(&self) -> latest::Receiver<()> {
         self.changes.subscribe()
     }
@@ -117,12 +117,12 @@ impl Agent {
         self.csi_node_exists.load(Ordering::Relaxed)
     }
 
-    /// The node's name, for events.
+    /// Returns the node's name, for events.
     pub(super) fn name(&self) -> Text {
         self.config.node_name.as_str().into()
     }
 
-    /// The node, for events. Upstream uses the node's name as uid too.
+    /// Returns a reference to the node, for events. Upstream uses the node's name as uid too.
     pub(super) fn node_reference(&self) -> ObjectReference {
         ObjectReference {
             kind: Some("Node".to_owned()),
@@ -132,7 +132,7 @@ impl Agent {
         }
     }
 
-    /// The attached volumes that `node` lists.
+    /// Returns the names in `status.volumesAttached` of `node`.
     pub(super) fn attached(node: &Node) -> BTreeSet<String> {
         let status = node.status.as_ref();
         status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()

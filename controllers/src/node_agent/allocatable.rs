@@ -1,5 +1,5 @@
-//! How many volumes a node takes may change: drivers that say so are asked again from time to time
-//! (CSIDriver.spec.nodeAllocatableUpdatePeriodSeconds; upstream `csi_plugin.go`, MutableCSINodeAllocatableCount).
+//! Refreshes the volume limit of a node: a driver whose CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` is asked
+//! again at that period (upstream `csi_plugin.go`, MutableCSINodeAllocatableCount).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::agent::Agent;
 use super::events::AllocatableFailed;
 use super::registration::update_allocatable;
 
-/// Asks each driver at its period, for as long as it is registered.
+/// Asks each registered driver at its period.
 pub(super) async fn run(agent: Arc<Agent>) {
     let mut due: BTreeMap<String, (Duration, Duration)> = BTreeMap::new();
     let mut objects = agent.drivers_of_cluster.subscribe();
     loop {
         let now = agent.ctx.now().mono;
         let periods = periods(&agent);
-        // A period that is new or another begins now.
+        // A new or changed period starts now.
         due.retain(|name, (period, _)| periods.get(name) == Some(period));
         for (name, period) in periods {
             due.entry(name).or_insert((period, now + agent.ctx.scaled(period)));
@@ -37,7 +37,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
     }
 }
 
-/// The registered drivers that are to be asked, with their periods.
+/// Returns the registered drivers that have a period, with it.
 fn periods(agent: &Agent) -> BTreeMap<String, Duration> {
     let registered: Vec<String> = agent.drivers().keys().cloned().collect();
     let period = |name: &str| {

@@ -1,9 +1,9 @@
-//! Raw devices: what kubelet does beside the driver's calls (upstream `csi_block.go`, `volumepathhandler`).
+//! Raw devices: the kubelet's own steps beside the driver's calls (upstream `csi_block.go`, `volumepathhandler`).
 //!
-//! A published device is bound once more below the agent's own directory, linked from the pod's, and held open for as
-//! long as it is published: else the device could vanish, and its number become another's, while the pod has only its
-//! name. A restarted agent finds the link, maps the device anew and so opens it again; the pod's container has it open
-//! itself meanwhile.
+//! The agent binds a published device once more below its own directory, links it from the pod's directory, and holds
+//! it open until it is unpublished. Otherwise the device could vanish while the pod has only its name, and another
+//! device could get its number. A restarted agent finds the link, maps the device again and so opens it again.
+//! Meanwhile the pod's container holds it open.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::volume_manager::{StepError, Task, VolumeSpec};
 use super::volumes::{disk_error, volume_data};
 use crate::kube::reference;
 
-/// The devices that are published to pods, by pod and volume.
+/// Open devices of published volumes, by pod and volume.
 #[derive(Debug, Default)]
 pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
 
@@ -31,17 +31,17 @@ impl Devices {
             Some(device) => devices.insert(key, device),
             None => devices.remove(&key),
         };
-        // Whoever closes a device may have to wait for it.
+        // Closing a device can block.
         drop(devices);
         drop(old);
     }
 }
 
 impl Agent {
-    /// Where a volume is staged.
+    /// Returns the staging path of a volume.
     pub(super) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
         if spec.is_inline() {
-            // It is not staged, and its driver is told of no place.
+            // An inline volume is not staged: its driver gets no staging path.
             PathBuf::new()
         } else if spec.block {
             self.paths.device_staging_path(&spec.pv)
@@ -50,7 +50,7 @@ impl Agent {
         }
     }
 
-    /// Where a volume is published to a pod.
+    /// Returns the target path of a volume for a pod.
     pub(super) fn target_path(&self, uid: &str, spec: &VolumeSpec) -> PathBuf {
         if spec.block { self.paths.device_publish_path(uid, &spec.pv) } else { self.paths.target_path(uid, &spec.pv) }
     }
@@ -65,16 +65,16 @@ impl Agent {
     }
 }
 
-/// Writes down whose device it is, before anything is asked of the driver.
+/// Writes the device's vol_data.json before the first call to the driver.
 pub(super) async fn remember(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     let dir = agent.paths.device_data_dir(&spec.pv);
     agent.config.disk.make_dir(&dir).await.map_err(|e| disk_error(&e))?;
-    // Upstream's mapper, unlike its mounter, names no life cycle: raw devices are persistent.
+    // Upstream's block mapper, unlike its mounter, writes no lifecycle mode: raw devices are persistent.
     let data = volume_data(agent, spec, "")?;
     agent.config.disk.write(&dir.join(VOL_DATA), &data).await.map_err(|e| disk_error(&e))
 }
 
-/// Makes a published device known to a pod, and opens it.
+/// Maps a published device for a pod and opens it.
 pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     let device = agent.config.disk.map(&agent.mapping(uid, spec)).await;
@@ -95,13 +95,13 @@ pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), Ste
     Ok(())
 }
 
-/// Closes a device and takes it away from a pod.
+/// Closes a device and unmaps it from a pod.
 pub(super) async fn unmap(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     agent.devices.put(uid, &spec.name, None);
     agent.config.disk.unmap(&agent.mapping(uid, spec)).await.map_err(|e| disk_error(&e))
 }
 
-/// That no pod has the device any more (`GetDeviceBindMountRefs`).
+/// Fails if a pod still has the device (`GetDeviceBindMountRefs`).
 pub(super) async fn unreferenced(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     let dir = agent.paths.global_map_dir(&spec.pv);
     let names = agent.config.disk.list_dir(&dir).await.map_err(|e| disk_error(&e))?.unwrap_or_default();
@@ -112,10 +112,10 @@ pub(super) async fn unreferenced(agent: &Agent, spec: &VolumeSpec) -> Result<(),
     Err(StepError::Transient(format!("the device {dir:?} is still referenced from other Pods [{}]", paths.join(" "))))
 }
 
-/// Removes what is left of a device that is staged no more (`cleanupOrphanDeviceFiles`).
+/// Removes the files of an unstaged device (`cleanupOrphanDeviceFiles`).
 pub(super) async fn clear(agent: &Agent, spec: &VolumeSpec) {
     let (disk, paths) = (&agent.config.disk, &agent.paths);
-    // Upstream logs what it cannot remove; the next attempt finds it again.
+    // Upstream only logs a failure here. The next attempt finds the files again.
     let _ = disk.remove_dir(&paths.device_publish_dir(&spec.pv)).await;
     let _ = disk.remove_dir(&paths.device_staging_path(&spec.pv)).await;
     let _ = disk.remove_file(&paths.device_data_dir(&spec.pv).join(VOL_DATA)).await;

@@ -1,4 +1,4 @@
-//! What a node agent is made with.
+//! Configuration of a node agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use super::logs::Logs;
 use super::socket::RegistrationSocket;
 use crate::Timers;
 
-/// Where upstream keeps its state.
+/// Default kubelet root.
 pub const DEFAULT_ROOT: &str = "/var/lib/kubelet";
 
-/// kubelet's port.
+/// Default port of the kubelet's server.
 pub const KUBELET_PORT: u16 = 10250;
 
-/// Where drivers put their registration sockets, below the root.
+/// Directory of the drivers' registration sockets, below the root.
 pub const PLUGINS_REGISTRY: &str = "plugins_registry";
 
-/// How the agent finds CSI drivers.
+/// Source of CSI drivers.
 #[derive(Clone)]
 pub enum Plugins {
     /// One driver whose sockets are known from the start.
@@ -30,10 +30,10 @@ pub enum Plugins {
         registration: HttpService,
         /// Answers `csi.v1.Node`.
         csi: HttpService,
-        /// The file of the first: the driver is registered for as long as it is there.
+        /// Registration socket. The driver is registered while the file exists.
         socket: RegistrationSocket,
     },
-    /// Every socket in this directory, as kubelet watches `plugins_registry`; live only.
+    /// Directory in which each socket is a driver, like kubelet's `plugins_registry`. Live world only.
     Directory(PathBuf),
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Plugins {
     }
 }
 
-/// What a node agent is made with. [`NodeAgentConfig::new`] has defaults for all but the node's identity.
+/// Configuration of a node agent. [`NodeAgentConfig::new`] sets defaults for all fields except the node's identity.
 #[derive(Clone, Debug)]
 pub struct NodeAgentConfig {
     /// The Node object's name.
@@ -63,38 +63,38 @@ pub struct NodeAgentConfig {
     pub root: PathBuf,
     /// The node's disk: directories and vol_data.json.
     pub disk: Arc<dyn Disk>,
-    /// Where CSI drivers come from.
+    /// Source of CSI drivers.
     pub plugins: Plugins,
-    /// What the node reports as capacity and allocatable, next to `pods`.
+    /// Capacity and allocatable that the node reports, in addition to `pods`.
     pub capacity: BTreeMap<String, String>,
-    /// How many pods fit (`maxPods`): 110.
+    /// Largest number of pods (`maxPods`). Default: 110.
     pub max_pods: u32,
     /// Further labels of the node.
     pub labels: BTreeMap<String, String>,
-    /// Address of type InternalIP; derived from the instance id when absent.
+    /// Address of type InternalIP. Default: derived from the instance id.
     pub internal_ip: Option<String>,
-    /// Address of type ExternalIP: where the node's own server is reached, outside of the modelled network.
+    /// Address of type ExternalIP, at which the node's own server is reachable outside the modelled network.
     pub external_ip: Option<String>,
-    /// The port of the node's own server, `status.daemonEndpoints.kubeletEndpoint`: 10250.
+    /// Port of the node's own server, `status.daemonEndpoints.kubeletEndpoint`. Default: 10250.
     pub kubelet_port: u16,
     /// The machine's container runtime ([`machine`](crate::machine)).
     pub runtime: HttpService,
-    /// Whose logs there are, for who serves them: see [`service`](super::service).
+    /// Index of the logs on this node, for [`service`](super::service).
     pub logs: Logs,
-    /// What the modelled workload writes unless the pod's annotations say otherwise.
+    /// Default writes of the modelled workload. Annotations of a pod override them.
     pub workload: WorkloadDefaults,
     /// Upstream's timers.
     pub timers: Timers,
 }
 
-/// How much the modelled workload writes; annotations `mooring.dev/write-every` and `mooring.dev/records` override.
+/// Writes of the modelled workload. Annotations `mooring.dev/write-every` and `mooring.dev/records` override them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadDefaults {
-    /// Time between two records at first: 1 s.
+    /// Time between two records before the writer becomes idle. Default: 1 s.
     pub write_every: Duration,
-    /// After how many records of a run it becomes idle: 10.
+    /// Number of records of a run after which the writer becomes idle. Default: 10.
     pub records: u64,
-    /// Time between two records once idle: 30 s.
+    /// Time between two records of an idle writer. Default: 30 s.
     pub idle_every: Duration,
 }
 
@@ -105,7 +105,7 @@ impl Default for WorkloadDefaults {
 }
 
 impl NodeAgentConfig {
-    /// A node in `zone` with upstream's defaults. The region is the zone without its last letter.
+    /// Describes a node in `zone` with upstream's defaults. The region is the zone without its last letter.
     pub fn new(
         node_name: &str,
         instance_id: &str,

@@ -1,4 +1,4 @@
-//! kubelet's side of the CSI node calls: requests, deadlines, and which errors are final (storage-controllers §9).
+//! kubelet's side of the CSI node calls: requests, deadlines, final and uncertain errors (upstream `csi_client.go`).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -36,22 +36,22 @@ pub struct Driver {
 /// The publish_context of a volume: `status.attachmentMetadata` of its VolumeAttachment.
 pub type PublishContext = BTreeMap<String, String>;
 
-/// What a call carries beside the volume and its paths.
+/// Fields of a call besides the volume and its paths.
 #[derive(Clone, Debug, Default)]
 pub struct Carried {
     /// The publish_context.
     pub publish_context: PublishContext,
-    /// More of the volume_context: facts about the pod.
+    /// Additional entries of the volume_context: facts about the pod.
     pub volume_context: BTreeMap<String, String>,
-    /// The secrets that the volume names for this call.
+    /// Secrets that the volume names for this call.
     pub secrets: BTreeMap<String, String>,
-    /// The group that the volume is for; only a driver with VOLUME_MOUNT_GROUP is told.
+    /// Group of the volume. Sent only to a driver with VOLUME_MOUNT_GROUP.
     pub group: Option<u32>,
 }
 
 impl Driver {
-    /// A driver at `service` whose capabilities are asked for. A call takes at most `timeout` (`csiTimeout`, 2 min),
-    /// before scaling.
+    /// Connects to the driver at `service` and reads its capabilities. A call takes at most `timeout` (`csiTimeout`, 2
+    /// min), before scaling.
     ///
     /// # Errors
     /// The call's error.
@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// NodeGetInfo.
+    /// Calls NodeGetInfo.
     ///
     /// # Errors
     /// The call's error.
@@ -91,7 +91,7 @@ impl Driver {
         Ok(self.connection.call(self.connection.node().node_get_info(NodeGetInfoRequest {})).await?)
     }
 
-    /// NodeStageVolume.
+    /// Calls NodeStageVolume.
     ///
     /// # Errors
     /// The call's error.
@@ -107,7 +107,7 @@ impl Driver {
         Ok(self.connection.call(self.connection.node().node_stage_volume(request)).await.map(drop)?)
     }
 
-    /// NodePublishVolume.
+    /// Calls NodePublishVolume.
     ///
     /// # Errors
     /// The call's error.
@@ -133,10 +133,10 @@ impl Driver {
         Ok(self.connection.call(self.connection.node().node_publish_volume(request)).await.map(drop)?)
     }
 
-    /// NodeExpandVolume to at least `bytes`. `path` is where a pod sees the volume, or the staging path.
+    /// Calls NodeExpandVolume for at least `bytes`. `path` is a pod's target path, or the staging path.
     ///
     /// # Errors
-    /// The call's status, of which some codes mean more than failure.
+    /// The call's status: some codes mean more than a failure.
     pub async fn expand(
         &self,
         spec: &VolumeSpec,
@@ -156,7 +156,7 @@ impl Driver {
         answer.map(drop).map_err(|e| Status::from(&e))
     }
 
-    /// NodeUnpublishVolume.
+    /// Calls NodeUnpublishVolume.
     ///
     /// # Errors
     /// The call's error.
@@ -165,7 +165,7 @@ impl Driver {
         Ok(self.connection.call(self.connection.node().node_unpublish_volume(request)).await.map(drop)?)
     }
 
-    /// NodeUnstageVolume.
+    /// Calls NodeUnstageVolume.
     ///
     /// # Errors
     /// The call's error.
@@ -182,7 +182,7 @@ fn text(path: &Path) -> String {
 /// Waits for a call, at most `limit`.
 ///
 /// # Errors
-/// The call's error, sorted into final and uncertain.
+/// The call's error, final or uncertain.
 pub fn bounded<T>(
     ctx: &Ctx,
     limit: Duration,
@@ -198,7 +198,7 @@ impl From<RpcError> for StepError {
     }
 }
 
-/// Sorts a gRPC status as kubelet does, and words it as Go's gRPC does.
+/// Classifies a gRPC status as kubelet does, with the text of Go's gRPC.
 pub fn classify(status: &Status) -> StepError {
     RpcError::new(status, false).into()
 }

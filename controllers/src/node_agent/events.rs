@@ -1,19 +1,19 @@
-//! What a node agent tells.
+//! Events of a node agent.
 
 use substrate::json::Text;
 
 substrate::events! {
     /// The agent cannot read its own directories; it tries again.
     pub struct ScanFailed = "node-agent.scan-failed" {
-        /// What the disk said.
+        /// Error of the disk.
         pub error: String,
         /// The node.
         pub node: Text,
     }
 
-    /// A volume of a pod could not be looked up, because the API server did not answer or refused; it is tried again.
+    /// The agent could not look up a pod's volume: the API server refused or did not answer. The agent retries.
     pub struct LookupFailed = "node-agent.lookup-failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,
@@ -21,9 +21,9 @@ substrate::events! {
         pub pod: Text,
     }
 
-    /// An operation of the volume manager failed; it is tried again after its backoff.
+    /// An operation of the volume manager failed. The agent retries after a backoff.
     pub struct OperationFailed = "node-agent.operation-failed" {
-        /// Why, as kubelet words it.
+        /// Error in kubelet's words.
         pub error: String,
         /// The node.
         pub node: Text,
@@ -33,7 +33,7 @@ substrate::events! {
         pub volume: Text,
     }
 
-    /// A pod has a volume.
+    /// A volume was mounted for a pod.
     pub struct Mounted = "node-agent.mounted" {
         /// The node.
         pub node: Text,
@@ -43,7 +43,7 @@ substrate::events! {
         pub volume: Text,
     }
 
-    /// A volume was published once more to a pod that has it.
+    /// A volume was published again to a pod that already has it.
     pub struct Remounted = "node-agent.remounted" {
         /// The node.
         pub node: Text,
@@ -53,7 +53,7 @@ substrate::events! {
         pub volume: Text,
     }
 
-    /// A volume was taken away from a pod.
+    /// A volume was unmounted from a pod.
     pub struct Unmounted = "node-agent.unmounted" {
         /// The node.
         pub node: Text,
@@ -63,7 +63,7 @@ substrate::events! {
         pub volume: Text,
     }
 
-    /// A raw device was made known to a pod.
+    /// A raw device was mapped for a pod.
     pub struct Mapped = "node-agent.mapped" {
         /// The node.
         pub node: Text,
@@ -77,7 +77,7 @@ substrate::events! {
     pub struct Expanded = "node-agent.expanded" {
         /// The node.
         pub node: Text,
-        /// How large the volume was to become.
+        /// Requested size.
         pub size_bytes: i64,
         /// The volume handle.
         pub volume: Text,
@@ -91,43 +91,43 @@ substrate::events! {
         pub node: Text,
     }
 
-    /// A driver could not be registered; it is tried again.
+    /// The agent could not register a driver. It retries.
     pub struct RegistrationFailed = "node-agent.registration-failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,
     }
 
-    /// A driver whose socket went away could not be taken off the node.
+    /// The agent could not deregister a driver whose socket had gone.
     pub struct DeregistrationFailed = "node-agent.deregistration-failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,
     }
 
-    /// A driver could not be asked anew how many volumes fit on the node.
+    /// A driver did not answer the repeated question of how many volumes fit on the node.
     pub struct AllocatableFailed = "node-agent.allocatable-failed" {
         /// The driver.
         pub driver: Text,
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,
     }
 
-    /// The Node object could not be made; it is tried again.
+    /// The agent could not create the Node object. It retries.
     pub struct RegisterFailed = "node-agent.register-failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,
     }
 
-    /// The machine's container runtime did not answer, or its stream of news ended; it is asked again.
+    /// The machine's container runtime did not answer, or its event stream ended. The agent reconnects.
     pub struct RuntimeFailed = "node-agent.runtime-failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
         /// The node.
         pub node: Text,

@@ -1,5 +1,4 @@
-//! Node expansion: the filesystem of a volume that grew follows (storage-controllers §9 "Node expand"; upstream
-//! `operationexecutor/node_expander.go`).
+//! Node expansion: grows the filesystem of an expanded volume (upstream `operationexecutor/node_expander.go`).
 
 use std::sync::Arc;
 
@@ -21,17 +20,17 @@ use crate::kube::{Guard, Kind, reference, time};
 /// The conditions of a claim that are about its size.
 const CONDITIONS: [&str; 4] = ["Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError"];
 
-/// What a claim says about the growth of its volume on nodes.
+/// State of a volume's node expansion according to its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// It has the size already.
+    /// The claim has the size already.
     Done,
-    /// A node shall expand it; whether one is known to be at it.
+    /// A node has to expand the volume.
     Now {
-        /// The claim's status says so.
+        /// True if the claim's status says that a node has begun.
         in_progress: bool,
     },
-    /// Nobody asked, or a node failed for good; the resizer must ask anew.
+    /// Not requested, or a node failed with a final error. The resizer has to request it again.
     NotNow,
 }
 
@@ -52,7 +51,8 @@ fn resize_status(claim: &PersistentVolumeClaim) -> Option<&str> {
     Some(status.as_str()).filter(|s| !s.is_empty())
 }
 
-/// Whether a volume that the pod has mounted waits for this node to expand it. Reads the claims of drivers that can.
+/// Returns true if a mounted volume of the pod waits for this node to expand it. Reads only claims of drivers with
+/// EXPAND_VOLUME.
 pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mounted = agent.volumes().mounted(uid);
@@ -62,7 +62,7 @@ pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
         if !expands {
             continue;
         }
-        // What cannot be read now is looked at again after the next period.
+        // An unreadable claim is read again after the next period.
         if let Ok(claim) = agent.client.namespaced::<PersistentVolumeClaim>(namespace).get(&use_.claim).await
             && matches!(resize_status(&claim), Some("NodeResizePending" | "NodeResizeInProgress"))
         {
@@ -72,7 +72,7 @@ pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
     false
 }
 
-/// The claim with another word about its growth on nodes (`mergeStorageResourceStatus`).
+/// Returns the claim with another storage resize status (`mergeStorageResourceStatus`).
 fn with_resize_status(claim: &PersistentVolumeClaim, word: &str) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     let statuses = &mut claim.status.get_or_insert_default().allocated_resource_statuses;
@@ -80,7 +80,8 @@ fn with_resize_status(claim: &PersistentVolumeClaim, word: &str) -> PersistentVo
     claim
 }
 
-/// What a failed NodeExpandVolume does to the claim (`MarkNodeExpansionInfeasible`, `MarkNodeExpansionFailedCondition`).
+/// Returns the claim after a failed NodeExpandVolume (`MarkNodeExpansionInfeasible`,
+/// `MarkNodeExpansionFailedCondition`).
 fn failed(claim: &PersistentVolumeClaim, status: &Status, now: Timestamp) -> PersistentVolumeClaim {
     let infeasible = matches!(status.code(), Code::InvalidArgument | Code::OutOfRange | Code::NotFound);
     let mut claim = if infeasible { with_resize_status(claim, "NodeResizeInfeasible") } else { claim.clone() };
@@ -100,7 +101,7 @@ fn failed(claim: &PersistentVolumeClaim, status: &Status, now: Timestamp) -> Per
     claim
 }
 
-/// What a finished expansion to `size` does to the claim (`MarkNodeExpansionFinishedWithRecovery`).
+/// Returns the claim after an expansion to `size` (`MarkNodeExpansionFinishedWithRecovery`).
 fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     let status = claim.status.get_or_insert_default();
@@ -116,7 +117,7 @@ fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeC
     claim
 }
 
-/// Expands the filesystem, when the claim asks for it.
+/// Expands the filesystem if the claim asks for it.
 pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     let driver = driver(agent, spec, "expander.NodeExpand failed to create newCsiDriverClient")?;
@@ -146,7 +147,7 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     }
     let staging = agent.staging_path(spec);
     let uid = task.pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default();
-    // It is published by now, whether it is mounted just now or was before.
+    // The volume is published already, by this mount or an earlier one.
     let path = agent.target_path(uid, spec);
     let node = &agent.config.node_name;
     let secrets =
@@ -175,7 +176,7 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     patch(&claim, &finished(&claim, &size), Guard::ResourceVersion).await.map(drop)
 }
 
-/// The claim of a volume, and how large the volume is now; nothing when it has none.
+/// Reads the claim of a volume and the volume's current size. Returns None for a volume without a claim.
 async fn look(agent: &Agent, spec: &VolumeSpec) -> Result<Option<(Arc<PersistentVolumeClaim>, Quantity)>, StepError> {
     let failed = |e| StepError::Transient(format!("MountVolume.NodeExpandVolume get PVC failed : {e}"));
     let volume = agent.client.all::<PersistentVolume>().get(&spec.pv).await.map_err(failed)?;
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(infeasible["allocatedResourceStatuses"], json!({ "storage": "NodeResizeInfeasible" }));
         assert_eq!(infeasible["conditions"][0]["message"], "failed to expand pvc with no");
         assert_eq!(of(Status::internal("no"))["allocatedResourceStatuses"], Value::Null);
-        // A condition that holds is not written again.
+        // A condition that already holds is not written again.
         let told = failed(&begun, &Status::internal("no"), now);
         let again = failed(&told, &Status::internal("again"), Timestamp::MAX);
         assert_eq!(patch(&told, &again), json!({}));

@@ -15,12 +15,12 @@ use crate::kube::{Api, ApiError};
 
 /// The namespace of all node leases.
 pub const NAMESPACE: &str = "kube-node-lease";
-/// How often an update is tried before the next renewal (`maxUpdateRetries`).
+/// Attempts at one update before the next renewal (`maxUpdateRetries`).
 const TRIES: u32 = 5;
-/// Renewals are spread by up to this part of their interval (`leaseControllerJitterFactor`).
+/// Largest jitter of a renewal, as a fraction of the interval (`leaseControllerJitterFactor`).
 const JITTER: f64 = 0.04;
 
-/// Renews the lease for ever.
+/// Renews the lease forever.
 pub(super) async fn run(agent: Arc<Agent>) {
     let api = agent.heartbeat.namespaced::<Lease>(NAMESPACE);
     let mut rng = agent.ctx.rng("lease");
@@ -52,7 +52,7 @@ async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Opt
         };
         match api.replace_written(&agent.config.node_name, renewed(agent, &lease)).await {
             Ok(lease) => return Some(lease),
-            // Someone else wrote it, or it is gone: read it anew.
+            // Another client wrote the lease, or it is gone: read it again.
             Err(ApiError::Status(_)) => {}
             Err(_) => held = Some(lease),
         }
@@ -77,7 +77,7 @@ fn fresh(agent: &Agent) -> Lease {
     }
 }
 
-/// Written out by hand: no other object is written as often, and little of this one changes.
+/// Builds the renewed lease by hand: it is the most frequent write, and little of it changes.
 fn renewed(agent: &Agent, lease: &Lease) -> Value {
     let spec = lease.spec.clone().unwrap_or_default();
     let mut metadata = json!(lease.metadata);
@@ -94,7 +94,7 @@ fn renewed(agent: &Agent, lease: &Lease) -> Value {
     })
 }
 
-/// The reference by which an object goes with its Node.
+/// Returns an owner reference to a Node.
 pub(super) fn owner(node: &Node) -> OwnerReference {
     OwnerReference {
         api_version: "v1".to_owned(),

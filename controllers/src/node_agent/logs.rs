@@ -1,4 +1,4 @@
-//! The logs of the pods on a node, and kubelet's way to serve them: `/containerLogs/{namespace}/{pod}/{container}`
+//! Logs of the pods on a node, and kubelet's endpoint for them: `/containerLogs/{namespace}/{pod}/{container}`
 //! (upstream `pkg/kubelet/server/server.go`, `kubelet_pods.go`).
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::runtime::send;
 use crate::machine::container_log::{LogOptions, OptionsError};
 use crate::machine::query;
 
-/// Whose containers of one node have logs, which the machine keeps. Clones are the same.
+/// Index of the containers that have logs on this node. The machine keeps the logs themselves. Clones share the index.
 #[derive(Clone, Default)]
 pub struct Logs(Arc<Mutex<BTreeMap<(String, String), PodLogs>>>);
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for Logs {
 
 struct PodLogs {
     pod: Arc<Pod>,
-    /// What the agent itself knows of the pod's state; nothing until a worker is on it.
+    /// State of the pod according to the agent. None until a worker has started.
     state: Option<(Phase, PodFacts)>,
 }
 
@@ -41,7 +41,7 @@ impl Logs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pod is on this node, now as `pod`; another one of its name is no more.
+    /// Records a pod on this node. Replaces another pod of the same name.
     pub(super) fn seen(&self, pod: &Arc<Pod>) {
         let mut pods = self.lock();
         match pods.get_mut(&key(pod)) {
@@ -53,7 +53,7 @@ impl Logs {
         }
     }
 
-    /// The pod is gone for good.
+    /// Forgets a pod that is gone.
     pub(super) fn forget(&self, pod: &Pod) {
         let mut pods = self.lock();
         if pods.get(&key(pod)).is_some_and(|logs| logs.pod.metadata.uid == pod.metadata.uid) {
@@ -61,7 +61,7 @@ impl Logs {
         }
     }
 
-    /// What the pod's worker says of its state.
+    /// Sets the state that the pod's worker reports.
     pub(super) fn set_state(&self, pod: &Pod, phase: Phase, facts: &PodFacts) {
         let mut pods = self.lock();
         let found = pods.get_mut(&key(pod)).filter(|logs| logs.pod.metadata.uid == pod.metadata.uid);
@@ -70,7 +70,7 @@ impl Logs {
         }
     }
 
-    /// The pod's uid and the container's id that a request is about.
+    /// Finds the pod's uid and the container's id for a request.
     fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<(String, String), (StatusCode, String)> {
         let Target { namespace, pod, container } = target;
         let pods = self.lock();
@@ -81,7 +81,7 @@ impl Logs {
         }
         let known = match &logs.state {
             Some((phase, facts)) => status(&logs.pod, phase, facts, ctx.now().wall),
-            // As after a restart of kubelet: what the API server knows.
+            // After a kubelet restart: the status that the API server has.
             None => logs.pod.status.clone().unwrap_or_default(),
         };
         let id = readable(pod, &known, container, previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
@@ -95,7 +95,8 @@ fn has_container(pod: &Pod, name: &str) -> bool {
     names.any(|n| n == name) || spec.ephemeral_containers.iter().flatten().any(|c| c.name == name)
 }
 
-/// The id of the container whose log can be read, or why there is none yet (`validateContainerLogStatus`).
+/// Returns the id of the container whose log can be read, or the reason why there is none yet
+/// (`validateContainerLogStatus`).
 fn readable(pod: &str, status: &PodStatus, container: &str, previous: bool) -> Result<String, String> {
     let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
     let found: Option<&ContainerStatus> = lists.into_iter().flatten().flatten().find(|c| c.name == container);
@@ -119,7 +120,7 @@ fn readable(pod: &str, status: &PodStatus, container: &str, previous: bool) -> R
     last.ok_or_else(|| format!("container {container:?} in pod {pod:?} is waiting to start - no logs yet"))
 }
 
-/// Whose log is asked for.
+/// Container in the path of a log request.
 struct Target {
     namespace: String,
     pod: String,
@@ -127,7 +128,7 @@ struct Target {
 }
 
 impl Target {
-    /// Reads `/containerLogs/{namespace}/{pod}/{container}`; no name of a Kubernetes object needs an escape.
+    /// Parses `/containerLogs/{namespace}/{pod}/{container}`. Names of Kubernetes objects need no escapes.
     fn parse(path: &str) -> Option<Self> {
         let mut parts = path.strip_prefix("/containerLogs/")?.trim_end_matches('/').split('/').map(str::to_owned);
         let target = Self { namespace: parts.next()?, pod: parts.next()?, container: parts.next()? };
@@ -135,7 +136,8 @@ impl Target {
     }
 }
 
-/// The node's own server, within process `ctx`: the logs of its pods, which the machine's `runtime` has, and `/healthz`.
+/// Builds the node's own server in process `ctx`: `/healthz`, and the logs of its pods, which it reads from the
+/// machine's `runtime`.
 pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
     let (ctx, logs) = (ctx.clone(), logs.clone());
     from_service(tower::service_fn(move |request: Request<Body>| {
@@ -168,7 +170,7 @@ async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<
     }
 }
 
-/// The log of a container, as the machine gives it.
+/// Fetches a container's log from the machine.
 async fn fetch(
     runtime: &HttpService,
     target: &Target,
@@ -179,7 +181,7 @@ async fn fetch(
 ) -> Response<Body> {
     let lost = || said(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
     if options.previous {
-        // The machine keeps the logs of a pod's newest containers only.
+        // The machine keeps only the logs of a pod's latest containers.
         return lost();
     }
     let path = format!("/v1/pods/{uid}/logs/{}?{parameters}", target.container);

@@ -1,9 +1,9 @@
 //! The node agent: kubelet's volume side.
 //!
 //! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status). The rest
-//! is shell: it watches, calls, and reports back. A crash is the end of the process; nothing is cleaned up, a restarted
-//! agent derives everything from the API server, from what it finds on its disk, and from the machine's [container
-//! runtime](crate::machine), whose containers and logs outlive it.
+//! is shell: it watches, calls, and reports back. A crash ends the process without any clean-up. A restarted agent
+//! derives its state from the API server, from its disk, and from the machine's [container runtime](crate::machine),
+//! whose containers and logs outlive it.
 
 pub mod affinity;
 mod agent;
@@ -46,9 +46,9 @@ pub use config::{NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use logs::{Logs, service};
 pub use socket::RegistrationSocket;
 
-/// Runs the agent of one node in process `ctx`; never ends by itself.
+/// Runs the agent of one node in process `ctx`; never returns.
 ///
-/// The future is boxed here, so that the agent is compiled once and as this crate is optimised, not in each caller.
+/// The future is boxed here so that the agent is compiled once, with this crate's optimisation, not in each caller.
 pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let agent = Agent::new(&ctx, &client, config);

@@ -1,8 +1,8 @@
-//! The planted defects of the node agent.
+//! Planted defects of the node agent.
 
 use substrate::mutant::Mutant;
 
-/// What can be switched on.
+/// List of planted defects.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "populated-too-early",

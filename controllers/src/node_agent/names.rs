@@ -1,37 +1,37 @@
-//! Names and paths of kubelet's volume side (storage-controllers §0.4, §0.5, §9 Paths).
+//! Names and paths of kubelet's volume side (upstream `csi_util.go`, `csi_block.go`).
 
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The in-tree plugin through which kubelet reaches CSI drivers; part of every unique name.
+/// In-tree plugin for CSI drivers; prefix of each unique volume name.
 pub const PLUGIN_PREFIX: &str = "kubernetes.io/csi";
-/// The same, as a directory name (`kubernetes.io/csi` with `~` for `/`).
+/// Directory name of the plugin: `kubernetes.io/csi` with `~` instead of `/`.
 const PLUGIN_DIR: &str = "kubernetes.io~csi";
-/// The metadata file that kubelet writes beside a staging or target path, and reads after a restart.
+/// Metadata file that kubelet writes beside a staging or target path and reads after a restart.
 pub const VOL_DATA: &str = "vol_data.json";
 
-/// The unique name of a volume in node status: `kubernetes.io/csi/<driver>^<handle>`.
+/// Unique name of a volume in node status: `kubernetes.io/csi/<driver>^<handle>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeName(String);
 
 impl VolumeName {
-    /// The name of the volume that `driver` knows as `handle`.
+    /// Builds the name of the volume `handle` of `driver`.
     pub fn new(driver: &str, handle: &str) -> Self {
         Self(format!("{PLUGIN_PREFIX}/{driver}^{handle}"))
     }
 
-    /// The name of a volume that pod `uid` describes in its own spec: nobody else can have it.
+    /// Builds the name of an inline volume of pod `uid`. It is unique to the pod.
     pub fn of_pod(uid: &str, volume: &str) -> Self {
         Self(format!("{PLUGIN_PREFIX}/{uid}-{volume}"))
     }
 
-    /// What stands for the name of a volume of which only its directory is known (`cleanupMounts`).
+    /// Builds a placeholder name for a volume of which only the directory is known (`cleanupMounts`).
     pub fn of_directory(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,7 +43,8 @@ impl std::fmt::Display for VolumeName {
     }
 }
 
-/// The name of the VolumeAttachment of `handle` at `node`: `csi-` and the hex SHA-256 of handle, driver and node.
+/// Returns the name of the VolumeAttachment of `handle` on `node`: `csi-` and the hex SHA-256 of handle, driver and
+/// node.
 pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
     format!(
         "csi-{}",
@@ -51,19 +52,19 @@ pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
     )
 }
 
-/// The volume handle that kubelet makes up for a volume that pod `uid` describes in its own spec (`makeVolumeHandle`).
+/// Returns the handle that kubelet generates for an inline volume of pod `uid` (`makeVolumeHandle`).
 pub fn inline_handle(uid: &str, volume: &str) -> String {
     format!("csi-{}", hex::encode(Sha256::new().chain_update(uid).chain_update(volume).finalize()))
 }
 
-/// The paths under one kubelet root.
+/// Paths below one kubelet root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     root: PathBuf,
 }
 
 impl Paths {
-    /// Paths under `root` (upstream `/var/lib/kubelet`).
+    /// Paths below `root` (upstream `/var/lib/kubelet`).
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -73,7 +74,7 @@ impl Paths {
         self.drivers().join(driver).join(hex::encode(Sha256::digest(handle)))
     }
 
-    /// Where a volume is staged: `globalmount` in its staging directory.
+    /// Staging path of a volume: `globalmount` in its staging directory.
     pub fn staging_target_path(&self, driver: &str, handle: &str) -> PathBuf {
         self.staging_dir(driver, handle).join("globalmount")
     }
@@ -88,7 +89,7 @@ impl Paths {
         self.root.join("pods")
     }
 
-    /// Everything of one pod.
+    /// Directory of one pod.
     pub fn pod(&self, uid: &str) -> PathBuf {
         self.pods().join(uid)
     }
@@ -103,23 +104,23 @@ impl Paths {
         self.pod_volumes(uid).join(pv)
     }
 
-    /// Where a volume is published to a pod; the driver makes the last component.
+    /// Target path of a volume for a pod. The driver creates the last component.
     pub fn target_path(&self, uid: &str, pv: &str) -> PathBuf {
         self.volume_dir(uid, pv).join("mount")
     }
 
-    /// The directories of a pod, innermost first, that can go once its volumes are gone.
+    /// Directories of a pod that can be removed after its volumes are gone, innermost first.
     pub fn pod_dirs(&self, uid: &str) -> [PathBuf; 5] {
         let pod = self.pod(uid);
         [self.pod_volumes(uid), pod.join("volumes"), self.pod_devices(uid), pod.join("volumeDevices"), pod]
     }
 
-    /// The parent of all that belongs to raw devices, beside the pods' own links.
+    /// Parent of all raw-device directories, except the links of pods.
     fn devices(&self) -> PathBuf {
         self.drivers().join("volumeDevices")
     }
 
-    /// What the node agent has of a raw device: `data` with [`VOL_DATA`] in it, and `dev`.
+    /// Agent's directory of a raw device: `data` with [`VOL_DATA`], and `dev`.
     pub fn device_dir(&self, pv: &str) -> PathBuf {
         self.devices().join(pv)
     }
@@ -129,22 +130,22 @@ impl Paths {
         self.device_dir(pv).join("data")
     }
 
-    /// The parent of a raw device's further binds, one for each pod that has it (upstream's global map path).
+    /// Parent of a raw device's additional binds, one for each pod (upstream's global map path).
     pub fn global_map_dir(&self, pv: &str) -> PathBuf {
         self.device_dir(pv).join("dev")
     }
 
-    /// Where a raw device is bound for a pod.
+    /// Path at which a raw device is bound for a pod.
     pub fn global_map_path(&self, uid: &str, pv: &str) -> PathBuf {
         self.global_map_dir(pv).join(uid)
     }
 
-    /// The parent of the places at which raw devices are staged.
+    /// Parent of the staging paths of raw devices.
     pub fn staged_devices(&self) -> PathBuf {
         self.devices().join("staging")
     }
 
-    /// Where a raw device is staged.
+    /// Staging path of a raw device.
     pub fn device_staging_path(&self, pv: &str) -> PathBuf {
         self.staged_devices().join(pv)
     }
@@ -154,19 +155,19 @@ impl Paths {
         self.devices().join("publish").join(pv)
     }
 
-    /// Where a raw device is published to a pod; the driver makes the file.
+    /// Target path of a raw device for a pod. The driver creates the file.
     pub fn device_publish_path(&self, uid: &str, pv: &str) -> PathBuf {
         self.device_publish_dir(pv).join(uid)
     }
 
-    /// The PersistentVolume and the pod of a [`Paths::device_publish_path`].
+    /// Splits a [`Paths::device_publish_path`] into PersistentVolume and pod.
     pub fn published_device(&self, path: &Path) -> Option<(String, String)> {
         let mut parts = path.strip_prefix(self.devices().join("publish")).ok()?.iter();
         let part = |part: Option<&std::ffi::OsStr>| Some(part?.to_str()?.to_owned());
         Some((part(parts.next())?, part(parts.next())?))
     }
 
-    /// The parent of a pod's links to raw devices.
+    /// Parent of a pod's links to raw devices.
     pub fn pod_devices(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("volumeDevices").join(PLUGIN_DIR)
     }
@@ -177,7 +178,7 @@ impl Paths {
     }
 }
 
-/// The metadata file beside `path`, which is a staging or target path.
+/// Returns the metadata file beside `path`, a staging or target path.
 pub fn vol_data_path(path: &Path) -> PathBuf {
     path.with_file_name(VOL_DATA)
 }

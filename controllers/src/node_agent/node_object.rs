@@ -1,5 +1,5 @@
-//! The Node object as kubelet writes it: first registration, status, and the patch between two statuses
-//! (kubernetes-api §5.4; upstream `pkg/kubelet/kubelet_node_status.go`, `nodestatus/setters.go`).
+//! The Node object as kubelet writes it: first registration, status, and the patch between two statuses (upstream
+//! `pkg/kubelet/kubelet_node_status.go`, `nodestatus/setters.go`).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -15,23 +15,23 @@ use sha2::{Digest, Sha256};
 use super::config::NodeAgentConfig;
 use crate::kube::time;
 
-/// Says that the attach-detach controller, not kubelet, attaches volumes here.
+/// Annotation that leaves attaching to the attach-detach controller instead of kubelet.
 pub const CONTROLLER_MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
-/// The version that the agent reports as kubelet's.
+/// Version that the agent reports as kubelet's.
 const KUBELET_VERSION: &str = "v1.36.2";
 
-/// What the status loop knows at a tick.
+/// Inputs of the status loop at a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusInputs {
     /// Wall time of the tick.
     pub now: Timestamp,
-    /// Why the node is not ready, when it is not.
+    /// Reason why the node is not ready; None if it is ready.
     pub not_ready: Option<String>,
-    /// `status.volumesInUse`; nothing while reconstruction is open, and then the old list stays.
+    /// `status.volumesInUse`. None until reconstruction is done; the old list stays until then.
     pub volumes_in_use: Option<Vec<String>>,
 }
 
-/// The labels that kubelet owns.
+/// Returns the labels that kubelet owns.
 pub fn labels(config: &NodeAgentConfig) -> BTreeMap<String, String> {
     let own = [
         ("beta.kubernetes.io/arch", "amd64"),
@@ -47,7 +47,7 @@ pub fn labels(config: &NodeAgentConfig) -> BTreeMap<String, String> {
     config.labels.clone().into_iter().chain(own).collect()
 }
 
-/// The node's address inside the modelled network: given, or derived from the instance id.
+/// Returns the node's address inside the modelled network: configured, or derived from the instance id.
 pub fn internal_ip(config: &NodeAgentConfig) -> String {
     config.internal_ip.clone().unwrap_or_else(|| {
         let hash = Sha256::digest(&config.instance_id);
@@ -56,14 +56,14 @@ pub fn internal_ip(config: &NodeAgentConfig) -> String {
     })
 }
 
-/// The address of the `ordinal`-th pod since the start, in the node's own /24.
+/// Returns the address of the `ordinal`-th pod since the start, in the node's own /24.
 pub fn pod_ip(config: &NodeAgentConfig, ordinal: u64) -> String {
     let hash = Sha256::digest(&config.node_name);
     let host = u8::try_from(ordinal % 253).unwrap_or_default() + 2;
     Ipv4Addr::new(10, 128 | (hash[0] % 64), hash[1], host).to_string()
 }
 
-/// The object that registers the node.
+/// Builds the object that registers the node.
 pub fn initial(config: &NodeAgentConfig, inputs: &StatusInputs) -> Node {
     Node {
         metadata: ObjectMeta {
@@ -77,12 +77,13 @@ pub fn initial(config: &NodeAgentConfig, inputs: &StatusInputs) -> Node {
     }
 }
 
-/// `spec.providerID`: `aws:///<zone>/<instance>`.
+/// Returns `spec.providerID`: `aws:///<zone>/<instance>`.
 pub fn provider_id(config: &NodeAgentConfig) -> String {
     format!("aws:///{}/{}", config.zone, config.instance_id)
 }
 
-/// The node with the labels and the annotation that it lacks (`tryRegisterWithAPIServer`); nothing when it has them all.
+/// Adds the missing labels and annotation to an existing node (`tryRegisterWithAPIServer`). Returns None if it has them
+/// all.
 pub fn adopted(config: &NodeAgentConfig, existing: &Node) -> Option<Node> {
     let mut node = existing.clone();
     node.metadata.labels.get_or_insert_default().extend(labels(config));
@@ -90,9 +91,9 @@ pub fn adopted(config: &NodeAgentConfig, existing: &Node) -> Option<Node> {
     (node != *existing).then_some(node)
 }
 
-/// The status that the agent wants, made from what is there.
+/// Builds the agent's status from the existing one.
 pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeStatus) -> NodeStatus {
-    // What is written anew below is not copied.
+    // Fields that are rewritten below are not copied.
     let NodeStatus { node_info, conditions, volumes_in_use, .. } = existing;
     let mut status = NodeStatus {
         addresses: None,
@@ -165,7 +166,7 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
     status
 }
 
-/// Whether two statuses differ in more than heartbeat times.
+/// Returns true if two statuses differ in more than heartbeat times.
 pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
     let same = |(a, b): (&NodeCondition, &NodeCondition)| {
         let NodeCondition { last_heartbeat_time: _, last_transition_time, message, reason, status, type_ } = a;

@@ -1,5 +1,5 @@
-//! Registration of the Node object and the status loop: a look every 10 s, a write when something changed
-//! (upstream `kubelet_node_status.go`).
+//! Registration of the Node object, and the status loop: a check every 10 s, a write after a change (upstream
+//! `kubelet_node_status.go`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::node_object::{StatusInputs, adopted, changed, initial, status};
 use crate::events::NodeReady;
 use crate::kube::{Api, ApiError};
 
-/// How often one tick tries to write (`nodeStatusUpdateRetry`).
+/// Attempts at a write in one tick (`nodeStatusUpdateRetry`).
 const TRIES: u32 = 5;
-/// Ticks are spread by up to this part of their interval.
+/// Largest jitter of a tick, as a fraction of the interval.
 const JITTER: f64 = 0.04;
-/// First and longest wait between tries to register.
+/// First and longest wait between attempts to register.
 const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
 
-/// Creates the Node, or adopts the one that is there; tries until it succeeds.
+/// Creates the Node, or adopts the existing one. Retries until it succeeds.
 pub(super) async fn register(agent: &Agent) -> Arc<Node> {
     let api = agent.client.all::<Node>();
     agent.recorder.event(agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
@@ -58,18 +58,18 @@ fn inputs(agent: &Agent) -> StatusInputs {
     }
 }
 
-/// What the status loop remembers.
+/// State of the status loop.
 #[derive(Default)]
 struct Reporter {
     reported_at: Option<Duration>,
-    /// How often a status was written.
+    /// Number of status writes.
     writes: u64,
     ready: bool,
-    /// What the last tick that wrote nothing looked at; the same again needs no comparison.
+    /// Inputs of the last tick that wrote nothing. Equal inputs need no comparison.
     seen: Option<Seen>,
 }
 
-/// All that a status depends on but the time.
+/// Inputs of a status except the time.
 struct Seen {
     node: Arc<Node>,
     not_ready: Option<String>,
@@ -84,7 +84,7 @@ impl Seen {
     }
 }
 
-/// The status loop; never ends.
+/// Runs the status loop; never returns.
 pub(super) async fn run(agent: Arc<Agent>) {
     let api = agent.heartbeat.all::<Node>();
     let mut rng = agent.ctx.rng("node status");
@@ -103,8 +103,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
 }
 
 impl Reporter {
-    /// One update; a `fast` one is there to tell that the node is ready, and believes no cached node of its volumes, which
-    /// may be from before the status that this kubelet has just written (`fastNodeStatusUpdate`).
+    /// Updates the status once. A `fast` update reports that the node is ready. It takes no volumes from the cached
+    /// node, which may be older than the status that this kubelet has just written (`fastNodeStatusUpdate`).
     async fn tick(&mut self, agent: &Agent, api: &Api<Node>, fast: bool) {
         for attempt in 0..TRIES {
             let writes = self.writes;
@@ -118,7 +118,7 @@ impl Reporter {
                     }
                     return;
                 }
-                // The node is gone: kubelet registers again only when it restarts.
+                // The node was deleted. kubelet registers again only when it restarts.
                 Err(error) if error.is_not_found() => return,
                 Err(_) => {}
             }
@@ -154,7 +154,7 @@ impl Reporter {
         Ok(written)
     }
 
-    /// The events of conditions that changed.
+    /// Emits the events of changed conditions.
     fn announce(&mut self, agent: &Agent, old: &NodeStatus, new: &NodeStatus) {
         let of = |status: &NodeStatus, type_: &str| {
             let conditions = status.conditions.iter().flatten();

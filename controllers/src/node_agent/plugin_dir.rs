@@ -1,7 +1,7 @@
-//! The plugin watcher of the live world: every socket in kubelet's `plugins_registry` (storage-controllers §9.1).
+//! The plugin watcher of the live world: registers each socket in kubelet's `plugins_registry` (upstream
+//! `pkg/kubelet/pluginmanager/pluginwatcher`).
 //!
-//! The directory is looked at on the 1 s grid of upstream's plugin reconciler; a socket that was made anew counts as
-//! another one.
+//! It reads the directory on the 1 s grid of upstream's plugin reconciler. A re-created socket counts as a new one.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -16,18 +16,18 @@ use super::agent::Agent;
 use super::events::DeregistrationFailed;
 use super::registration::{deregister, keep_trying};
 
-/// What tells one socket from another at the same path: device, inode, change time.
+/// Identity of a socket among those at the same path: device, inode, change time.
 type Identity = (u64, u64, i64, i64);
 
 struct Known {
     identity: Identity,
     /// The driver's name once it is registered.
     driver: latest::Receiver<Option<String>>,
-    /// Dropped to give up.
+    /// Dropped to cancel registration.
     _keep: latest::Sender<()>,
 }
 
-/// Watches `directory` for ever.
+/// Watches `directory` forever.
 pub(super) async fn run(agent: Arc<Agent>, directory: PathBuf) {
     let mut known: BTreeMap<PathBuf, Known> = BTreeMap::new();
     // A scaled-down second must not become a busy loop on a real directory.
@@ -72,7 +72,7 @@ fn peer(agent: &Agent, socket: &Path) -> HttpService {
     Link::over(&agent.ctx, &format!("csi-{}", agent.config.node_name), dial::unix(socket))
 }
 
-/// The sockets in a directory, dotfiles left out; a directory that is not there has none.
+/// Returns the sockets in a directory, except dotfiles. A missing directory has none.
 fn sockets(directory: &Path) -> BTreeMap<PathBuf, Identity> {
     let Ok(entries) = std::fs::read_dir(directory) else { return BTreeMap::new() };
     entries

@@ -1,5 +1,5 @@
-//! What kubelet tells a driver of the pod: who it is, the group that its volumes are for, tokens of its service account;
-//! and the secrets that a volume names (storage-controllers §9; upstream `csi_mounter.go`, `csi_util.go`).
+//! Facts about a pod in the calls to a driver: its identity, fsGroup and service account tokens, and the secrets that a
+//! volume names (upstream `csi_mounter.go`, `csi_util.go`).
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use substrate::json::{Value, json};
 use super::agent::Agent;
 use super::volume_manager::{StepError, VolumeSpec};
 
-/// Where the tokens stand.
+/// Key of the tokens in the volume_context or the secrets.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// What a CSIDriver with `podInfoOnMount` is told of a pod.
+/// Returns the pod facts for a CSIDriver with `podInfoOnMount`.
 pub fn pod_info(pod: &Pod, spec: &VolumeSpec) -> BTreeMap<String, String> {
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     let account = pod.spec.as_ref().and_then(|s| s.service_account_name.clone());
@@ -28,13 +28,13 @@ pub fn pod_info(pod: &Pod, spec: &VolumeSpec) -> BTreeMap<String, String> {
     .into()
 }
 
-/// `securityContext.fsGroup` of a pod.
+/// Returns `securityContext.fsGroup` of a pod.
 pub fn fs_group(pod: &Pod) -> Option<u32> {
     let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
     u32::try_from(group).ok()
 }
 
-/// Whether kubelet gives a volume to the pod's group when the driver does not do it itself (`supportsFSGroup`).
+/// Returns true if kubelet changes the volume's group when the driver does not (`supportsFSGroup`).
 pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> bool {
     match policy.unwrap_or("ReadWriteOnceWithFSType") {
         _ if readonly => false,
@@ -47,7 +47,7 @@ pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> b
     }
 }
 
-/// The content of the secret that a volume names.
+/// Reads the secret that a volume names.
 pub(super) async fn secrets(
     agent: &Agent,
     what: &str,
@@ -62,7 +62,7 @@ pub(super) async fn secrets(
     Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
 }
 
-/// Tokens of the pod's service account for the audiences that a driver asks for; nothing when it asks for none.
+/// Requests tokens of the pod's service account for the driver's audiences. Returns none if the driver wants none.
 pub(super) async fn tokens(
     agent: &Agent,
     driver: &CSIDriverSpec,

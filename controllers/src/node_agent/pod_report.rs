@@ -1,5 +1,5 @@
-//! The status manager of one pod: writes the newest status, and removes the object when the pod is finished
-//! (upstream `status_manager.go` syncPod).
+//! The status manager of one pod: writes the latest status, and removes the object of a finished pod (upstream
+//! `status_manager.go` syncPod).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,21 @@ use super::agent::Agent;
 use super::pod_status::{Phase, PodFacts, status};
 use crate::kube::{Api, ApiError, DeleteParams, Guard};
 
-/// How long a failed write waits for its next try, and how often is looked whether others have written what is kubelet's
-/// (`syncPeriod`).
+/// Wait after a failed write, and interval of the check for changes by others to kubelet's fields (`syncPeriod`).
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// What a worker has to say; the newest counts.
+/// Report of a worker. The latest replaces earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// Nothing yet.
+    /// No report yet.
     Nothing,
     /// The pod's state.
     Phase(Phase, PodFacts),
-    /// The pod's last state; nothing of it is left on the node.
+    /// The pod's last state. The node keeps nothing of it.
     Finish(Phase, PodFacts),
 }
 
-/// Writes what `reports` says until the pod is finished.
+/// Writes `reports` until the pod is finished.
 pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
     let mut kept = Kept { agent: &agent, pod: &pod, looked_at: None };
@@ -41,7 +40,7 @@ pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: late
             report = reports.borrow_and_update().clone();
             match send(&agent, &api, &pod, &report).await {
                 Ok(true) => break,
-                // The object is gone, or another one has its name.
+                // The object is gone, or another pod has its name.
                 Ok(false) => return,
                 Err(error) if error.is_not_found() => return,
                 Err(_) => agent.ctx.sleep(PERIOD).await,
@@ -50,17 +49,17 @@ pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: late
     }
 }
 
-/// Whether the API server has of a pod what its kubelet says (`needsReconcile`).
+/// Comparison of the API server's pod with kubelet's own status (`needsReconcile`).
 struct Kept<'a> {
     agent: &'a Agent,
     pod: &'a Pod,
-    /// The pod as it was when that was looked at.
+    /// Pod at the last check.
     looked_at: Option<Arc<Pod>>,
 }
 
 impl Kept<'_> {
-    /// Until somebody else has written what is kubelet's: the scheduler, when its binding was done and not answered, or the
-    /// node lifecycle controller, which says of pods that they are not ready.
+    /// Waits until another client overwrites kubelet's fields. Examples: the scheduler after a binding whose reply was
+    /// lost; the node lifecycle controller, which marks pods not ready.
     async fn lost(&mut self, told: &Report) {
         loop {
             self.agent.ctx.sleep(PERIOD).await;
@@ -84,7 +83,7 @@ impl Kept<'_> {
     }
 }
 
-/// Writes one report; false when the pod object is not there any more.
+/// Writes one report. Returns false if the pod object is gone.
 async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Result<bool, ApiError> {
     let (phase, facts, finish) = match report {
         Report::Nothing => return Ok(true),
@@ -92,12 +91,12 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Resu
         Report::Finish(phase, facts) => (phase, facts, true),
     };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    // A live read, as upstream: the cache may hold an older pod of this name.
+    // Read live, as upstream does: the cache may hold an older pod of this name.
     let mut current = api.get(name).await?;
     if current.metadata.uid != pod.metadata.uid {
         return Ok(false);
     }
-    // Of the pod only its uid is in the patch, so that a new pod of the same name is not hit (`PatchPodStatus`).
+    // The patch holds only the pod's uid, so it cannot change a new pod of the same name (`PatchPodStatus`).
     let written = Some(status(&current, phase, facts, agent.ctx.now().wall));
     let changed = Pod { metadata: current.metadata.clone(), spec: current.spec.clone(), status: written };
     if let Some(patched) = api.strategic_patch_status(&current, &changed, Guard::Uid).await? {
@@ -106,7 +105,7 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Resu
     if finish && current.metadata.deletion_timestamp.is_some() {
         let params = DeleteParams { uid: pod.metadata.uid.clone(), ..DeleteParams::force() };
         match api.delete(name, &params).await {
-            // The uid differs: the name belongs to another pod.
+            // A different uid: the name belongs to another pod.
             Err(error) if error.is_conflict() => {}
             other => other?,
         }

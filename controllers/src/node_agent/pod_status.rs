@@ -8,31 +8,31 @@ use k8s_openapi::api::core::v1::{
 
 use crate::kube::time;
 
-/// How far a pod has come on its node.
+/// Progress of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Accepted; volumes or containers are not ready.
+    /// Accepted, but volumes or containers are not ready.
     Waiting,
-    /// All containers run since this time.
+    /// All containers have run since this time.
     Running(Timestamp),
-    /// All containers have stopped: started at (never, when absent), finished at.
+    /// All containers have stopped: start time (None if they never started), end time.
     Stopped(Option<Timestamp>, Timestamp),
 }
 
-/// What is the same in every status of a pod on this node.
+/// Facts that are the same in every status of a pod on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
-    /// When kubelet saw the pod first.
+    /// Time at which kubelet first saw the pod.
     pub start_time: Timestamp,
     /// The node's address.
     pub host_ip: String,
-    /// The pod's address; none before its sandbox exists.
+    /// Pod's address. None until its sandbox exists.
     pub pod_ip: Option<String>,
-    /// How often its containers were started before (`restartCount`).
+    /// Earlier starts of its containers (`restartCount`).
     pub restarts: u32,
 }
 
-/// How often the containers of a pod were started again, as far as its status tells; nothing when they never ran.
+/// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {
     let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
     let ran = |c: &&ContainerStatus| {
@@ -41,11 +41,11 @@ pub fn started_before(pod: &Pod) -> Option<u32> {
     statuses.filter(ran).map(|c| u32::try_from(c.restart_count).unwrap_or_default()).max()
 }
 
-/// The whole status: what kubelet knows, over what others wrote.
+/// Builds the whole status: kubelet's fields over those that others wrote.
 pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
     let phase_name = match phase {
-        // After a restart of the node the pod stays Running while its containers come back.
+        // After a node restart the pod stays Running while its containers come back.
         Phase::Waiting if status.phase.as_deref() == Some("Running") => "Running",
         Phase::Waiting => "Pending",
         Phase::Running(_) => "Running",
@@ -80,7 +80,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         ("ContainersReady", running, reason, message),
         ("PodScheduled", true, None, None),
     ];
-    // What others say of the pod stays, and stands first.
+    // Conditions of other writers stay, and come first.
     let foreign = known.iter().filter(|c| own.iter().all(|(type_, ..)| c.type_ != *type_)).cloned();
     let mut conditions: Vec<PodCondition> = foreign.collect();
     for (type_, value, reason, message) in own {
@@ -140,8 +140,7 @@ fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
     }
 }
 
-/// How the container before this one ended: one that ran when it was last seen, and is not there any more, went with its
-/// machine.
+/// Returns how the previous container ended. A container that was running and has disappeared ended with its machine.
 fn last_state(before: &ContainerStatus, id: Option<&str>) -> Option<ContainerState> {
     let running = before.state.as_ref().and_then(|s| s.running.as_ref());
     let Some(running) = running.filter(|_| before.container_id.as_deref() != id) else {
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
     use crate::kube::{Guard, Patch};
 
-    /// What is written of the pod's status.
+    /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
         let status = Some(status(pod, phase, &facts(), now));
         let patch = Patch::strategic(pod, &Pod { status, ..pod.clone() }).expect("a patch");

@@ -1,5 +1,5 @@
-//! Pods on this node: one worker each, from the first sight to the last unmount (upstream `pod_workers.go`,
-//! `kubelet.go` SyncPod, SyncTerminatingPod, SyncTerminatedPod).
+//! Pods on this node: one worker each, until the last unmount (upstream `pod_workers.go`, `kubelet.go` SyncPod,
+//! SyncTerminatingPod, SyncTerminatedPod).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::kube::{Delta, reference};
 use crate::machine::api::PodRecord;
 use crate::mirror_pod::is_stand_in;
 
-/// First wait after a failed sync (`backOffPeriod`), stretched by up to half of it.
+/// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
 const SYNC_BACKOFF: Duration = Duration::from_secs(10);
 const SYNC_JITTER: f64 = 0.5;
-/// Grace of a pod that does not say (`terminationGracePeriodSeconds`).
+/// Grace period of a pod that sets none (`terminationGracePeriodSeconds`).
 const DEFAULT_GRACE: i64 = 30;
-/// Grace of containers whose pod is gone (`SyncTerminatingRuntimePod`).
+/// Grace period of containers whose pod is gone (`SyncTerminatingRuntimePod`).
 const STRAY_GRACE: Duration = Duration::from_secs(1);
-/// How long to wait when the runtime could not be asked.
+/// Wait after a failed call to the runtime.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
-/// What the pod source tells a worker.
+/// Orders of the pod source to a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Orders {
-    /// Stop, within this time.
+    /// Stop within this time.
     terminate: Option<Duration>,
-    /// The object is gone.
+    /// True if the object is gone.
     deleted: bool,
 }
 
@@ -49,23 +49,23 @@ struct Entry {
     orders: latest::Sender<Orders>,
 }
 
-/// The pods that the agent works on.
+/// Pods with a worker.
 #[derive(Default)]
 pub struct Pods {
     /// By uid.
     entries: BTreeMap<String, Entry>,
-    /// Both the pod source and the runtime were heard of, and all that they have is in here.
+    /// True once the pod source and the runtime have both listed, and all their pods are in `entries`.
     listed: bool,
 }
 
 impl Pods {
-    /// The pods whose volumes are wanted, and those of them that must be looked up (again).
+    /// Returns the pods whose volumes are wanted, and those of them to look up, for the first time or again.
     pub fn wanted(&mut self) -> (BTreeSet<String>, Vec<Arc<Pod>>) {
         let mut unprocessed = Vec::new();
         let mut wanted = BTreeSet::new();
         for (uid, entry) in self.entries.iter_mut().filter(|(_, e)| e.wants_volumes) {
             wanted.insert(uid.clone());
-            // Before the sources are ready, nobody may say that all pods were looked up.
+            // Until the sources are ready, a pass does not cover all pods.
             if self.listed && std::mem::take(&mut entry.unprocessed) {
                 unprocessed.push(entry.pod.clone());
             }
@@ -73,17 +73,17 @@ impl Pods {
         (wanted, unprocessed)
     }
 
-    /// Whether a worker is on this pod.
+    /// Returns true if this pod has a worker.
     pub fn knows(&self, uid: &str) -> bool {
         self.entries.contains_key(uid)
     }
 
-    /// Whether a worker is on this pod and wants its volumes.
+    /// Returns true if this pod has a worker that wants its volumes.
     pub fn wants(&self, uid: &str) -> bool {
         self.entries.get(uid).is_some_and(|entry| entry.wants_volumes)
     }
 
-    /// A pod that a worker is on.
+    /// Returns a pod that has a worker.
     pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
         self.entries.get(uid).map(|entry| entry.pod.clone())
     }
@@ -95,10 +95,10 @@ impl Pods {
     }
 }
 
-/// Follows the pod source; never ends.
+/// Follows the pod source; never returns.
 pub(super) async fn run(agent: Arc<Agent>) {
     agent.pod_source.synced().await;
-    // Without the runtime nobody knows what runs.
+    // Only the runtime knows which containers run.
     agent.runtime.synced().await;
     let mut changes = agent.pod_source.subscribe();
     while let Some(change) = changes.try_recv() {
@@ -117,8 +117,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
     }
 }
 
-/// Removes what an earlier kubelet left of the directories of pods that are gone, as far as it is empty
-/// (`cleanupOrphanedPodDirs`). What has volumes goes when they are taken down.
+/// Removes empty directories that an earlier kubelet left of deleted pods (`cleanupOrphanedPodDirs`). Directories with
+/// volumes are removed when the volumes are unmounted.
 async fn remove_orphaned_dirs(agent: Arc<Agent>) {
     let uids = loop {
         match agent.config.disk.list_dir(&agent.paths.pods()).await {
@@ -133,8 +133,8 @@ async fn remove_orphaned_dirs(agent: Arc<Agent>) {
     }
 }
 
-/// The first pass of the populator that began when all sources were ready. When it is over, what is on disk and wanted by
-/// nobody may be taken down (`hasAddedPods`); a pod whose volumes could not be looked up counts as looked up.
+/// Runs the populator's first pass after all sources were ready. After it, mounts on disk that no pod wants may be
+/// unmounted (`hasAddedPods`). A pod counts even if its volumes could not be looked up.
 async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     for pod in pods {
         populate_pod(&agent, &pod).await;
@@ -143,7 +143,7 @@ async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
     agent.changed();
 }
 
-/// Stops and removes what the runtime has of pods that are gone (`HandlePodCleanups`).
+/// Stops and removes containers of pods that are gone (`HandlePodCleanups`).
 pub(super) fn housekeeping(agent: &Arc<Agent>) {
     let strays: Vec<PodRecord> = {
         let pods = agent.pods();
@@ -156,7 +156,7 @@ pub(super) fn housekeeping(agent: &Arc<Agent>) {
     for stray in strays {
         let agent = agent.clone();
         agent.ctx.clone().spawn(async move {
-            // What fails is tried again when kubelet next keeps house, as long as nobody else has done it.
+            // Retry a failed call at each housekeeping, until the runtime's record changes or a worker takes the pod.
             loop {
                 let done = if stray.is_alive() {
                     agent.runtime.stop(&agent.ctx, &stray.uid, STRAY_GRACE).await.map(drop)
@@ -183,7 +183,7 @@ fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
 
 fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
     match change {
-        // Its process runs without this agent.
+        // A stand-in's process runs without this agent.
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
         Delta::Applied { old, new } => {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {
@@ -214,7 +214,7 @@ fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     agent.config.logs.seen(&pod);
     let over = matches!(phase(&pod), "Succeeded" | "Failed");
     let alive = agent.runtime.alive(&uid).is_some();
-    // Containers of a pod that is over are stopped as those of one that is deleted.
+    // Containers of a finished pod are stopped like those of a deleted one.
     let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| grace(&pod));
     let mut pods = agent.pods();
     if let Some(entry) = pods.entries.get_mut(&uid) {
@@ -234,8 +234,8 @@ fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     }
     let orders = latest::Sender::new(Orders { terminate, deleted: false });
     let receiver = orders.subscribe();
-    // A pod that is over, or on its way out before it began, is only cleaned up. As long as its containers may run, it
-    // keeps its volumes.
+    // A pod that is finished, or deleted before it began, is only cleaned up. It keeps its volumes while its containers
+    // may run.
     let run = !over && terminate.is_none();
     let wants_volumes = run || alive;
     let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
@@ -259,18 +259,18 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
     }
 }
 
-/// The pod is gone for good: nobody asks for its logs any more.
+/// Forgets a pod that is gone: its logs are no longer served.
 fn forget(agent: &Arc<Agent>, pod: &Pod) {
     agent.config.logs.forget(pod);
     housekeeping(agent);
 }
 
-/// Where a worker says what state its pod is in.
+/// Reporter of a pod's state for its worker.
 struct Teller {
     agent: Arc<Agent>,
     pod: Arc<Pod>,
     facts: PodFacts,
-    /// When the pod's containers were last started.
+    /// Last start of the pod's containers.
     since: Option<Timestamp>,
     reports: latest::Sender<Report>,
 }
@@ -281,7 +281,7 @@ impl Teller {
         self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
     }
 
-    /// The pod's containers are those of `record`.
+    /// Adopts the containers of `record` as the pod's.
     fn adopt(&mut self, record: &PodRecord) {
         self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
         self.facts.restarts = record.attempt;
@@ -320,7 +320,7 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     agent.changed();
     if !substrate::mutant!(agent.ctx, "unmount-skipped") {
         wait_for_unmount(&agent, &uid).await;
-        // What kubelet could not make sense of when it started counts as well.
+        // Includes mounts that kubelet could not reconstruct at its start.
         while mounted_below(&agent, &uid).await {
             agent.ctx.sleep(HOUSEKEEPING).await;
         }
@@ -342,7 +342,7 @@ async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
     let _ = orders.wait_for(|orders| orders.terminate.is_some()).await;
 }
 
-/// Does `work` unless the pod must stop, now or meanwhile.
+/// Runs `work` unless the pod must stop now, or is told to meanwhile.
 async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! { biased;
         () = ordered_to_stop(orders) => None,
@@ -350,7 +350,7 @@ async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Fut
     }
 }
 
-/// Brings a pod up and keeps it up until it must stop; true when its containers run, or may run.
+/// Starts a pod and keeps it running until it must stop. Returns true if its containers run, or may run.
 async fn live(
     agent: &Arc<Agent>,
     uid: &str,
@@ -367,7 +367,7 @@ async fn live(
     let mut asked = agent.runtime.alive(uid).is_some();
     let mut attempt = started_before(pod).map_or(0, |restarts| restarts + 1);
     loop {
-        // Containers that run are told of at once; the pod's volumes are looked at all the same.
+        // Running containers are reported at once. The pod's volumes are checked all the same.
         match agent.runtime.alive(uid).and_then(|record| record.since()) {
             Some(since) => teller.phase(Phase::Running(since)),
             None => teller.phase(Phase::Waiting),
@@ -386,7 +386,7 @@ async fn live(
             let spec = pod_spec(agent, uid, pod, attempt, &settings);
             let lists = agent.runtime.lists();
             asked = true;
-            // Whoever has asked must hear: an order to stop that overtakes the request would stop nothing.
+            // Await the answer: a stop that overtakes this request would stop nothing.
             if let Err(error) = agent.runtime.run(&agent.ctx, &spec).await {
                 agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", error.to_string());
                 if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
@@ -409,7 +409,7 @@ async fn live(
     }
 }
 
-/// Waits until the news tell of a pod's containers, or the runtime was listed anew since it was listed `lists` times.
+/// Waits until the runtime reports the pod's containers, or has been listed again since list number `lists`.
 async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     let mut changes = agent.runtime.changes();
     let here = |record: PodRecord| record.attempt >= attempt && record.since().is_some();
@@ -419,7 +419,7 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-/// Waits until the pod's volumes are mounted, and tells the pod why they are not.
+/// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.
 async fn mounted(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, rng: &mut impl Rng) {
     let expected = expected(pod);
     while let Err(error) = wait_for_volumes(agent, uid, &expected).await {
@@ -436,7 +436,7 @@ fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
         let object = Arc::new(of_container(object, &container.name));
         let image = container.image.as_deref().unwrap_or_default();
         let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
-            // There is no registry: a pull finds everything there, at once.
+            // No registry exists: a pull succeeds at once.
             agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
             format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
         } else {
@@ -448,7 +448,7 @@ fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
     }
 }
 
-/// Looks at a running pod now and then, until its containers do not run any more, or are others.
+/// Checks a running pod periodically, until its containers end or are replaced.
 async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, rng: &mut impl Rng) {
     let mut changes = agent.runtime.changes();
     let mut next = next_sync(agent, rng);
@@ -468,14 +468,14 @@ async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, rng: &mut
     }
 }
 
-/// When a running pod is looked at again.
+/// Returns the time of a running pod's next sync.
 fn next_sync(agent: &Agent, rng: &mut impl Rng) -> Duration {
     let period = agent.config.timers.pod_sync;
     agent.ctx.now().mono + agent.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
 }
 
-/// Has the volumes of a pod published once more whose drivers want that at every sync (CSIDriver.spec.requiresRepublish);
-/// true when there are any.
+/// Requests another publish of the pod's volumes whose drivers set CSIDriver.spec.requiresRepublish. Returns true if
+/// there are any.
 fn republishes(agent: &Agent, uid: &str) -> bool {
     let mounted = agent.volumes().mounted(uid);
     let wants = |driver: &str| {
@@ -494,7 +494,7 @@ fn of_container(object: &ObjectReference, container: &str) -> ObjectReference {
     ObjectReference { field_path: Some(format!("spec.containers{{{container}}}")), ..object.clone() }
 }
 
-/// Has a pod's containers stopped, and waits until they are. A shorter grace may be ordered meanwhile.
+/// Stops a pod's containers and waits for their end. A shorter grace period may be ordered meanwhile.
 async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
@@ -519,8 +519,8 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     }
 }
 
-/// WaitForAttachAndMount: looks at once and every 300 ms, for 2 m 3 s. An error without text is the timeout, of
-/// which upstream makes no event.
+/// WaitForAttachAndMount: checks at once and every 300 ms, for 2 m 3 s. An error without text is the timeout, for which
+/// upstream emits no event.
 async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Result<(), Option<String>> {
     let timers = &agent.config.timers;
     let begun = agent.ctx.now().mono;
@@ -545,7 +545,7 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
     }
 }
 
-/// WaitForUnmount: looks at once and every 300 ms.
+/// WaitForUnmount: checks at once and every 300 ms.
 async fn wait_for_unmount(agent: &Agent, uid: &str) {
     let begun = agent.ctx.now().mono;
     let mut changes = agent.changes();
@@ -554,7 +554,7 @@ async fn wait_for_unmount(agent: &Agent, uid: &str) {
     }
 }
 
-/// Waits for a change, and then for the next instant of a 300 ms grid that began at `begun`; false at the deadline.
+/// Waits for a change, then for the next instant of the 300 ms grid from `begun`. Returns false at the deadline.
 async fn next_look(
     agent: &Agent,
     changes: &mut latest::Receiver<()>,

@@ -1,5 +1,5 @@
-//! The populator of the desired state of world: from a pod to the volumes that it wants, by live reads
-//! (upstream `desired_state_of_world_populator.go`).
+//! The populator of the desired state of world: reads a pod's claims and volumes live (upstream
+//! `desired_state_of_world_populator.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::binder::quantity;
 use crate::kube::ApiError;
 use crate::protection::claim::FINALIZER;
 
-/// A volume of a pod that the volume manager handles.
+/// Volume of a pod that the volume manager handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimUse {
     /// The name in the pod's `spec.volumes`.
@@ -24,15 +24,15 @@ pub struct ClaimUse {
     pub claim: String,
     /// `persistentVolumeClaim.readOnly`.
     pub readonly: bool,
-    /// The claim belongs to the pod (a generic ephemeral volume).
+    /// True if the claim belongs to the pod (a generic ephemeral volume).
     pub ephemeral: bool,
-    /// A container has it in its `volumeMounts`.
+    /// True if a container lists it in its `volumeMounts`.
     pub mounted: bool,
-    /// A container has it in its `volumeDevices`.
+    /// True if a container lists it in its `volumeDevices`.
     pub device: bool,
 }
 
-/// The claims of a pod that its containers mount, in the pod's order. A volume that no container uses is ignored.
+/// Returns the claims that the pod's containers use, in the pod's order. A volume that no container uses is ignored.
 pub fn claims(pod: &Pod) -> Vec<ClaimUse> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let Used { mounts, devices } = Used::by(pod);
@@ -43,7 +43,7 @@ pub fn claims(pod: &Pod) -> Vec<ClaimUse> {
     uses.filter(|use_| use_.mounted || use_.device).collect()
 }
 
-/// The volumes that a pod describes in its own spec and that its containers use, in the pod's order.
+/// Returns the inline volumes that the pod's containers use, in the pod's order.
 pub fn inline(pod: &Pod) -> Vec<(&Volume, &CSIVolumeSource)> {
     let used = Used::by(pod);
     let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
@@ -53,13 +53,13 @@ pub fn inline(pod: &Pod) -> Vec<(&Volume, &CSIVolumeSource)> {
         .collect()
 }
 
-/// The names in `spec.volumes` of all that a pod must have before it runs.
+/// Returns the names in `spec.volumes` that must be mounted before the pod runs.
 pub fn expected(pod: &Pod) -> Vec<String> {
     let claims = claims(pod).into_iter().map(|use_| use_.volume);
     claims.chain(inline(pod).into_iter().map(|(volume, _)| volume.name.clone())).collect()
 }
 
-/// The volumes that the containers of a pod use.
+/// Volumes that the containers of a pod use.
 struct Used<'a> {
     mounts: BTreeSet<&'a str>,
     devices: BTreeSet<&'a str>,
@@ -77,7 +77,7 @@ impl<'a> Used<'a> {
     }
 }
 
-/// That the containers use a volume as what it is.
+/// Checks that the containers use a volume according to its mode.
 ///
 /// # Errors
 /// Upstream's text.
@@ -111,7 +111,7 @@ fn claim(pod: &Pod, volume: &Volume) -> Option<ClaimUse> {
     })
 }
 
-/// The volume of a claim, or why it cannot be used yet (`getPVCExtractPV`).
+/// Returns the volume of a claim, or the reason why it cannot be used yet (`getPVCExtractPV`).
 ///
 /// # Errors
 /// Upstream's text.
@@ -130,7 +130,7 @@ pub fn volume_of_claim(claim: &PersistentVolumeClaim, pod: &Pod, use_: &ClaimUse
             ));
         }
     }
-    // A claim that is protected stays until its last pod has gone: a kubelet that starts must not take it from one that runs.
+    // A protected claim stays until its last pod is gone: a restarted kubelet must not take it from a running pod.
     let is_protected = || claim.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
     if claim.metadata.deletion_timestamp.is_some() && !is_protected() {
         return Err("PVC is being deleted".to_owned());
@@ -165,20 +165,20 @@ pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Res
     Ok(())
 }
 
-/// Looks up the volumes of a pod, puts them into the desired state of world and has the reconciler look.
+/// Populates a pod's volumes and wakes the reconciler.
 pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
     populate_pod(&agent, &pod).await;
     agent.changed();
 }
 
-/// Looks up the volumes of a pod and puts them into the desired state of world.
+/// Looks up the volumes of a pod and adds them to the desired state of world.
 pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
         let mount = DesiredMount { pod: pod.clone(), volume_in_pod: volume.to_owned(), readonly, sizes };
         agent.volumes().want(Arc::new(spec), attachable, &uid, mount);
     };
-    // Nobody is asked about these, and no controller attaches them.
+    // Inline volumes need no lookup, and no controller attaches them.
     for (volume, csi) in inline(pod) {
         let spec = VolumeSpec::inline(pod, &volume.name, csi);
         want(&volume.name, spec, false, csi.read_only.unwrap_or_default(), Sizes::default());
@@ -194,7 +194,7 @@ pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
         }
     }
     if complete {
-        // What went wrong before does not matter any more.
+        // Clear errors of earlier attempts.
         agent.volumes().take_errors(&uid);
     }
 }
@@ -226,7 +226,7 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
     Ok((spec, attachable, sizes))
 }
 
-/// How large the volume is to its two objects.
+/// Returns the volume's size according to its two objects.
 fn sizes(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Sizes {
     let bytes = |capacity: Option<&BTreeMap<String, Quantity>>| {
         capacity.and_then(|c| c.get("storage")).map_or(0, quantity::value)

@@ -1,6 +1,6 @@
-//! What a restarted kubelet finds on its disk: one entry per volume directory, or link to a raw device, of a pod
-//! (upstream `reconciler/reconstruct.go`). A directory is enough: after a reboot the mount itself is gone, the rest must
-//! still be taken down. Of a raw device its mount is enough, too.
+//! Reconstruction after a kubelet restart: one entry per volume directory or raw-device link of a pod (upstream
+//! `reconciler/reconstruct.go`). A directory without a mount counts: a reboot removes the mount, and the rest must
+//! still be taken down. For a raw device, a mount without a link counts too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::volume_manager::{FailedMount, FoundMount};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeData {
-    /// The PersistentVolume's name; absent beside a staging path.
+    /// Name of the PersistentVolume. Absent beside a staging path.
     #[serde(rename = "specVolID", default, skip_serializing_if = "String::is_empty")]
     pub spec_vol_id: String,
     /// The volume handle.
@@ -27,7 +27,7 @@ pub struct VolumeData {
     /// The node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_name: String,
-    /// The VolumeAttachment's name.
+    /// Name of the VolumeAttachment.
     #[serde(rename = "attachmentID", default, skip_serializing_if = "String::is_empty")]
     pub attachment_id: String,
     /// `Persistent` or `Ephemeral`.
@@ -35,10 +35,10 @@ pub struct VolumeData {
     pub volume_lifecycle_mode: String,
 }
 
-/// Reads the pods' directories: what is in them, and of which of them the metadata cannot be read.
+/// Reads the pods' directories: the volumes found, and those with unreadable metadata.
 ///
 /// # Errors
-/// When the disk cannot be read at all.
+/// If the disk cannot be read.
 pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
     let (disk, paths) = (&agent.config.disk, &agent.paths);
     let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -56,8 +56,8 @@ pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMo
             }
         }
     }
-    // Of a raw device the link comes last and goes first; before and after it only mounts tell, and at the very end the
-    // directory in which it is staged. Upstream looks at links alone, and so can leave a device behind.
+    // The link of a raw device is created last and removed first. Without it, the device is found by its mounts, and at
+    // the very end by its staging directory. Upstream reads links only, and so can leave a device behind.
     for published in disk.mounts().await?.into_iter().filter(|m| m.kind == MountKind::Block) {
         let Some((pv, uid)) = paths.published_device(&published.path) else { continue };
         let known = found.iter().any(|f| f.block && f.pv == pv && f.uid.as_ref() == Some(&uid));
@@ -74,7 +74,7 @@ pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMo
     Ok((found, failed))
 }
 
-/// The metadata in a directory, if it can be read.
+/// Returns the metadata in a directory, if it can be read.
 pub(super) async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
     let data = disk.read(&dir.join(VOL_DATA)).await?;
     Ok(data.and_then(|bytes| serde_json::from_slice(&bytes).ok()))

@@ -1,5 +1,4 @@
-//! CSINode and plugin registration (storage-controllers §9.1; upstream `pkg/volume/csi/nodeinfomanager`,
-//! `pkg/kubelet/pluginmanager`).
+//! CSINode and plugin registration (upstream `pkg/volume/csi/nodeinfomanager`, `pkg/kubelet/pluginmanager`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,15 +22,15 @@ use super::lease::owner;
 use super::volume_manager::StepError;
 use crate::kube::{Api, ApiError};
 
-/// The annotation that maps driver names to node ids.
+/// Annotation that maps driver names to node ids.
 pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
-/// How often one update of Node or CSINode is tried, and how the waits between grow (`updateBackoff`).
+/// Attempts at one update of Node or CSINode; first wait between them and its growth factor (`updateBackoff`).
 const UPDATE_TRIES: u32 = 4;
 const UPDATE_BACKOFF: (Duration, u32) = (Duration::from_millis(10), 5);
-/// The same for the first creation of CSINode (`initBackoff`).
+/// First wait and growth factor for the first creation of CSINode (`initBackoff`).
 const INIT_BACKOFF: (Duration, u32) = (Duration::from_millis(15), 6);
 
-/// Why a plugin could not be registered.
+/// Error of a plugin registration.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum RegistrationError {
     /// {0}
@@ -47,7 +46,7 @@ pub enum RegistrationError {
     Versions {
         /// The plugin.
         name: String,
-        /// What it offers.
+        /// Versions that it offers.
         versions: String,
     },
     /// the plugin's name must not be empty
@@ -65,9 +64,9 @@ pub enum RegistrationError {
     },
     /// error updating {object}: {error}
     Api {
-        /// Which object.
+        /// The object.
         object: &'static str,
-        /// What the API server said.
+        /// The API server's error.
         error: String,
     },
 }
@@ -78,7 +77,7 @@ impl From<StepError> for RegistrationError {
     }
 }
 
-/// Makes sure that the CSINode exists, so that the node may become Ready; tries until it does.
+/// Ensures that the CSINode exists, so that the node may become Ready. Retries until it does.
 pub(super) async fn initialize_csi_node(agent: &Agent, node: &Node) {
     let api = agent.client.all::<CSINode>();
     let mut wait = INIT_BACKOFF.0;
@@ -93,7 +92,7 @@ pub(super) async fn initialize_csi_node(agent: &Agent, node: &Node) {
     agent.status_due.notify_one();
 }
 
-/// Reads the CSINode of `node`, creates it when missing, and makes it anew when it belongs to an older Node.
+/// Reads the CSINode of `node`. Creates it if it is missing, and replaces it if it belongs to an older Node.
 async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<Arc<CSINode>, ApiError> {
     let name = node.metadata.name.clone().unwrap_or_default();
     match api.get(&name).await {
@@ -114,11 +113,11 @@ async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<Arc<CSINode>, ApiErro
     .await
 }
 
-/// Registers the plugin whose registration socket is `registration`. `dial` turns the endpoint that it names into
-/// the driver's service. Returns the driver's name.
+/// Registers the plugin behind the socket `registration`. `dial` connects to the endpoint that it names. Returns the
+/// driver's name.
 ///
 /// # Errors
-/// The first step that failed; the plugin was told.
+/// The first step that failed. The plugin was notified of it.
 pub(super) async fn register(
     agent: &Agent,
     registration: HttpService,
@@ -146,7 +145,7 @@ async fn install(
 ) -> Result<(), RegistrationError> {
     validate(plugin)?;
     let driver = Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout).await?;
-    // Mounts may begin before Node and CSINode are updated, as upstream's driver store is filled first.
+    // Mounts may begin before Node and CSINode are updated: upstream fills its driver store first, too.
     let info = driver.info().await?;
     agent.drivers().insert(plugin.name.clone(), driver);
     agent.driver_registered.notify_one();
@@ -158,7 +157,7 @@ async fn install(
     update_csi_node(agent, &node, |csi_node| install_driver(csi_node, &plugin.name, &info)).await
 }
 
-/// What kubelet checks before it registers a plugin.
+/// Validates a plugin before its registration.
 fn validate(plugin: &PluginInfo) -> Result<(), RegistrationError> {
     if plugin.name.is_empty() {
         return Err(RegistrationError::NoName);
@@ -178,10 +177,10 @@ fn segments(info: &NodeGetInfoResponse) -> BTreeMap<String, String> {
     info.accessible_topology.as_ref().map(|t| t.segments.clone()).unwrap_or_default()
 }
 
-/// The Node with the driver's node id and topology; nothing when it has them.
+/// Returns the Node with the driver's node id and topology, or None if it has them.
 ///
 /// # Errors
-/// When a topology label is there with another value.
+/// If a topology label exists with another value.
 pub(super) fn with_driver(
     node: &Node,
     driver: &str,
@@ -209,7 +208,7 @@ pub(super) fn with_driver(
     Ok((same(&changed) != same(node)).then_some(changed))
 }
 
-/// Writes which driver knows the node by which id.
+/// Writes the map of driver names to node ids.
 fn set_node_ids(node: &mut Node, ids: &BTreeMap<String, String>) {
     let annotations = node.metadata.annotations.get_or_insert_default();
     if ids.is_empty() {
@@ -221,7 +220,7 @@ fn set_node_ids(node: &mut Node, ids: &BTreeMap<String, String>) {
 
 fn node_ids(node: &Node) -> BTreeMap<String, String> {
     let annotation = node.metadata.annotations.as_ref().and_then(|a| a.get(NODE_ID_ANNOTATION));
-    // An annotation that cannot be read is written anew.
+    // An unreadable annotation is replaced.
     annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
@@ -251,14 +250,14 @@ fn api_error(object: &'static str, error: Option<ApiError>) -> RegistrationError
     RegistrationError::Api { object, error: error.map(|e| e.to_string()).unwrap_or_default() }
 }
 
-/// The CSINode with the driver's entry as `info` says; nothing when it is so already.
+/// Returns the CSINode with the driver's entry from `info`, or None if it has that entry.
 pub(super) fn install_driver(csi_node: &CSINode, driver: &str, info: &NodeGetInfoResponse) -> Option<CSINode> {
     let keys: Vec<String> = segments(info).into_keys().collect();
     let entry = CSINodeDriver {
         name: driver.to_owned(),
         node_id: info.node_id.clone(),
         topology_keys: (!keys.is_empty()).then_some(keys),
-        // 0 leaves it open; a negative count is nonsense and counts as none.
+        // 0 means no limit. A negative count is invalid and ignored.
         allocatable: (info.max_volumes_per_node > 0)
             .then(|| VolumeNodeResources { count: Some(i32::try_from(info.max_volumes_per_node).unwrap_or(i32::MAX)) }),
     };
@@ -296,10 +295,10 @@ async fn update_csi_node(
     Err(api_error("CSINode", last))
 }
 
-/// Asks a registered driver how many volumes the node takes, and writes it where it changed.
+/// Asks a registered driver for its volume limit, and writes a changed limit to CSINode.
 ///
 /// # Errors
-/// When the driver or the API server refuses.
+/// If the driver or the API server refuses.
 pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     let Some(known) = agent.drivers().get(driver).cloned() else { return Ok(()) };
     let info = known.info().await?;
@@ -308,10 +307,10 @@ pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<()
     update_csi_node(agent, &node, |csi_node| install_driver(csi_node, driver, &info)).await
 }
 
-/// Takes a driver whose socket is gone off Node and CSINode.
+/// Removes a driver whose socket is gone from Node and CSINode.
 ///
 /// # Errors
-/// When the API server refuses.
+/// If the API server refuses.
 pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     agent.drivers().remove(driver);
     let api = agent.client.all::<Node>();
@@ -331,8 +330,8 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
     .await
 }
 
-/// Registers one plugin, again and again until it succeeds; backoff 500 ms ×2 up to 2 m 2 s on the 1 s grid of the
-/// plugin reconciler. Returns the driver's name.
+/// Registers one plugin; retries until it succeeds. Backoff: 500 ms ×2 up to 2 m 2 s, on the 1 s grid of the plugin
+/// reconciler. Returns the driver's name.
 pub(super) async fn keep_trying(
     agent: &Arc<Agent>,
     registration: HttpService,
@@ -345,7 +344,7 @@ pub(super) async fn keep_trying(
     }
 }
 
-/// The same until `gone`, which ends no attempt that is under way.
+/// Like `keep_trying`, until `gone`. An attempt under way is not cancelled.
 pub(super) async fn try_until(
     agent: &Arc<Agent>,
     registration: &HttpService,

@@ -1,5 +1,5 @@
-//! The machine's container runtime, as the agent sees it: what it has of pods, by a stream of news, and what it can be
-//! asked (upstream PLEG and the CRI client).
+//! Client of the machine's container runtime: its pods, from an event stream, and requests to it (upstream PLEG and the
+//! CRI client).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,14 +20,14 @@ use super::pods::housekeeping;
 use crate::kube::reference;
 use crate::machine::api::{News, PodRecord, PodSpec, Stop, Trouble};
 
-/// How long a call may take (`runtimeRequestTimeout`).
+/// Timeout of a call (`runtimeRequestTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// How long to wait before the stream of news is opened anew.
+/// Wait before the event stream is reopened.
 const RETRY: Duration = Duration::from_secs(1);
-/// Longest answer and longest line of news, in bytes.
+/// Longest answer and longest event, in bytes.
 const LIMIT: usize = 16 << 20;
 
-/// Why the runtime did not do what it was asked.
+/// Error of a request to the runtime.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub(super) enum RuntimeError {
     /// the container runtime answered {0}: {1}
@@ -44,17 +44,17 @@ impl RuntimeError {
     }
 }
 
-/// What is known of the runtime.
+/// Known state of the runtime.
 #[derive(Default)]
 struct Known {
     pods: BTreeMap<String, PodRecord>,
-    /// How many lists have come in; none before the runtime was heard of for the first time.
+    /// Number of lists received. 0 until the runtime is first heard of.
     lists: u64,
 }
 
 impl Known {
-    /// Takes the answer to a stop of a pod of which `before` was known when it was sent. Whoever waits for the end must
-    /// not take news that are late for an end; of a pod that was removed meanwhile it is the answer that is late.
+    /// Applies the answer to a stop of a pod; `before` is the record at the time of the request. A task that waits for
+    /// the end must not take late events for that end. If the pod was removed meanwhile, the answer itself is late.
     fn stopping(&mut self, before: Option<&PodRecord>, record: PodRecord) {
         let latest = self.pods.get(&record.uid).or(before);
         if latest.is_none_or(|heard| heard.attempt < record.attempt) {
@@ -63,7 +63,7 @@ impl Known {
     }
 }
 
-/// The runtime.
+/// Client of the runtime.
 pub(super) struct Runtime {
     service: HttpService,
     known: Mutex<Known>,
@@ -79,37 +79,37 @@ impl Runtime {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the machine has of a pod.
+    /// Returns the machine's record of a pod.
     pub fn get(&self, uid: &str) -> Option<PodRecord> {
         self.known().pods.get(uid).cloned()
     }
 
-    /// What the machine has of a pod whose containers run, or are about to.
+    /// Returns the record of a pod whose containers run or are about to.
     pub fn alive(&self, uid: &str) -> Option<PodRecord> {
         self.get(uid).filter(PodRecord::is_alive)
     }
 
-    /// All that the machine has, ordered by uid.
+    /// Returns all records, ordered by uid.
     pub fn list(&self) -> Vec<PodRecord> {
         self.known().pods.values().cloned().collect()
     }
 
-    /// The uids of pods whose containers run.
+    /// Returns the uids of pods whose containers run.
     pub fn all_alive(&self) -> BTreeSet<String> {
         self.known().pods.values().filter(|pod| pod.is_alive()).map(|pod| pod.uid.clone()).collect()
     }
 
-    /// A receiver that is told of every change from now on.
+    /// Returns a receiver that hears every change from now on.
     pub fn changes(&self) -> latest::Receiver<()> {
         self.changes.subscribe()
     }
 
-    /// How many times the machine's pods were listed.
+    /// Returns the number of lists received.
     pub fn lists(&self) -> u64 {
         self.known().lists
     }
 
-    /// Waits until the runtime was heard of for the first time.
+    /// Waits for the first list.
     pub async fn synced(&self) {
         let mut changes = self.changes();
         while self.lists() == 0 {
@@ -118,7 +118,7 @@ impl Runtime {
         }
     }
 
-    /// Waits until the pod's containers do not run.
+    /// Waits until the pod's containers have ended.
     pub async fn ended(&self, uid: &str) {
         let mut changes = self.changes();
         while self.alive(uid).is_some() {
@@ -126,12 +126,13 @@ impl Runtime {
         }
     }
 
-    /// Runs a pod's containers; what comes of it is among the news. They may run although this fails.
+    /// Runs a pod's containers. The result arrives on the event stream. They may run even after an error.
     pub async fn run(&self, ctx: &Ctx, spec: &PodSpec) -> Result<(), RuntimeError> {
         self.ask(ctx, Method::POST, "/v1/pods", Some(spec)).await.map(drop)
     }
 
-    /// Asks a pod's containers to stop; false when the runtime does not know the pod. What comes of it is among the news.
+    /// Asks a pod's containers to stop. Returns false if the runtime does not know the pod. The result arrives on the
+    /// event stream.
     pub async fn stop(&self, ctx: &Ctx, uid: &str, grace: Duration) -> Result<bool, RuntimeError> {
         let before = self.get(uid);
         let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
@@ -145,7 +146,7 @@ impl Runtime {
         Ok(true)
     }
 
-    /// Removes what is left of a pod whose containers have stopped.
+    /// Removes a pod whose containers have stopped.
     pub async fn remove(&self, ctx: &Ctx, uid: &str) -> Result<(), RuntimeError> {
         match self.ask(ctx, Method::DELETE, &format!("/v1/pods/{uid}"), None::<&()>).await {
             Err(error) if error.is_missing() => Ok(()),
@@ -178,7 +179,7 @@ impl Runtime {
         }
     }
 
-    /// Takes one piece of news; what a workload says is for the pod.
+    /// Applies one event. Returns a workload's message, which is for the pod.
     fn take(&self, news: News) -> Option<Trouble> {
         let mut known = self.known();
         match news {
@@ -196,7 +197,7 @@ impl Runtime {
     }
 }
 
-/// Sends a request to a runtime; `streaming` when the answer is to be read as it grows.
+/// Sends a request to a runtime. `streaming` leaves the answer's body open.
 pub(super) async fn send(
     runtime: &HttpService,
     method: Method,
@@ -212,7 +213,7 @@ pub(super) async fn send(
     call(runtime.clone(), request).await
 }
 
-/// Follows the runtime's news for ever.
+/// Follows the runtime's events forever.
 pub(super) async fn follow(agent: Arc<Agent>) {
     loop {
         let error = match news(&agent).await {
@@ -224,7 +225,7 @@ pub(super) async fn follow(agent: Arc<Agent>) {
     }
 }
 
-/// Reads one stream of news to its end.
+/// Reads one event stream to its end.
 async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
     let answer = send(&agent.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
     if !answer.status().is_success() {
@@ -251,7 +252,7 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Tells a pod what its workload says.
+/// Emits a workload's message as an event of its pod.
 fn tell(agent: &Agent, trouble: Trouble) {
     let pod = agent.pods().get(&trouble.uid);
     if let Some(pod) = pod {
@@ -274,7 +275,7 @@ mod tests {
         let mut removed = Known::default();
         removed.stopping(Some(&before), record(0, State::Starting));
         assert_eq!(removed.pods, BTreeMap::new());
-        // What was never heard of, or an attempt that was not, is alive until there is news of its end.
+        // An unknown pod or attempt counts as alive until the runtime reports its end.
         for heard in [None, Some(&before)] {
             let mut late = Known::default();
             late.stopping(heard, record(1, State::Starting));

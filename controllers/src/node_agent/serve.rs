@@ -1,5 +1,5 @@
-//! Where a node agent that is a program of its own listens, as kubelet does: with TLS and a certificate of its own
-//! making, which the API server does not verify unless it was told of a CA. The only file that names listeners.
+//! Listener of a node agent that runs as its own program. Like kubelet it uses TLS and a self-signed certificate, which
+//! the API server verifies only if it has a CA. The only file that names listeners.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use substrate::guard::guard;
 use substrate::{Ctx, HttpService, listen};
 use tokio::net::TcpListener;
 
-/// Why nothing is served.
+/// Error of the listener.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ServeError {
     /// cannot listen on {address}: {source}; choose another address, port 0 picks a free one
     Listen {
-        /// What was asked for.
+        /// Requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// the certificate cannot be made: {0}
@@ -26,7 +26,7 @@ pub enum ServeError {
     Tls(#[from] rustls::Error),
 }
 
-/// A listener that is bound and does not serve yet.
+/// Bound listener that does not serve yet.
 #[derive(Debug)]
 pub struct Door {
     listener: TcpListener,
@@ -35,7 +35,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Binds `address` for `node`; port 0 picks one.
+    /// Binds `address` for `node`; port 0 picks a free port.
     ///
     /// # Errors
     /// See [`ServeError`].
@@ -56,7 +56,7 @@ impl Door {
         Ok(Self { listener, address, tls: Arc::new(tls) })
     }
 
-    /// Where it is bound.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,6 +1,6 @@
-//! The registration socket of a driver whose services are known from the start: a file that the driver makes, that
-//! somebody may remove, and that kubelet watches (upstream `pkg/kubelet/pluginmanager`). It outlives the processes on
-//! both sides, as a file does.
+//! Registration socket of a driver whose services are known from the start: a file that the driver creates, that a
+//! fault or a user may remove, and that kubelet watches (upstream `pkg/kubelet/pluginmanager`). It outlives the
+//! processes on both sides, as a file does.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::agent::Agent;
 use super::events::DeregistrationFailed;
 use super::registration::{deregister, try_until};
 
-/// The socket. Cheap to clone; all clones are one file.
+/// The socket. Clones share one file.
 #[derive(Clone, Debug)]
 pub struct RegistrationSocket(Arc<latest::Sender<File>>);
 
-/// Whether the file is there, and how often it was made: one that was made anew is another one.
+/// State of the file, and the number of times it was created. A re-created file counts as a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct File {
     there: bool,
@@ -22,14 +22,14 @@ struct File {
 }
 
 impl Default for RegistrationSocket {
-    /// A socket that no driver has made yet.
+    /// Returns a socket that no driver has created yet.
     fn default() -> Self {
         Self(Arc::new(latest::Sender::new(File::default())))
     }
 }
 
 impl RegistrationSocket {
-    /// The driver makes it when it starts; one that is there stays as it is.
+    /// Creates the file, as a driver does at its start. An existing file stays.
     pub fn create(&self) {
         self.0.send_if_modified(|file| {
             let missing = !file.there;
@@ -38,24 +38,24 @@ impl RegistrationSocket {
         });
     }
 
-    /// Somebody removes it; says whether it was there.
+    /// Removes the file. Returns true if it existed.
     pub fn remove(&self) -> bool {
         self.0.send_if_modified(|file| std::mem::replace(&mut file.there, false))
     }
 }
 
-/// Registers the driver when its socket appears and takes it off when the socket is gone, for ever.
+/// Registers the driver when its socket appears, and deregisters it when the socket is gone; never ends by itself.
 pub(super) async fn follow(agent: Arc<Agent>, registration: HttpService, csi: HttpService, socket: RegistrationSocket) {
     let mut watch = socket.0.subscribe();
     loop {
-        // Whoever follows the file keeps it, so it never closes.
+        // The loop holds the sender, so the channel never closes.
         if watch.wait_for(|file| file.there).await.is_err() {
             return;
         }
         let this = *socket.0.borrow();
         let mut other = socket.0.subscribe();
         let gone = async move {
-            // It is never closed, so an error never comes.
+            // The channel never closes, so the wait cannot fail.
             let _ = other.wait_for(|file| *file != this).await;
         };
         let Some(driver) = try_until(&agent, &registration, |_| csi.clone(), gone).await else { continue };

@@ -49,14 +49,14 @@ struct Node {
 }
 
 impl Node {
-    /// All of them end.
+    /// Crashes all of them.
     fn crash(&self) {
         for process in [&self.kubelet, &self.driver, &self.machine] {
             process.crash();
         }
     }
 
-    /// All of them end and begin anew.
+    /// Restarts all of them.
     fn restart(&self) {
         self.crash();
         for process in [&self.machine, &self.driver, &self.kubelet] {
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// How long containers take to stop.
+/// Time that containers take to stop.
 const STOPS: Duration = Duration::from_millis(300);
 const VOLUME: &str = "kubernetes.io/csi/ebs.csi.aws.com^vol-1";
 
@@ -82,7 +82,7 @@ impl Rig {
         Self { world: world.clone(), toy, disk, node, settings, _server: server }
     }
 
-    /// The machine's container runtime.
+    /// Starts the machine's container runtime.
     fn machine_process(world: &World, disk: &Arc<dyn Disk>) -> Process {
         let disk = disk.clone();
         Process::start(world, "node-a", move |ctx| {
@@ -93,7 +93,7 @@ impl Rig {
         })
     }
 
-    /// Machine, driver and agent.
+    /// Starts machine, driver and agent.
     fn node_processes(world: &World, disk: &Arc<dyn Disk>, settings: &Settings) -> Node {
         let machine = Self::machine_process(world, disk);
         let (driver_disk, settings) = (disk.clone(), settings.clone());
@@ -123,7 +123,7 @@ impl Rig {
         Node { machine, driver, kubelet }
     }
 
-    /// Waits until `probe` gives true, at most `seconds`; the time it took.
+    /// Waits until `probe` returns true, at most `seconds`. Returns the time it took.
     async fn until(&self, what: &str, seconds: u64, probe: impl Fn() -> bool) -> Duration {
         let begun = self.world.clock().mono();
         while !probe() {
@@ -159,7 +159,7 @@ impl Rig {
         kinds
     }
 
-    /// What the last writer that started found: how many records, and whether they were right.
+    /// Returns the number of records that the last started writer found, and whether they were valid.
     fn found(&self) -> Option<(u64, bool)> {
         let events = self.world.trace().events();
         events.iter().rev().find_map(|e| e.get::<WorkloadStarted>()).map(|e| (e.records_found, e.verified))
@@ -286,7 +286,7 @@ fn a_node_registers_becomes_ready_and_renews_its_lease() {
         tokio::time::sleep(Duration::from_secs(11)).await;
         assert_ne!(lease()["spec"]["renewTime"], first["spec"]["renewTime"]);
         assert_eq!(lease()["metadata"]["ownerReferences"][0]["kind"], "Node");
-        // An idle node writes its status no more.
+        // An idle node writes no status until the next full report.
         let version = rig.node()["metadata"]["resourceVersion"].clone();
         tokio::time::sleep(Duration::from_secs(200)).await;
         assert_eq!(rig.node()["metadata"]["resourceVersion"], version);
@@ -320,7 +320,7 @@ fn a_pod_gets_its_volume_runs_writes_and_leaves_nothing_behind() {
                 "disk.unstaged",
             ]
         );
-        // The device is gone, but the volume leaves volumesInUse at the next status tick only.
+        // The device is gone, but the volume leaves volumesInUse only at the next status tick.
         assert!(rig.in_use());
         rig.until("not in use", 11, || rig.node()["status"]["volumesInUse"].is_null()).await;
         assert!(rig.disk.mounts().await.expect("mounts").is_empty());

@@ -1,5 +1,5 @@
-//! The shell of the volume manager: runs the reconciler on its 100 ms grid when there is a reason to, and performs
-//! the steps of its operations.
+//! The shell of the volume manager: runs the reconciler on its 100 ms grid when there is a reason, and performs the
+//! steps of its operations.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,10 +24,10 @@ use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 
-/// How long to wait when a live read that the reconciler needs has failed.
+/// Wait after a failed live read that the reconciler needs.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Reconstructs, then reconciles for ever.
+/// Reconstructs, then reconciles forever.
 pub(super) async fn run(agent: Arc<Agent>) {
     loop {
         match scan(&agent).await {
@@ -90,7 +90,7 @@ async fn tick(agent: &Arc<Agent>) {
     }
 }
 
-/// The pods that are gone and whose containers still run: their volumes stay until they have stopped.
+/// Returns the pods that are gone while their containers run. Their volumes stay until the containers stop.
 fn strays(agent: &Agent) -> BTreeSet<String> {
     let mut alive = agent.runtime.all_alive();
     let pods = agent.pods();
@@ -158,7 +158,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         if let (Operation::Unmount { .. } | Operation::CleanUp { .. }, Some(uid)) = (&operation, operation.uid())
             && !agent.pods().knows(uid)
         {
-            // The pod was gone before kubelet started: nobody else clears its directory.
+            // The pod was gone before kubelet started: no worker clears its directory.
             remove_pod_dirs(&agent, uid).await;
         }
     }
@@ -195,7 +195,7 @@ async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepErr
     }
 }
 
-/// One GET of the VolumeAttachment; it must be attached. Answers the publish_context.
+/// Reads the VolumeAttachment once. It must be attached. Returns the publish_context.
 async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, StepError> {
     let name = attachment_name(&spec.handle, &spec.driver, &agent.config.node_name);
     let attachment = agent.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
@@ -204,7 +204,7 @@ async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, 
     attached(&attachment, spec).map_err(StepError::Transient)
 }
 
-/// What a VolumeAttachment says (`verifyAttachmentStatus`).
+/// Evaluates a VolumeAttachment (`verifyAttachmentStatus`).
 fn attached(attachment: &VolumeAttachment, spec: &VolumeSpec) -> Result<PublishContext, String> {
     if attachment.metadata.deletion_timestamp.is_some() {
         return Err("volume attachment is being deleted".to_owned());
@@ -243,7 +243,7 @@ fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
     serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))
 }
 
-/// The metadata of a volume that is published on this node.
+/// Returns the metadata of a volume that is published on this node.
 pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
     encoded(&VolumeData {
         spec_vol_id: spec.pv.clone(),
@@ -255,12 +255,12 @@ pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) ->
     })
 }
 
-/// Writes the metadata of a volume. Where that fails, and nothing is mounted there, what was made for the volume goes again
+/// Writes the metadata of a volume. If that fails and the volume is not mounted, removes its directory again
 /// (`MountDevice`, `NewMounter`).
 async fn write_data(agent: &Agent, beside: &Path, data: &[u8], is_mounted: bool) -> Result<(), StepError> {
     let written = agent.config.disk.write(&vol_data_path(beside), data).await;
     if written.is_err() && !is_mounted {
-        // Upstream logs what it cannot remove: it is the write that is repeated.
+        // Upstream only logs a failed removal: the write is retried.
         let _ = clear(agent, beside).await;
     }
     written.map_err(|e| disk_error(&e))
@@ -300,7 +300,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     write_data(agent, &staging, &encoded(&data)?, false).await?;
     let result = driver.stage(spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
-        // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
+        // Upstream only logs a failed removal: the failed call is retried.
         let _ = clear(agent, &staging).await;
     }
     result
@@ -322,13 +322,13 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
         return driver.publish(spec, (&staging, &target), readonly, carried).await;
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
-    // A pod that has it keeps it, whatever becomes of a repeat.
+    // A pod that has the volume keeps it even if a repeated publish fails.
     let is_mounted = agent.volumes().is_mounted(uid, &spec.name);
     write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?, is_mounted).await?;
     let group = carried.group.filter(|_| !driver.mount_group);
     let result = driver.publish(spec, (&staging, &target), readonly, carried).await;
     if matches!(result, Err(StepError::Final(_))) && !is_mounted {
-        // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
+        // Upstream only logs a failed removal: the failed call is retried.
         let _ = clear(agent, &target).await;
     }
     result?;
@@ -339,7 +339,7 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     }
 }
 
-/// Whether the driver takes volumes that live as long as this one (`supportsVolumeLifecycleMode`).
+/// Checks that the driver supports the volume's lifecycle mode (`supportsVolumeLifecycleMode`).
 fn supports(driver: Option<&CSIDriverSpec>, spec: &VolumeSpec) -> Result<(), StepError> {
     let (mode, name) = (spec.life_cycle.word(), &spec.driver);
     let why = match driver {
@@ -347,7 +347,7 @@ fn supports(driver: Option<&CSIDriverSpec>, spec: &VolumeSpec) -> Result<(), Ste
         None => "no CSIDriver object".to_owned(),
         Some(driver) => {
             let modes = driver.volume_lifecycle_modes.clone().unwrap_or_default();
-            // The server's default is put in when the object is made.
+            // The API server sets the default when the object is created.
             if modes.iter().any(|m| m == mode) || modes.is_empty() && !spec.is_inline() {
                 return Ok(());
             }
@@ -361,7 +361,7 @@ fn supports(driver: Option<&CSIDriverSpec>, spec: &VolumeSpec) -> Result<(), Ste
     )))
 }
 
-/// What NodePublishVolume carries for a pod.
+/// Returns the fields of NodePublishVolume for a pod.
 async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpec>) -> Result<Carried, StepError> {
     let spec = &task.spec;
     let secret = spec.publish_secret();
@@ -370,7 +370,7 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
         secrets: secrets(agent, "NodePublishSecretRef", secret).await?,
         ..Carried::default()
     };
-    // Upstream's mapper of raw devices tells nothing of the pod.
+    // Upstream's block mapper sends no pod facts.
     let (Some(pod), false) = (&task.pod, spec.block) else { return Ok(carried) };
     carried.group = fs_group(pod);
     let Some(driver) = driver else { return Ok(carried) };
@@ -383,8 +383,8 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
     Ok(carried)
 }
 
-/// Gives a published volume to the pod's group (`SetVolumeOwnership`). Where files cannot be given away, the pod is told
-/// and runs: nothing in it looks.
+/// Gives a published volume to the pod's group (`SetVolumeOwnership`). On a disk that cannot change the group, the pod
+/// gets an event and runs anyway: the modelled workload does not depend on it.
 async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(), StepError> {
     let error = match agent.config.disk.give(target, group).await {
         Ok(()) => return Ok(()),
@@ -395,7 +395,7 @@ async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(
         agent.recorder.event(reference::<Pod>(pod), "Warning", "FSGroupNotApplied", message);
         return Ok(());
     }
-    // The mount itself is done, so it must be undone with the pod.
+    // The mount exists already, so it must be unmounted with the pod.
     Err(StepError::Uncertain(format!("applyFSGroup failed for vol {}: {error}", task.spec.handle)))
 }
 
@@ -406,8 +406,8 @@ async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), St
     if spec.block { Ok(()) } else { clear(agent, &target).await }
 }
 
-/// Unpublishes what a directory holds. Its metadata could not be read when kubelet started; without it nobody knows whom to
-/// ask, and only an administrator can help (`NewUnmounter`).
+/// Unpublishes the volume of a directory. Its metadata was unreadable when kubelet started. If it still is, the driver
+/// is unknown, and only an administrator can help (`NewUnmounter`).
 async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     let disk = &agent.config.disk;
     let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.target_path(uid, spec));
@@ -450,15 +450,15 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     clear(agent, &staging).await
 }
 
-/// Where else than at its staging path a volume is mounted (`GetDeviceMountRefs`). The disk knows staging mounts of
-/// our driver only; those of others are targets to it.
+/// Returns the mounts of a volume outside its staging path (`GetDeviceMountRefs`). The disk knows staging mounts of our
+/// driver only; those of other drivers count as targets.
 fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<String> {
     let elsewhere = |m: &&Mount| m.volume == volume && m.kind == MountKind::Target && m.path != staging;
     mounts.iter().filter(elsewhere).map(|m| m.path.display().to_string()).collect()
 }
 
-/// Removes a staging or target path, the metadata beside it and their directory (`removeMountDir`). What cannot be
-/// removed fails the operation, which is tried again.
+/// Removes a staging or target path, the metadata beside it and their directory (`removeMountDir`). A failed removal
+/// fails the operation, which is retried.
 async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
     let disk = &agent.config.disk;
     if substrate::mutant!(agent.ctx, "removal-failures-ignored") {

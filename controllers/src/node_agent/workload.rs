@@ -1,4 +1,4 @@
-//! What a pod's annotations ask of its modelled workload, and what of the pod's volumes its containers get.
+//! Settings of a pod's modelled workload from its annotations, and the volumes of its containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::machine::api::{ContainerSpec, Pace, Place, PodSpec, VolumeUse};
 
 /// Annotation: time between two records, as in `500ms`.
 pub const WRITE_EVERY: &str = "mooring.dev/write-every";
-/// Annotation: how many records are written before the writer becomes idle.
+/// Annotation: number of records before the writer becomes idle.
 pub const RECORDS: &str = "mooring.dev/records";
 
-/// What a pod's annotations ask of its writers.
+/// Reads the writer settings from a pod's annotations.
 ///
 /// # Errors
-/// Which annotation cannot be read, and why.
+/// The annotation that cannot be parsed, and the reason.
 pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> Result<WorkloadDefaults, String> {
     let mut settings = defaults.clone();
     let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|a| a.get(key));
     if let Some(text) = annotation(WRITE_EVERY) {
         let span: Span = text.parse().map_err(|e| format!("annotation {WRITE_EVERY}: {e}"))?;
-        // A writer that never waits would never let time pass.
+        // A writer without a wait would stop virtual time.
         settings.write_every = span.0.max(Duration::from_millis(1));
     }
     if let Some(text) = annotation(RECORDS) {
@@ -37,7 +37,7 @@ pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> Result<WorkloadDefaul
     Ok(settings)
 }
 
-/// The containers of a pod with the volumes that are mounted for it.
+/// Builds the containers of a pod with their mounted volumes.
 pub(super) fn pod_spec(agent: &Agent, uid: &str, pod: &Pod, attempt: u32, settings: &WorkloadDefaults) -> PodSpec {
     let readonly: BTreeMap<String, bool> = claims(pod).into_iter().map(|c| (c.volume, c.readonly)).collect();
     let containers = pod.spec.iter().flat_map(|s| &s.containers);
@@ -69,13 +69,13 @@ pub(super) fn pod_spec(agent: &Agent, uid: &str, pod: &Pod, attempt: u32, settin
     }
 }
 
-/// `<namespace>/<name>`.
+/// Returns `<namespace>/<name>`.
 pub(super) fn pod_name(pod: &Pod) -> String {
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
     format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name))
 }
 
-/// Where a pod that has the volume finds it.
+/// Returns the place of a volume inside a pod.
 fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> Place {
     if spec.block {
         let mapping = agent.mapping(uid, spec);
@@ -85,8 +85,8 @@ fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> Place {
     }
 }
 
-/// The container that writes to a volume, the first that mounts it, and where that is. An init container's volume has
-/// none: it belongs to whoever comes after it.
+/// Returns the container that writes to a volume, the first that mounts it, and its mount path. A volume that only an
+/// init container mounts has no writer.
 fn mounted_by(pod: &Pod, volume: &str) -> Option<(String, String)> {
     pod.spec.iter().flat_map(|s| &s.containers).find_map(|container| {
         let mounts = container.volume_mounts.iter().flatten().map(|m| (&m.name, &m.mount_path));

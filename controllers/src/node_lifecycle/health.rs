@@ -1,4 +1,4 @@
-//! The health of one node (`tryUpdateNodeHealth` upstream).
+//! Health of one node (`tryUpdateNodeHealth` upstream).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use substrate::clock::Now;
 
 use crate::kube::time;
 
-/// Conditions that become Unknown with the node. NetworkUnavailable is managed by others.
+/// Conditions that become Unknown with the node. Other controllers manage NetworkUnavailable.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// Status of the Ready condition.
@@ -16,9 +16,9 @@ const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPr
 pub enum Ready {
     /// The node is healthy.
     True,
-    /// The kubelet says that it is not.
+    /// The kubelet reports that it is not healthy.
     False,
-    /// Nothing was heard from it.
+    /// No heartbeat.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ impl Ready {
         }
     }
 
-    /// The status of a node's Ready condition, if it has one.
+    /// Returns the status of a node's Ready condition, if it has one.
     pub fn of(node: &Node) -> Option<Self> {
         conditions(node).iter().find(|c| c.type_ == "Ready").map(|c| Self::parse(&c.status))
     }
@@ -41,32 +41,32 @@ fn conditions(node: &Node) -> &[NodeCondition] {
     node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default()
 }
 
-/// What a node has posted: any change of it is a sign of life.
+/// Posts of a node: any change of them is a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// `lastHeartbeatTime` of the Ready condition; nothing when there is no such condition.
+    /// `lastHeartbeatTime` of the Ready condition; None without the condition.
     pub ready: Option<Timestamp>,
     /// `spec.renewTime` of the node's Lease.
     pub renewed: Option<Timestamp>,
 }
 
-/// What is remembered of one node.
+/// Remembered state of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeHealth {
     seen: Heartbeat,
     has_ready: bool,
-    /// Monotonic time of the pass that saw the last sign of life.
+    /// Monotonic time of the pass that saw the last heartbeat.
     pub probed: Duration,
 }
 
-/// What a pass found.
+/// Result of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// Ready as it was posted; Unknown for a node that never posted.
+    /// Posted Ready status; Unknown for a node that never posted.
     pub observed: Ready,
-    /// Ready as it is after this pass; nothing for a node that never posted and still has time.
+    /// Ready status after this pass; None for a node that never posted, within its startup grace.
     pub current: Option<Ready>,
-    /// The conditions to write, when they have to change.
+    /// Conditions to write, if they must change.
     pub write: Option<Vec<NodeCondition>>,
 }
 
@@ -75,12 +75,12 @@ pub struct Observation {
 pub struct Grace {
     /// For nodes that have posted a status.
     pub monitor: Duration,
-    /// For nodes that have not.
+    /// For nodes that have not posted a status yet.
     pub startup: Duration,
 }
 
 impl NodeHealth {
-    /// One look at a node. `health` is what is remembered, and is brought up to date.
+    /// Observes a node once, and updates its remembered `health`.
     pub fn observe(
         health: &mut Option<Self>,
         now: Now,
@@ -116,7 +116,7 @@ impl NodeHealth {
     }
 }
 
-/// The node's conditions with those of the kubelet Unknown.
+/// Returns the node's conditions with the kubelet's set to Unknown.
 fn unknown(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
     let mut all = conditions(node).to_vec();
     for kind in CONDITIONS {

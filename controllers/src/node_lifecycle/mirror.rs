@@ -1,4 +1,4 @@
-//! Conditions of a node as NoSchedule taints (`doNoScheduleTaintingPass`).
+//! NoSchedule taints from conditions of a node (`doNoScheduleTaintingPass`).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, Informer, Kind, WorkQueue};
 use crate::taints::{self, NO_SCHEDULE, NOT_READY, UNREACHABLE};
 
-/// Nodes that are worked on at a time (`UpdateWorkerSize`).
+/// Nodes processed at a time (`UpdateWorkerSize`).
 const WORKERS: usize = 8;
 
-/// Condition, status, and the taint that they stand for.
+/// Condition, status, and the corresponding taint.
 const MIRRORED: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -23,7 +23,7 @@ const MIRRORED: [(&str, &str, &str); 6] = [
 ];
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Follows the nodes for ever.
+/// Follows the nodes forever.
 pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
     let mut changes = nodes.subscribe();
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
@@ -32,7 +32,7 @@ pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
         async move {
             if let Some(node) = node {
                 let (add, remove) = differences(&node);
-                // The node's next change brings another try, as upstream.
+                // The node's next change triggers a retry, as upstream.
                 let _ = taints::swap(&client, &node, &add, &remove).await;
             }
             Outcome::Done
@@ -48,7 +48,7 @@ pub(super) async fn run(ctx: Ctx, client: Client, nodes: Informer<Node>) {
     }
 }
 
-/// The taints that are missing, in the order of the node's conditions, and those that are too many.
+/// Returns the missing taints, in the order of the node's conditions, and the surplus ones.
 fn differences(node: &Node) -> (Vec<Taint>, Vec<Taint>) {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let mirrored = |kind: &str, status: &str| {

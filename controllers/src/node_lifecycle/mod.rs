@@ -1,4 +1,4 @@
-//! Node lifecycle (`node-lifecycle-controller`): nodes that stop posting become Unknown and get taints.
+//! Node lifecycle (`node-lifecycle-controller`): nodes without heartbeats become Unknown and get taints.
 
 mod health;
 mod mirror;

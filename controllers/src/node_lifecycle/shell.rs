@@ -1,4 +1,4 @@
-//! The monitor every five seconds, the pass of NoExecute taints between, and the pods of nodes that went away.
+//! The monitor every five seconds, the pass of NoExecute taints, and the pods of unready nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::pod_status;
 use crate::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use crate::timers::Timers;
 
-/// Where nodes' leases live.
+/// Namespace of the nodes' leases.
 const LEASES: &str = "kube-node-lease";
-/// Tries of a status write that meets another writer (`NodeHealthUpdateRetry`), and the wait between them.
+/// Attempts at a status write after conflicts (`NodeHealthUpdateRetry`), and the wait between them.
 const TRIES: usize = 5;
 const RETRY: Duration = Duration::from_millis(20);
-/// How often the tainting pass runs (`NodeEvictionPeriod`).
+/// Period of the tainting pass (`NodeEvictionPeriod`).
 const TAINT_PASS: Duration = Duration::from_millis(100);
 
-/// Runs the controller for ever.
+/// Runs the controller forever.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
@@ -54,17 +54,17 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     shell.serve().await;
 }
 
-/// A node and its zone.
+/// Node with its zone.
 type Zoned = (Arc<str>, Arc<Node>);
 
-/// What is remembered of a node.
+/// Remembered state of a node.
 struct Known {
     uid: String,
-    /// The state of the node that its zone was read from.
+    /// State of the node from which its zone was read.
     read: Arc<Node>,
     zone: Arc<str>,
     health: Option<NodeHealth>,
-    /// Ready as last told in the trace.
+    /// Ready status of the last event.
     told: Option<Ready>,
 }
 
@@ -85,7 +85,7 @@ struct Shell {
     leases: Informer<Lease>,
     known: BTreeMap<String, Known>,
     zones: BTreeMap<Arc<str>, Zone>,
-    /// Nodes whose pods could not all be marked.
+    /// Nodes with pods that could not be marked.
     retry: BTreeSet<String>,
 }
 
@@ -130,7 +130,7 @@ impl Shell {
         }
     }
 
-    /// `monitorNodeHealth`.
+    /// Runs one pass of the monitor (`monitorNodeHealth`).
     async fn monitor(&mut self) {
         let nodes = self.classify().await;
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -157,7 +157,7 @@ impl Shell {
         self.handle_disruption(&counts, &nodes).await;
     }
 
-    /// Says in the trace how a node's Ready condition changed.
+    /// Emits an event after a change of a node's Ready condition.
     fn tell(&mut self, node: &str, current: Ready) {
         let Some(known) = self.known.get_mut(node) else { return };
         if known.told == Some(current) {
@@ -172,7 +172,7 @@ impl Shell {
         }
     }
 
-    /// The nodes that there are, with their zones; tells of those that are new or gone.
+    /// Returns the existing nodes with their zones, and handles new and deleted ones.
     async fn classify(&mut self) -> Vec<Zoned> {
         let mut nodes = Vec::with_capacity(self.known.len());
         for node in self.nodes.list() {
@@ -211,8 +211,8 @@ impl Shell {
         nodes
     }
 
-    /// Looks at one node and writes its conditions when they have to change; nothing when that failed. After a write that
-    /// was refused, `node` is as it was read live.
+    /// Observes one node and writes its conditions if they must change. Returns None if that failed. After a refused
+    /// write, `node` is the state read live.
     async fn update_health(&mut self, node: &mut Arc<Node>) -> Option<(Ready, Option<Ready>)> {
         for _ in 0..TRIES {
             let renewed = self
@@ -222,7 +222,7 @@ impl Shell {
             let health = &mut self.known.get_mut(node.name())?.health;
             let seen = NodeHealth::observe(health, self.ctx.now(), node, renewed, self.grace);
             let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
-            // Boxed: kilobytes that what waits for the answer would hold.
+            // Boxed: the future would otherwise hold kilobytes while it waits.
             let mut changed = Box::new(Node::clone(node));
             changed.status.get_or_insert_with(NodeStatus::default).conditions = Some(conditions);
             if self.client.all::<Node>().replace_status(&changed).await.is_ok() {
@@ -234,7 +234,7 @@ impl Shell {
         None
     }
 
-    /// `processTaintBaseEviction`, by what is known after this pass: the taint follows Unknown at once.
+    /// Taints a node by its status after this pass (`processTaintBaseEviction`): the taint follows Unknown at once.
     async fn taint_by_condition(&mut self, zone: &str, node: &Node, current: Ready) {
         let (taint, opposite) = match current {
             Ready::True => return self.mark_reachable(zone, node).await,
@@ -242,13 +242,13 @@ impl Shell {
             Ready::Unknown => (UNREACHABLE, NOT_READY),
         };
         if taints::has(node, opposite, NO_EXECUTE) {
-            // A node that is tainted already is not rate limited. A failure is made good by the next pass.
+            // A node that is tainted already is not rate limited. The next pass repeats a failed swap.
             let _ = self.swap(node, taint, opposite).await;
             return;
         }
         let Some(zone) = self.zones.get_mut(zone) else { return };
         if !taints::has(node, taint, NO_EXECUTE) {
-            // Not tainted yet, or someone took the taint away: it is its turn again.
+            // Not tainted yet, or the taint was removed: queue it again.
             zone.queue.remove(node.name());
         }
         zone.queue.add(node.name());
@@ -270,7 +270,7 @@ impl Shell {
         }
     }
 
-    /// `doNoExecuteTaintingPass`.
+    /// Taints the queued nodes (`doNoExecuteTaintingPass`).
     async fn taint_pass(&mut self) {
         for key in self.zones.keys().cloned().collect::<Vec<_>>() {
             loop {
@@ -294,7 +294,7 @@ impl Shell {
         }
     }
 
-    /// `handleDisruption`: sets the rate of every zone, and stops all evictions when no node anywhere is ready.
+    /// Sets the rate of every zone, and stops all evictions if no node is ready (`handleDisruption`).
     async fn handle_disruption(&mut self, counts: &BTreeMap<&str, (usize, usize)>, nodes: &[Zoned]) {
         let next: BTreeMap<&str, ZoneState> =
             counts.iter().map(|(zone, (ready, not_ready))| (*zone, zone_state(*ready, *not_ready))).collect();
@@ -336,7 +336,7 @@ impl Shell {
         }
     }
 
-    /// Marks the pods of a node as not ready; false when one could not be marked.
+    /// Marks the pods of a node as not ready. Returns false if one could not be marked.
     async fn mark_pods_of(&self, node: &str) -> bool {
         let mut pods = Vec::new();
         self.pods.each(|pod| {
@@ -351,11 +351,11 @@ impl Shell {
         all
     }
 
-    /// `MarkPodsNotReady` for one pod: the event follows the write, even one that failed.
+    /// Marks one pod (`MarkPodsNotReady`). The event follows the write, even a failed one.
     async fn mark_pod(&self, pod: &Pod) -> bool {
         let Some(ready) = pod_status::conditions(pod).iter().find(|c| c.type_ == "Ready") else { return true };
         let ready = PodCondition { status: "False".to_owned(), ..ready.clone() };
-        // Boxed: kilobytes that what waits for the answer would hold.
+        // Boxed: the future would otherwise hold kilobytes while it waits.
         let mut changed = Box::new(pod.clone());
         let status = changed.status.get_or_insert_default();
         if !pod_status::update_condition(status, ready, self.ctx.now().wall) {
@@ -370,7 +370,7 @@ impl Shell {
         done
     }
 
-    /// A pod that is assigned to a node which is not ready is not ready.
+    /// Marks a pod that was assigned to an unready node as not ready.
     async fn pod_assigned(&self, old: Option<&Pod>, new: &Pod) {
         let Some(node) = assigned_to(new) else { return };
         if old.and_then(assigned_to) == Some(node) || self.known.get(node).is_none_or(|known| known.health.is_none()) {

@@ -1,4 +1,4 @@
-//! How fast nodes of a zone may be tainted: zone states and the rate-limited queue.
+//! Rate of tainting nodes in a zone: zone states and the rate-limited queue.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use k8s_openapi::api::core::v1::Node;
 use super::health::Ready;
 use crate::kube::Kind;
 
-/// Zones of at most this many nodes stop evictions when they are unhealthy (`--large-cluster-size-threshold`).
+/// Zones of at most this size stop evictions when they are unhealthy (`--large-cluster-size-threshold`).
 pub const LARGE_ZONE: usize = 50;
-/// The part of nodes that must be not ready for a zone to be unhealthy (`--unhealthy-zone-threshold`).
+/// Fraction of unready nodes that makes a zone unhealthy (`--unhealthy-zone-threshold`).
 pub const UNHEALTHY_PART: f64 = 0.55;
 
-/// What is the matter with a zone.
+/// Health of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZoneState {
-    /// Not looked at yet.
+    /// Not evaluated yet.
     #[default]
     Initial,
     /// Enough nodes are ready.
@@ -27,7 +27,7 @@ pub enum ZoneState {
     FullDisruption,
 }
 
-/// `ComputeZoneState`.
+/// Returns the state of a zone (`ComputeZoneState`).
 pub fn zone_state(ready: usize, not_ready: usize) -> ZoneState {
     if ready == 0 && not_ready > 0 {
         ZoneState::FullDisruption
@@ -39,7 +39,7 @@ pub fn zone_state(ready: usize, not_ready: usize) -> ZoneState {
 }
 
 impl ZoneState {
-    /// Nodes per second that may be tainted in a zone of `size` nodes.
+    /// Returns the nodes per second that may be tainted in a zone of `size` nodes.
     pub fn rate(self, size: usize, normal: f64, secondary: f64) -> f64 {
         match self {
             Self::Initial | Self::Normal | Self::FullDisruption => normal,
@@ -54,35 +54,35 @@ impl ZoneState {
     }
 }
 
-/// `GetZoneKey`: region and zone of a node.
+/// Returns region and zone of a node as a key (`GetZoneKey`).
 pub fn zone_key(node: &Node) -> String {
     let label = |key: &str| node.label(key).unwrap_or_default();
     let (region, zone) = (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
     if region.is_empty() && zone.is_empty() { String::new() } else { [region, ":\0:", zone].concat() }
 }
 
-/// The state of one node in the monitor's count.
+/// Returns true if the monitor counts the node as ready.
 pub fn is_ready(current: Option<Ready>) -> bool {
     current == Some(Ready::True)
 }
 
-/// A token bucket of one token and the nodes that wait for it (`RateLimitedTimedQueue`).
+/// Token bucket of one token with the nodes that wait for it (`RateLimitedTimedQueue`).
 #[derive(Clone, Debug)]
 pub struct TaintQueue {
     interval: Option<Duration>,
     next_token: Duration,
     queue: VecDeque<String>,
-    /// Nodes that were added and not removed since: they are not queued twice.
+    /// Nodes that were added and not removed since; they are not queued twice.
     known: BTreeSet<String>,
 }
 
 impl TaintQueue {
-    /// An empty queue with a token at hand. `interval` between tokens; nothing for never.
+    /// Creates an empty queue with a token available. `interval` between tokens; None for never.
     pub fn new(interval: Option<Duration>) -> Self {
         Self { interval, next_token: Duration::ZERO, queue: VecDeque::new(), known: BTreeSet::new() }
     }
 
-    /// Changes the rate. A token that was spent is not given anew.
+    /// Changes the rate. A spent token is not restored.
     pub fn set_interval(&mut self, now: Duration, interval: Option<Duration>) {
         if self.interval == interval {
             return;
@@ -95,7 +95,7 @@ impl TaintQueue {
         };
     }
 
-    /// Queues a node unless it was queued before; true when it is new.
+    /// Queues a node unless it was queued before. Returns true if it is new.
     pub fn add(&mut self, node: &str) -> bool {
         if !self.known.insert(node.to_owned()) {
             return false;
@@ -104,13 +104,13 @@ impl TaintQueue {
         true
     }
 
-    /// Forgets a node; true when it was queued or done.
+    /// Removes a node. Returns true if it was queued or done.
     pub fn remove(&mut self, node: &str) -> bool {
         self.queue.retain(|queued| queued != node);
         self.known.remove(node)
     }
 
-    /// The next node whose turn it is, at the price of a token.
+    /// Takes the next node and a token.
     pub fn take(&mut self, now: Duration) -> Option<String> {
         let interval = self.interval?;
         if self.queue.is_empty() || now < self.next_token {
@@ -120,14 +120,14 @@ impl TaintQueue {
         self.queue.pop_front()
     }
 
-    /// Puts a node back in front that could not be tainted.
+    /// Returns a node to the front after a failed taint.
     pub fn put_back(&mut self, node: String) {
         if self.known.contains(&node) {
             self.queue.push_front(node);
         }
     }
 
-    /// When the next node can be taken; nothing when none waits or the rate is zero.
+    /// Returns the time of the next node; None if none waits or the rate is zero.
     pub fn next_turn(&self) -> Option<Duration> {
         self.interval.filter(|_| !self.queue.is_empty()).map(|_| self.next_token)
     }

@@ -1,4 +1,4 @@
-//! Which pods are to go (`gcTerminated`, `gcTerminating`, `gcOrphaned`, `gcUnscheduledTerminating`).
+//! Pods to delete (`gcTerminated`, `gcTerminating`, `gcOrphaned`, `gcUnscheduledTerminating`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::taints;
 /// `--terminated-pod-gc-threshold`.
 pub const TERMINATED_THRESHOLD: usize = 12_500;
 
-/// Why a pod goes (label of `pod_gc_collector_force_delete_pods_total`).
+/// Reason of a deletion (label of `pod_gc_collector_force_delete_pods_total`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// More terminated pods than the threshold.
@@ -29,7 +29,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The label's value.
+    /// Returns the label's value.
     pub fn label(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -40,21 +40,21 @@ impl Reason {
     }
 }
 
-/// A pod that is to go.
+/// Pod to delete, with the reason.
 pub type Doomed = (Reason, Arc<Pod>);
 
 fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
 
-/// Nodes in quarantine: missing, but not yet believed to be gone.
+/// Nodes in quarantine: missing, but not yet treated as deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     quarantine: BTreeMap<String, Duration>,
 }
 
 impl Collector {
-    /// Pods that go for other reasons than a missing node.
+    /// Returns pods to delete for other reasons than a missing node.
     pub fn doomed(pods: &[Arc<Pod>], node: impl Fn(&str) -> Option<Arc<Node>>) -> Vec<Doomed> {
         let mut doomed = Vec::new();
         let terminated: Vec<&Arc<Pod>> =
@@ -82,7 +82,7 @@ impl Collector {
         doomed
     }
 
-    /// Puts missing nodes into quarantine for `quarantine` and gives those that have served it: they are to be looked
+    /// Puts missing nodes into quarantine for `quarantine`. Returns those whose quarantine is over: they must be looked
     /// up live.
     pub fn missing_nodes(
         &mut self,
@@ -115,7 +115,7 @@ impl Collector {
         served.into_iter().filter(|node| !exists(node)).collect()
     }
 
-    /// The pods of nodes that are gone.
+    /// Returns the pods of deleted nodes.
     pub fn orphans(pods: &[Arc<Pod>], gone: &[String]) -> Vec<Doomed> {
         let orphan = |pod: &&Arc<Pod>| gone.iter().any(|node| node == node_of(pod));
         pods.iter().filter(orphan).map(|pod| (Reason::Orphaned, pod.clone())).collect()
@@ -177,7 +177,7 @@ mod tests {
         assert!(look(0, false).is_empty());
         assert!(look(20, false).is_empty());
         assert_eq!(look(40, false), ["gone"]);
-        // Looked at again from the start; a node that comes back in time is left alone.
+        // The quarantine starts again; a node that returns in time is left alone.
         assert!(look(60, false).is_empty());
         assert!(look(100, true).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Every twenty seconds: who is to go, and the writes.
+//! The pass every twenty seconds, and its writes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use substrate::process::Ctx;
@@ -10,7 +10,7 @@ use crate::mirror_pod::is_stand_in;
 use crate::pod_status::{self, phase};
 use crate::timers::Timers;
 
-/// Runs the controller for ever.
+/// Runs the controller forever.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
@@ -24,7 +24,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         let now = ctx.now().mono;
         let mut gone = Vec::new();
         for name in collector.missing_nodes(now, ctx.scaled(timers.pod_gc_quarantine), &all, &nodes) {
-            // Any other answer than "not found" puts the node back into quarantine with the next turn.
+            // Any other answer than "not found" puts the node back into quarantine at the next pass.
             if client.all::<Node>().get(&name).await.is_err_and(|e| e.is_not_found()) {
                 gone.push(name);
             }
@@ -42,7 +42,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     }
 }
 
-/// Sets the phase to Failed where no kubelet will, then deletes without grace (`markFailedAndDeletePodWithCondition`).
+/// Sets the phase to Failed, since no kubelet will, then deletes without grace (`markFailedAndDeletePodWithCondition`).
 async fn force_delete(ctx: &Ctx, client: &Client, pod: &Pod, reason: Reason) -> Result<(), ApiError> {
     if !matches!(phase(pod), "Succeeded" | "Failed") {
         let mut status = pod.status.clone().unwrap_or_default();

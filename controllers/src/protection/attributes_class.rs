@@ -1,4 +1,4 @@
-//! Protection of VolumeAttributesClasses: one that a claim or a volume names is not removed
+//! Protection of VolumeAttributesClasses: a class that a claim or a volume names is not removed
 //! (`vacprotection/vac_protection_controller.go`).
 
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use super::finalizer::{self, Decision};
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
 
-/// The finalizer.
+/// Name of the finalizer.
 pub const FINALIZER: &str = "kubernetes.io/vac-protection";
 
-/// What to do about a class's finalizer, given whether it is in use.
+/// Decides about a class's finalizer, given its use.
 pub fn decide(class: &VolumeAttributesClass, used: impl FnOnce() -> bool) -> Decision {
     finalizer::decide(&class.metadata, FINALIZER, used)
 }
@@ -25,7 +25,7 @@ fn given<'a>(names: impl IntoIterator<Item = Option<&'a String>>) -> BTreeSet<&'
     names.into_iter().flatten().map(String::as_str).filter(|name| !name.is_empty()).collect()
 }
 
-/// The classes that a claim is to have, has, and is on the way to.
+/// Returns the target, current and in-progress classes of a claim.
 pub fn of_claim(claim: &PersistentVolumeClaim) -> BTreeSet<&str> {
     let (spec, status) = (claim.spec.as_ref(), claim.status.as_ref());
     let underway = status.and_then(|status| status.modify_volume_status.as_ref());
@@ -36,12 +36,12 @@ pub fn of_claim(claim: &PersistentVolumeClaim) -> BTreeSet<&str> {
     ])
 }
 
-/// The class that a volume has.
+/// Returns the class of a volume.
 pub fn of_volume(volume: &PersistentVolume) -> BTreeSet<&str> {
     given([volume.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_ref())])
 }
 
-/// The classes that a change may have freed.
+/// Returns the classes that a change may have freed.
 fn freed<K: Kind>(delta: &Delta<K>, of: fn(&K) -> BTreeSet<&str>) -> Vec<String> {
     let names = match delta {
         Delta::Applied { old: None, .. } => BTreeSet::new(),
@@ -66,7 +66,7 @@ impl Listers {
     }
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
+/// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
     let listers = Listers {
         classes: Informer::start(&ctx, client.all(), ListParams::default()),

@@ -12,11 +12,11 @@ use crate::binder::object::pod_claims;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, Informer, Kind, ListParams, WorkQueue};
 
-/// The finalizer.
+/// Name of the finalizer.
 pub const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// Whether `pod` keeps the claim alive. Only a pod with a node does, completed or not: a kubelet starts no pod whose
-/// claim is being deleted, so one without a node has never used it.
+/// Returns true if `pod` keeps the claim alive: only a pod with a node does, completed or not. A kubelet starts no pod
+/// whose claim is being deleted, so a pod without a node has never used it.
 pub fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let scheduled = pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).is_some_and(|node| !node.is_empty());
     scheduled
@@ -66,7 +66,7 @@ impl Users {
 #[derive(Default)]
 struct State {
     users: Users,
-    /// Claims to look at, by namespace: one live LIST of pods serves all of a namespace.
+    /// Claims to check, by namespace: one live LIST of pods serves all of a namespace.
     waiting: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -77,7 +77,7 @@ struct Controller {
     state: Mutex<State>,
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
+/// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
     let claims: Informer<PersistentVolumeClaim> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
@@ -104,7 +104,7 @@ pub async fn run(ctx: Ctx, client: Client) {
 impl Controller {
     fn pod_changed(&self, delta: &Delta<Pod>) {
         self.state().users.apply(delta);
-        // A pod that goes, that is done, or that gives its name to another one may set claims free.
+        // A pod that is deleted, finished, or replaced by another of its name may free claims.
         let affected = match delta {
             Delta::Deleted(pod) => pod,
             Delta::Applied { old: Some(old), new } if old.uid() != new.uid() => old,
@@ -118,7 +118,7 @@ impl Controller {
     }
 
     fn enqueue(&self, claim: &PersistentVolumeClaim) {
-        // The cheap half of the decision; whether the claim is in use is asked by the worker.
+        // The cheap half of the decision; the worker checks the use of the claim.
         if finalizer::decide(&claim.metadata, FINALIZER, || false) == Decision::Keep {
             return;
         }
@@ -150,7 +150,7 @@ impl Controller {
             Decision::Keep => return Ok(()),
             Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
             Decision::Remove => {
-                // The cache may not know of the newest pod: ask the API server before letting go.
+                // The cache may lack the newest pod: ask the API server before removing the finalizer.
                 let pods = match live {
                     Some(pods) => pods,
                     None => {

@@ -5,10 +5,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Kind};
 
-/// What to do about a protection finalizer.
+/// Decision about a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
+    /// No change.
     Keep,
     /// PUT with the finalizer: admission did not add it.
     Add,
@@ -16,7 +16,7 @@ pub enum Decision {
     Remove,
 }
 
-/// Decides, given whether the object is in use. `used` is asked only when the answer matters.
+/// Decides, given the object's use. Calls `used` only if the result matters.
 pub fn decide(metadata: &ObjectMeta, finalizer: &str, used: impl FnOnce() -> bool) -> Decision {
     let present = metadata.finalizers.iter().flatten().any(|f| f == finalizer);
     match (metadata.deletion_timestamp.is_some(), present) {
@@ -41,9 +41,9 @@ pub fn remove(metadata: &mut ObjectMeta, finalizer: &str) {
     }
 }
 
-/// Writes what was decided about a cluster-scoped object.
+/// Writes the decision about a cluster-scoped object.
 pub(super) async fn settle<K: Kind>(client: &Client, object: &K, finalizer: &str, decision: Decision) -> Outcome {
-    // Boxed: kilobytes that what waits for the answer would hold.
+    // Boxed: the future would otherwise hold kilobytes while it waits.
     let mut changed = Box::new(object.clone());
     match decision {
         Decision::Keep => return Outcome::Done,

@@ -1,6 +1,6 @@
 //! Protection of objects in use (`persistentvolumeclaim-protection-controller`,
-//! `persistentvolume-protection-controller`, `volumeattributesclass-protection-controller`): finalizers that hold a
-//! deletion back.
+//! `persistentvolume-protection-controller`, `volumeattributesclass-protection-controller`): finalizers that delay a
+//! deletion.
 
 pub mod attributes_class;
 pub mod claim;

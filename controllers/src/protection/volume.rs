@@ -1,6 +1,6 @@
 //! PV protection: a volume that is Bound is not removed (`pvprotection/pv_protection_controller.go`).
 //!
-//! Nothing but the phase is looked at; attachments are protected by finalizers of their own.
+//! Only the phase counts; attachments have their own protection finalizers.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::binder::object::volume_phase;
 use crate::kube::queue::Outcome;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
 
-/// The finalizer.
+/// Name of the finalizer.
 pub const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-/// What to do about a volume's finalizer.
+/// Decides about a volume's finalizer.
 pub fn decide(volume: &PersistentVolume) -> Decision {
     finalizer::decide(&volume.metadata, FINALIZER, || volume_phase(volume) == "Bound")
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
+/// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
     let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
     volumes.synced().await;

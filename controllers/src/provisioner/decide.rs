@@ -1,5 +1,5 @@
-//! Whether a claim is ours to provision and a volume ours to delete (lib `shouldProvision`, `shouldDelete`,
-//! `isProvisionerForVolume`; external-provisioner `canDeleteVolume`).
+//! Responsibility for claims and volumes (lib `shouldProvision`, `shouldDelete`, `isProvisionerForVolume`;
+//! external-provisioner `canDeleteVolume`).
 
 use super::persistent_volume::FINALIZER;
 use crate::binder::annotations::{
@@ -9,10 +9,10 @@ use crate::binder::object::{annotation, claim_class, name, volume_name, volume_p
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 
-/// Whether the driver shall make a volume for the claim.
+/// Returns true if the driver should create a volume for the claim.
 ///
 /// # Errors
-/// The text of the refusal when the claim's class is missing.
+/// The text of the refusal if the claim's class is missing.
 pub fn should_provision(
     claim: &PersistentVolumeClaim,
     driver: &str,
@@ -25,12 +25,13 @@ pub fn should_provision(
     }
     let class = class.ok_or_else(|| format!("storageclass.storage.k8s.io {:?} not found", claim_class(claim)))?;
     let selected = annotation(&claim.metadata, SELECTED_NODE).is_some_and(|node| !node.is_empty());
-    // A class that changed hands since the claim was marked is someone else's.
+    // If the class's provisioner changed since the claim was marked, another provisioner is responsible.
     Ok(class.provisioner == driver
         && (selected || class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer")))
 }
 
-/// Whether the driver answers for the volume: it made it, it took it over, or it is its CSI driver.
+/// Returns true if the driver is responsible for the volume: it created it, it replaced an in-tree plugin, or it is its
+/// CSI driver.
 pub fn is_ours(volume: &PersistentVolume, driver: &str) -> bool {
     let migrated = annotation(&volume.metadata, MIGRATED_TO) == Some(driver);
     match annotation(&volume.metadata, PROVISIONED_BY) {
@@ -39,22 +40,22 @@ pub fn is_ours(volume: &PersistentVolume, driver: &str) -> bool {
     }
 }
 
-/// Whether the volume shall be deleted: released, by policy, and not deleted already.
+/// Returns true if the volume should be deleted: released, by policy, and not deleted already.
 pub fn should_delete(volume: &PersistentVolume) -> bool {
     let deleted_already = volume.metadata.deletion_timestamp.is_some() && !has_finalizer(volume);
     !deleted_already && volume_phase(volume) == "Released" && policy(volume) == Some("Delete")
 }
 
-/// What is to change about the finalizer before anything else (`handleProtectionFinalizer`).
+/// Change of the finalizer before any other action (`handleProtectionFinalizer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerChange {
-    /// A bound volume with policy Delete gets it, even one that a user made.
+    /// A bound volume with policy Delete gets it, even one that a user created.
     Add,
-    /// The policy is not Delete any more.
+    /// The policy is no longer Delete.
     Remove,
 }
 
-/// The change of the finalizer that the volume needs, if any.
+/// Returns the change of the finalizer that the volume needs, if any.
 pub fn finalizer_change(volume: &PersistentVolume) -> Option<FinalizerChange> {
     let present = has_finalizer(volume);
     let alive = volume.metadata.deletion_timestamp.is_none();
@@ -65,7 +66,7 @@ pub fn finalizer_change(volume: &PersistentVolume) -> Option<FinalizerChange> {
     }
 }
 
-/// The volume with or without the finalizer.
+/// Returns the volume with or without the finalizer.
 pub fn with_finalizer(volume: &PersistentVolume, change: FinalizerChange) -> PersistentVolume {
     let mut volume = volume.clone();
     let mut finalizers = volume.metadata.finalizers.take().unwrap_or_default();
@@ -77,7 +78,7 @@ pub fn with_finalizer(volume: &PersistentVolume, change: FinalizerChange) -> Per
     volume
 }
 
-/// The node that a VolumeAttachment still ties the volume to.
+/// Returns the node of a VolumeAttachment that still refers to the volume.
 pub fn attached_to<'a>(
     volume: &PersistentVolume,
     mut attachments: impl Iterator<Item = &'a VolumeAttachment>,

@@ -1,9 +1,9 @@
-//! external-provisioner (`csi-provisioner`): makes volumes for claims through the CSI controller service and deletes
-//! those that were released.
+//! external-provisioner (`csi-provisioner`): creates volumes for claims through the CSI controller service and deletes
+//! released ones.
 //!
-//! Pure parts: [`decide`] (whether to act), [`topology`], [`parameters`], [`request`] (what CreateVolume is asked),
-//! [`source`] (what a volume is made from), [`outcome`] (what an error means), [`persistent_volume`] (the object that is
-//! written). `shell` runs them.
+//! Pure parts: [`decide`] (responsibility), [`topology`], [`parameters`], [`request`] (the CreateVolume request),
+//! [`source`] (content of a new volume), [`outcome`] (meaning of an error), [`persistent_volume`] (the object to
+//! write). `shell` runs them.
 
 pub mod decide;
 pub mod outcome;

@@ -1,22 +1,22 @@
-//! What a failed CreateVolume means (external-provisioner `checkError`, lib `provisionVolumeErrorHandling`).
+//! Meaning of a failed CreateVolume (external-provisioner `checkError`, lib `provisionVolumeErrorHandling`).
 
 use tonic::Code;
 
-/// What is known about the volume after a try (`ProvisioningState`).
+/// State of the volume after an attempt (`ProvisioningState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is under way; the claim may be dropped when it is deleted.
+    /// No operation is under way; a deleted claim may be dropped.
     Finished,
-    /// The driver may still be making the volume: the claim is retried even after its deletion, so that none leaks.
+    /// The driver may still be creating the volume: the claim is retried even after its deletion, so that no volume
+    /// leaks.
     InBackground,
-    /// As it was before this try.
+    /// As before this attempt.
     NoChange,
-    /// Nothing is under way, and another node may do better.
+    /// No operation is under way, and another node may succeed.
     Reschedule,
 }
 
-/// The class of an error of CreateVolume. Only a claim with a selected node and a driver with topology can hope for
-/// another node.
+/// Classifies an error of CreateVolume. Rescheduling needs a claim with a selected node and a driver with topology.
 pub fn classify(code: Code, may_reschedule: bool) -> State {
     match code {
         Code::ResourceExhausted if may_reschedule => State::Reschedule,
@@ -25,7 +25,7 @@ pub fn classify(code: Code, may_reschedule: bool) -> State {
     }
 }
 
-/// Whether trying again soon is pointless (`isInfeasibleError`).
+/// Returns true if an early retry is pointless (`isInfeasibleError`).
 pub fn infeasible(code: Code) -> bool {
     code == Code::InvalidArgument
 }

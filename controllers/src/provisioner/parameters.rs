@@ -1,17 +1,17 @@
-//! Parameters of a class: what is the sidecar's and what the driver's, and which secrets they name
-//! (external-provisioner `removePrefixedParameters`, `getSecretReference`).
+//! Parameters of a class: split between sidecar and driver, and the secrets that they name (external-provisioner
+//! `removePrefixedParameters`, `getSecretReference`).
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, SecretReference};
 
-/// Prefix of the parameters that are meant for sidecars.
+/// Prefix of the parameters for sidecars.
 const PREFIX: &str = "csi.storage.k8s.io/";
 const FS_TYPE: &str = "fstype";
 const NAME: &str = "secret-name";
 const NAMESPACE: &str = "secret-namespace";
 
-/// Whose secret.
+/// Purpose of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Secret {
     /// For CreateVolume and DeleteVolume.
@@ -28,7 +28,7 @@ pub enum Secret {
     NodeExpand,
     /// For ControllerModifyVolume.
     ControllerModify,
-    /// For all that have none of their own.
+    /// For all purposes without their own secret.
     Default,
 }
 
@@ -44,7 +44,7 @@ impl Secret {
         Self::Default,
     ];
 
-    /// Name in errors, prefix in new keys, prefix in the keys of before (those without were never deprecated).
+    /// Returns the name in errors, the prefix of keys, and the deprecated prefix, if any.
     fn names(self) -> (&'static str, &'static str, Option<&'static str>) {
         match self {
             Self::Provisioner => ("Provisioner", "provisioner-", Some("csiProvisioner")),
@@ -58,14 +58,14 @@ impl Secret {
         }
     }
 
-    /// What stands in `key`, one of a class, after the prefix of this secret.
+    /// Returns the rest of `key` after the prefix of this secret.
     fn part(self, key: &str) -> Option<&str> {
         let (_, prefix, _) = self.names();
         key.strip_prefix(PREFIX)?.strip_prefix(prefix)
     }
 }
 
-/// A class whose parameters cannot be used.
+/// Error in a class's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum ParameterError {
     /// found unknown parameter key "{0}" with reserved namespace csi.storage.k8s.io/
@@ -86,10 +86,10 @@ pub enum ParameterError {
     InvalidResolved(String, String, &'static str),
 }
 
-/// The parameters for the driver.
+/// Returns the parameters for the driver.
 ///
 /// # Errors
-/// When a key with the reserved prefix is not known.
+/// If a key with the reserved prefix is unknown.
 pub fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ParameterError> {
     let known = |key: &str| {
         key.strip_prefix(PREFIX) == Some(FS_TYPE)
@@ -106,10 +106,10 @@ pub fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     Ok(ours)
 }
 
-/// The filesystem that the class asks for, or an empty string.
+/// Returns the filesystem type of the class, or an empty string.
 ///
 /// # Errors
-/// When it is given twice.
+/// If it is given twice.
 pub fn fs_type(parameters: &BTreeMap<String, String>) -> Result<&str, ParameterError> {
     let is = |key: &str| key.eq_ignore_ascii_case(FS_TYPE) || key.strip_prefix(PREFIX) == Some(FS_TYPE);
     let mut found = parameters.iter().filter(|(key, _)| is(key));
@@ -120,13 +120,13 @@ pub fn fs_type(parameters: &BTreeMap<String, String>) -> Result<&str, ParameterE
     }
 }
 
-/// The secret that a class names for a purpose, its templates filled in; nothing when it names none.
+/// Returns the secret that a class names for a purpose, with its templates resolved; None if it names none.
 ///
-/// The name may use `${pv.name}`, `${pvc.name}`, `${pvc.namespace}` and `${pvc.annotations['k']}`, the namespace only
-/// what a claim's owner does not control: `${pv.name}` and `${pvc.namespace}`.
+/// The name may use `${pv.name}`, `${pvc.name}`, `${pvc.namespace}` and `${pvc.annotations['k']}`. The namespace may
+/// use only values that a claim's owner does not control: `${pv.name}` and `${pvc.namespace}`.
 ///
 /// # Errors
-/// When the templates or what they resolve to are wrong.
+/// If the templates or their results are invalid.
 pub fn secret(
     purpose: Secret,
     parameters: &BTreeMap<String, String>,
@@ -196,7 +196,7 @@ fn resolve(template: &str, tokens: &BTreeMap<String, String>) -> Result<String, 
     if unknown.is_empty() { Ok(resolved) } else { Err(ParameterError::InvalidTokens(template.to_owned(), unknown)) }
 }
 
-/// DNS-1123: labels of lower-case letters, digits and inner dashes.
+/// Checks a DNS-1123 name: labels of lower-case letters, digits and inner dashes.
 fn check(
     template: &str,
     resolved: &str,

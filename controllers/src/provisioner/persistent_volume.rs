@@ -1,5 +1,4 @@
-//! The PersistentVolume that is written for a new volume (external-provisioner `Provision`, lib
-//! `provisionClaimOperation`).
+//! PersistentVolume of a new volume (external-provisioner `Provision`, lib `provisionClaimOperation`).
 
 use std::collections::BTreeMap;
 
@@ -18,33 +17,34 @@ use crate::binder::annotations::PROVISIONED_BY;
 use crate::binder::bind::claim_reference;
 use crate::binder::{object, quantity};
 
-/// Held by the provisioner until the volume behind the object is deleted.
+/// Finalizer that the provisioner holds until the volume behind the object is deleted.
 pub const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
-/// Where DeleteVolume finds its secret: the name.
+/// Annotation: name of DeleteVolume's secret.
 pub const DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
-/// Where DeleteVolume finds its secret: the namespace.
+/// Annotation: namespace of DeleteVolume's secret.
 pub const DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
-/// Where ControllerModifyVolume finds its secret: the name.
+/// Annotation: name of ControllerModifyVolume's secret.
 pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
-/// Where ControllerModifyVolume finds its secret: the namespace.
+/// Annotation: namespace of ControllerModifyVolume's secret.
 pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
-/// Volume attribute that says which provisioner process made the volume.
+/// Volume attribute with the identity of the provisioner process.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 
-/// Who provisions.
+/// Identity and settings of a provisioner.
 #[derive(Clone, Copy, Debug)]
 pub struct Provisioner<'a> {
     /// The CSI driver's name.
     pub driver: &'a str,
     /// `<milliseconds>-<number>-<driver>`, new for each process.
     pub identity: &'a str,
-    /// Whether the driver has topology.
+    /// True if the driver has topology.
     pub topology: bool,
     /// `--controller-publish-readonly`.
     pub controller_publish_readonly: bool,
 }
 
-/// The object for a volume that the driver has made. A driver that does not say how large it is made it as asked.
+/// Builds the object for a volume that the driver has created. If the driver does not return the size, the requested
+/// size applies.
 pub fn persistent_volume(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,

@@ -1,4 +1,4 @@
-//! What CreateVolume is asked (external-provisioner `prepareProvision`).
+//! The CreateVolume request (external-provisioner `prepareProvision`).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::source::{self, Source};
 use crate::binder::object::{claim_modes, requested_bytes};
 use crate::csi::{Driver, access_mode};
 
-/// What the driver said it can do.
+/// Capabilities that the driver reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Plugin CONTROLLER_SERVICE.
@@ -52,13 +52,13 @@ impl From<&Driver> for Capabilities {
 pub struct Flags {
     /// `--default-fstype`.
     pub default_fs_type: String,
-    /// `--extra-create-metadata`: names of claim and volume are added to the parameters.
+    /// `--extra-create-metadata`: adds the names of claim and volume to the parameters.
     pub extra_create_metadata: bool,
     /// `--volume-name-prefix`.
     pub volume_name_prefix: String,
 }
 
-/// A claim that cannot be provisioned as it is.
+/// Reason why a claim cannot be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum PrepareError {
     /// CSI driver does not support dynamic provisioning: plugin CONTROLLER_SERVICE capability is not reported
@@ -95,36 +95,36 @@ pub enum PrepareError {
     AccessMode(String),
 }
 
-/// A prepared request, without what is in other objects: topology, secrets' contents, the source's handle and the
-/// parameters of a VolumeAttributesClass.
+/// Prepared request without the content of other objects: topology, secrets, the source's handle and the parameters of
+/// a VolumeAttributesClass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// The request.
     pub request: CreateVolumeRequest,
-    /// The filesystem, or an empty string.
+    /// Filesystem type, or an empty string.
     pub fs_type: String,
-    /// The secrets that the class names.
+    /// Secrets that the class names.
     pub secrets: BTreeMap<Secret, SecretReference>,
-    /// What the volume is made from.
+    /// Source of the volume's content.
     pub source: Option<Source>,
-    /// The VolumeAttributesClass that the volume is born with.
+    /// Initial VolumeAttributesClass.
     pub attributes_class: Option<String>,
 }
 
-/// Name of the volume and of its PersistentVolume.
+/// Returns the name of the volume and of its PersistentVolume.
 pub fn volume_name(prefix: &str, claim: &PersistentVolumeClaim) -> String {
     format!("{prefix}-{}", claim.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Whether the claim asks for a raw block volume.
+/// Returns true if the claim requests a raw block volume.
 pub fn is_block(claim: &PersistentVolumeClaim) -> bool {
     claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref()) == Some("Block")
 }
 
-/// Prepares the request for a claim, up to where the sidecar begins to look at other objects.
+/// Prepares the request for a claim, up to the first lookup of another object.
 ///
 /// # Errors
-/// When the driver, the class or the claim cannot be served.
+/// If driver, class or claim do not allow it.
 pub fn prepare(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -177,10 +177,10 @@ pub fn prepare(
     Ok(Prepared { request, fs_type, secrets: BTreeMap::new(), source, attributes_class })
 }
 
-/// Adds the secrets and the parameters that the class has.
+/// Adds the secrets and parameters of the class.
 ///
 /// # Errors
-/// When the class cannot be served.
+/// If the class is invalid.
 pub fn add_parameters(
     prepared: &mut Prepared,
     claim: &PersistentVolumeClaim,
@@ -214,7 +214,7 @@ pub fn add_parameters(
     Ok(())
 }
 
-/// `checkDriverCapabilities`.
+/// Checks the driver's capabilities (`checkDriverCapabilities`).
 fn check_capabilities(
     capabilities: Capabilities,
     source: Option<&Source>,
@@ -278,7 +278,7 @@ mod tests {
         Flags { default_fs_type: "ext4".into(), extra_create_metadata: true, volume_name_prefix: "pvc".into() }
     }
 
-    /// The whole request.
+    /// Prepares the whole request.
     fn prepare(
         claim: &PersistentVolumeClaim,
         class: &StorageClass,

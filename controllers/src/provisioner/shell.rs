@@ -1,4 +1,4 @@
-//! The event-driven shell: one queue of claims, one of volumes, one of objects that could not be saved.
+//! The event-driven shell: queues of claims, of volumes, and of objects whose save failed.
 
 mod clones;
 mod deletion;
@@ -35,12 +35,12 @@ use crate::events::ProvisionerError;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 
-/// Claims, volumes and saves that are worked on at a time (`--worker-threads`).
+/// Claims, volumes and saves processed at a time (`--worker-threads`).
 const WORKERS: usize = 100;
-/// Tries of the DeleteVolume that cleans up after a volume that came out too small (`deleteVolumeRetryCount`).
+/// Attempts at the DeleteVolume that removes a volume that is too small (`deleteVolumeRetryCount`).
 const CLEANUP_TRIES: usize = 5;
 
-/// What the provisioner runs with.
+/// Configuration of the provisioner.
 #[derive(Clone)]
 pub struct Config {
     /// The CSI driver's Identity and Controller services.
@@ -60,7 +60,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The flags that the EBS chart sets, upstream's defaults otherwise.
+    /// Returns the flags of the EBS chart, and upstream's defaults for the others.
     pub fn new(csi: HttpService, timers: Timers) -> Self {
         Self {
             csi,
@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-/// The provisioner beside a driver that it has reached.
+/// Provisioner after its driver answered.
 pub struct Reached {
     config: Config,
     driver: Driver,
@@ -89,18 +89,18 @@ impl Reached {
         Self { config, driver }
     }
 
-    /// The driver's name.
+    /// Returns the driver's name.
     pub fn driver(&self) -> &str {
         &self.driver.name
     }
 }
 
-/// Runs the provisioner for ever. `client` is the sidecar's own (user agent `csi-provisioner`).
+/// Runs the provisioner forever. `client` is the sidecar's own (user agent `csi-provisioner`).
 pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
     let Reached { config, driver } = reached;
     let mut rng = ctx.rng("provisioner");
     let identity = format!("{}-{}-{}", ctx.now().wall.as_millisecond(), rng.next_u32() % 10_000, driver.name);
-    // Host name and a uniquifier, as the library names the source of its events.
+    // Host name and a unique suffix, like the event source of the library.
     let component = format!("{}_{}_{}", driver.name, ctx.name(), substrate::ids::uuid(&mut rng));
     let sources = Sources {
         claims: Informer::start(&ctx, client.all(), ListParams::default()),
@@ -174,14 +174,14 @@ struct Sources {
 
 #[derive(Default)]
 struct Memory {
-    /// The cached claims by uid.
+    /// Cached claims by uid.
     claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
-    /// Claims whose volume the driver may still be making; they outlive their object.
+    /// Claims whose volume the driver may still be creating; they outlive their object.
     in_progress: BTreeMap<String, Arc<PersistentVolumeClaim>>,
     topology: BTreeMap<String, Remembered>,
     /// Claims that failed for good, with their class's uid and the end of the delay.
     infeasible: BTreeMap<String, (String, Duration)>,
-    /// Objects that could not be created yet.
+    /// Objects whose creation failed; retried.
     unsaved: BTreeMap<String, Box<PersistentVolume>>,
 }
 
@@ -200,7 +200,7 @@ struct Controller {
     state: Mutex<Memory>,
 }
 
-/// Why a try did not make a volume.
+/// Reason why an attempt created no volume.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 enum Failure {
     /// {0}
@@ -224,12 +224,12 @@ impl Controller {
         match delta {
             Delta::Applied { new, .. } => {
                 self.state().claims.insert(new.uid().to_owned(), new.clone());
-                // An item in backoff is being retried already.
+                // An item in backoff is retried anyway.
                 if self.claims.requeues(&new.uid().to_owned()) == 0 {
                     self.claims.add(new.uid().to_owned());
                 }
             }
-            // If its volume may be in the making it is in progress, and in the queue.
+            // A claim whose volume may be under creation is in `in_progress` and in the queue.
             Delta::Deleted(claim) => drop(self.state().claims.remove(claim.uid())),
         }
     }
@@ -281,7 +281,7 @@ impl Controller {
     fn is_delayed(&self, uid: &str, class: Option<&StorageClass>) -> bool {
         let mut state = self.state();
         let Some((class_uid, until)) = state.infeasible.get(uid).cloned() else { return false };
-        // Another class under the same name may be feasible.
+        // A new class of the same name may be feasible.
         if class.is_some_and(|class| class.uid() != class_uid) || self.ctx.now().mono >= until {
             state.infeasible.remove(uid);
             return false;
@@ -289,7 +289,7 @@ impl Controller {
         true
     }
 
-    /// One try to provision a claim (`provisionClaimOperation`).
+    /// Makes one attempt to provision a claim (`provisionClaimOperation`).
     async fn provision(&self, claim: &Arc<PersistentVolumeClaim>, class: &StorageClass) -> (State, Outcome) {
         let name = volume_name(&self.flags.volume_name_prefix, claim);
         if self.sources.volumes.get("", &name).is_some() {
@@ -340,7 +340,7 @@ impl Controller {
         (state, Outcome::Retry)
     }
 
-    /// Takes the selected node back, so that the scheduler chooses again (`rescheduleProvisioning`).
+    /// Removes the selected node, so that the scheduler chooses again (`rescheduleProvisioning`).
     async fn reschedule(&self, claim: &PersistentVolumeClaim) -> (State, Outcome) {
         let mut changed = claim.clone();
         remove_annotation(&mut changed.metadata, SELECTED_NODE);
@@ -370,7 +370,7 @@ impl Controller {
         let asks_topology = node.is_some() || self.config.immediate_topology || class.allowed_topologies.is_some();
         if capabilities.topology && asks_topology {
             prepared.request.accessibility_requirements = self.topology(claim, class, node).map_err(|e| {
-                // Without the node there is nothing to go by: the scheduler shall choose another.
+                // Without the node there is no topology: let the scheduler choose another node.
                 let gone = matches!(e, TopologyError::NoCsiNode(_)) && self.node_is_gone(node);
                 (Failure::Topology(e), if gone { State::Reschedule } else { State::NoChange })
             })?;
@@ -449,7 +449,7 @@ impl Controller {
         driver.call(driver.controller().delete_volume(request)).await.map(drop)
     }
 
-    /// Deletes a volume that came out wrong; says so when that fails.
+    /// Deletes a wrong volume. Returns a text if that fails.
     async fn orphaned(&self, volume_id: &str, prepared: &Prepared, what: &str) -> String {
         match self.clean_up(volume_id, prepared).await {
             Ok(()) => String::new(),
@@ -477,7 +477,7 @@ impl Controller {
         Ok(object.data.iter().flatten().map(|(key, value)| (key.clone(), text(&value.0))).collect())
     }
 
-    /// Writes the object; when that fails it is tried again for ever, in memory (`volume_store.go`).
+    /// Creates the object. Retries a failure forever, from memory (`volume_store.go`).
     async fn save(&self, volume: Box<PersistentVolume>) {
         if let Err(volume) = self.try_save(volume).await {
             let name = volume.name().to_owned();

@@ -1,5 +1,5 @@
-//! The snapshot objects of external-snapshotter, as far as the provisioner reads them. Their kinds are custom: a
-//! cluster may not have them.
+//! Snapshot objects of external-snapshotter, as far as the provisioner reads them. They are custom resources: a cluster
+//! may not have them.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,7 +9,7 @@ use substrate::json::Value;
 
 use crate::kube::{ApiError, Kind};
 
-/// The group of the snapshot kinds.
+/// API group of the snapshot kinds.
 pub const GROUP: &str = "snapshot.storage.k8s.io";
 
 /// A user's snapshot of a volume.
@@ -21,14 +21,14 @@ pub struct VolumeSnapshot {
     #[serde(default = "snapshot")]
     kind: String,
     metadata: ObjectMeta,
-    /// Written back as it was read.
+    /// Kept as read, for updates.
     #[serde(default)]
     spec: Value,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     status: Value,
 }
 
-/// The snapshot at the driver.
+/// Content object of a snapshot at the driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContent {
@@ -88,46 +88,46 @@ fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
 }
 
 impl VolumeSnapshot {
-    /// `status.boundVolumeSnapshotContentName`.
+    /// Returns `status.boundVolumeSnapshotContentName`.
     pub fn content(&self) -> Option<&str> {
         text(&self.status, &["boundVolumeSnapshotContentName"])
     }
 
-    /// `status.readyToUse`.
+    /// Returns `status.readyToUse`.
     pub fn is_ready(&self) -> bool {
         self.status.get("readyToUse").and_then(Value::as_bool) == Some(true)
     }
 
-    /// `status.restoreSize`.
+    /// Returns `status.restoreSize`.
     pub fn restore_size(&self) -> Option<Quantity> {
         text(&self.status, &["restoreSize"]).map(|size| Quantity(size.to_owned()))
     }
 }
 
 impl VolumeSnapshotContent {
-    /// Whether it is bound to `snapshot` (`spec.volumeSnapshotRef`).
+    /// Returns true if it is bound to `snapshot` (`spec.volumeSnapshotRef`).
     pub fn is_of(&self, snapshot: &VolumeSnapshot) -> bool {
         let names = |field, value: &str| text(&self.spec, &["volumeSnapshotRef", field]) == Some(value);
         names("uid", snapshot.uid()) && names("namespace", snapshot.namespace()) && names("name", snapshot.name())
     }
 
-    /// `spec.driver`.
+    /// Returns `spec.driver`.
     pub fn driver(&self) -> &str {
         text(&self.spec, &["driver"]).unwrap_or_default()
     }
 
-    /// `spec.sourceVolumeMode`.
+    /// Returns `spec.sourceVolumeMode`.
     pub fn source_mode(&self) -> Option<&str> {
         text(&self.spec, &["sourceVolumeMode"])
     }
 
-    /// `status.snapshotHandle`.
+    /// Returns `status.snapshotHandle`.
     pub fn handle(&self) -> Option<&str> {
         text(&self.status, &["snapshotHandle"])
     }
 }
 
-/// A refusal as client-go words it: it adds the request to the answer of a server that does not have the kind.
+/// Formats a refusal like client-go, which adds the request if the server does not have the kind.
 pub fn refusal<K: Kind>(error: &ApiError, name: &str) -> String {
     const NO_KIND: &str = "the server could not find the requested resource";
     let text = error.to_string();

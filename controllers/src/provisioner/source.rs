@@ -1,4 +1,4 @@
-//! Where a claim's content comes from: another claim or a snapshot (external-provisioner `dataSource`, `getPVCSource`,
+//! Source of a claim's content: another claim or a snapshot (external-provisioner `dataSource`, `getPVCSource`,
 //! `getSnapshotSource`).
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -10,16 +10,16 @@ use crate::binder::object::{claim_phase, requested_bytes, volume_name, volume_ph
 use crate::binder::quantity;
 use crate::kube::Kind;
 
-/// Held by a claim while another is made from it.
+/// Finalizer of a claim while another one is cloned from it.
 pub const CLONE_FINALIZER: &str = "provisioner.storage.kubernetes.io/cloning-protection";
-/// Held by a snapshot while a claim is made from it.
+/// Finalizer of a snapshot while a claim is restored from it.
 pub const SNAPSHOT_FINALIZER: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
-/// Lets a volume have another mode than the one that its snapshot was taken of.
+/// Annotation that allows a volume mode other than the snapshot's.
 const MODE_MAY_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
-/// What users are told about a source volume that does not suit; upstream logs the details.
+/// Message for users about an unsuitable source volume; upstream logs the details.
 const UNFIT: &str = "claim in dataSource not bound or invalid";
 
-/// What a claim is made from; it is of the claim's namespace.
+/// Source of a claim, in the claim's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A claim, to be cloned.
@@ -29,7 +29,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Claim(_) => "PersistentVolumeClaim",
@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         match self {
             Self::Claim(name) | Self::Snapshot(name) => name,
@@ -45,10 +45,10 @@ impl Source {
     }
 }
 
-/// What the claim names; nothing when it shall be empty.
+/// Returns the source that the claim names; None for an empty volume.
 ///
 /// # Errors
-/// When it names what is not ours to read.
+/// If it names a source that the provisioner cannot read.
 pub fn of(claim: &PersistentVolumeClaim) -> Result<Option<Source>, PrepareError> {
     let Some(spec) = &claim.spec else { return Ok(None) };
     let (kind, name, group) = match (&spec.data_source, &spec.data_source_ref) {
@@ -72,10 +72,10 @@ pub fn of(claim: &PersistentVolumeClaim) -> Result<Option<Source>, PrepareError>
     }
 }
 
-/// Whether `source` can be cloned for `claim`, as far as the two claims say.
+/// Checks that `source` can be cloned for `claim`, according to the two claims.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it cannot.
 pub fn check_claim(claim: &PersistentVolumeClaim, source: &PersistentVolumeClaim) -> Result<(), String> {
     let name = source.name();
     let phase = claim_phase(source);
@@ -106,10 +106,10 @@ pub fn check_claim(claim: &PersistentVolumeClaim, source: &PersistentVolumeClaim
     Ok(())
 }
 
-/// The handle of the volume to be cloned, which is bound to `source`; nothing was found as its volume when it is absent.
+/// Returns the handle of the volume to clone, which is bound to `source`. An absent volume was not found.
 ///
 /// # Errors
-/// Why it cannot be cloned.
+/// The reason why it cannot be cloned.
 pub fn volume_handle(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -142,22 +142,22 @@ pub fn volume_handle(
     }
 }
 
-/// The name of the content that the snapshot is bound to.
+/// Returns the name of the content that the snapshot is bound to.
 ///
 /// # Errors
-/// When it goes, or is not bound yet.
+/// If the snapshot is being deleted, or is not bound yet.
 pub fn content_name(snapshot: &VolumeSnapshot) -> Result<&str, String> {
-    // One that is held was there when this claim was begun.
+    // A protected one existed when this claim was started.
     if snapshot.is_deleting() && !snapshot.has_finalizer(SNAPSHOT_FINALIZER) {
         return Err(format!("snapshot {} is being deleted", snapshot.name()));
     }
     snapshot.content().ok_or_else(|| format!("snapshot {} not bound", snapshot.name()))
 }
 
-/// The driver's handle of the snapshot that `claim` is made from.
+/// Returns the driver's handle of the snapshot that `claim` is restored from.
 ///
 /// # Errors
-/// Why it cannot be restored.
+/// The reason why it cannot be restored.
 pub fn snapshot_handle(
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
@@ -188,7 +188,7 @@ pub fn snapshot_handle(
     Ok(handle.to_owned())
 }
 
-/// `--prevent-volume-mode-conversion`, which is on.
+/// Checks the volume mode, as with `--prevent-volume-mode-conversion`, which is on.
 fn check_mode(claim: &PersistentVolumeClaim, content: &VolumeSnapshotContent) -> Result<(), String> {
     let asked = claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref());
     let same = content.source_mode().zip(asked).is_none_or(|(source, asked)| source == asked);

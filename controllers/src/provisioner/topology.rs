@@ -1,4 +1,4 @@
-//! Where a volume must and should be accessible (external-provisioner `pkg/controller/topology.go`).
+//! Accessibility requirements of a volume (external-provisioner `pkg/controller/topology.go`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::binder::selectors::node_labels;
 
-/// Keys and values that hold together.
+/// Keys and values of one topology.
 pub type Segment = BTreeMap<String, String>;
 
-/// What a CreateVolume of one claim was asked before, kept until it ends: retries ask the same, even when the node is
-/// gone by then (`pvcNodeStore`).
+/// Inputs of the first CreateVolume of a claim, kept until it ends: retries use the same, even if the node is gone by
+/// then (`pvcNodeStore`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remembered {
     keys: Vec<String>,
@@ -24,19 +24,19 @@ pub struct Remembered {
     preferred: Vec<Segment>,
 }
 
-/// What the requirement is computed from.
+/// Inputs of the requirement.
 pub struct Cluster<'a> {
-    /// A node by its name.
+    /// Returns a node by its name.
     pub node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
-    /// A node's CSINode by its name.
+    /// Returns a node's CSINode by its name.
     pub csi_node: &'a dyn Fn(&str) -> Option<Arc<CSINode>>,
-    /// All nodes, ordered by name.
+    /// Returns all nodes, ordered by name.
     pub nodes: &'a dyn Fn() -> Vec<Arc<Node>>,
-    /// All CSINodes, ordered by name. Upstream shuffles them; the first in order is as good and replays.
+    /// Returns all CSINodes, ordered by name. Upstream shuffles them; the fixed order is equivalent and replays.
     pub csi_nodes: &'a dyn Fn() -> Vec<Arc<CSINode>>,
 }
 
-/// Why no requirement can be made; the claim is tried again.
+/// Reason why the requirement cannot be computed; the claim is retried.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum TopologyError {
     /// failed to get topology key from cache for PVC uid {0}:
@@ -55,14 +55,14 @@ pub enum TopologyError {
     NotInRequisite(String, String, String),
 }
 
-/// The accessibility requirement of a CreateVolume; nothing when there is nothing to require.
+/// Returns the accessibility requirement of a CreateVolume; None if there is no constraint.
 ///
 /// Requisite: the selected node's segment if `strict`, else the class's allowed topologies, else those of all nodes
-/// that have the driver's topology keys. Preferred: requisite, rotated to begin at the selected node's segment, or
-/// without a node at a place that the claim's name decides.
+/// with the driver's topology keys. Preferred: requisite, rotated to start at the selected node's segment, or without a
+/// node at a position derived from the claim's name.
 ///
 /// # Errors
-/// When the selected node has no topology yet, or none of the segments suits it.
+/// If the selected node has no topology yet, or none of the segments matches it.
 pub fn requirement(
     driver: &str,
     claim: (&str, &str),
@@ -137,7 +137,7 @@ pub fn requirement(
     Ok(Some(TopologyRequirement { requisite: to_csi(requisite), preferred: to_csi(preferred) }))
 }
 
-/// The node affinity of a volume that is accessible from these topologies (`GenerateVolumeNodeAffinity`).
+/// Returns the node affinity of a volume that is accessible from these topologies (`GenerateVolumeNodeAffinity`).
 pub fn node_affinity(accessible: &[Topology]) -> Option<VolumeNodeAffinity> {
     if accessible.is_empty() {
         return None;
@@ -173,7 +173,7 @@ fn immediate_keys(driver: &str, cluster: &Cluster<'_>, remembered: &mut Remember
     remembered.keys.clone()
 }
 
-/// The segments of all nodes that have all keys.
+/// Returns the segments of all nodes that have all keys.
 fn aggregate(
     keys: &[String],
     cluster: &Cluster<'_>,
@@ -212,7 +212,7 @@ fn rotated(terms: &[Segment], first: usize) -> Vec<Segment> {
     terms.iter().cycle().skip(first).take(terms.len()).cloned().collect()
 }
 
-/// Allowed topologies as a plain list of segments: the OR of values is distributed over the AND of keys.
+/// Flattens allowed topologies to a list of segments: distributes the OR of values over the AND of keys.
 fn flatten(allowed: &[TopologySelectorTerm]) -> Vec<Segment> {
     let mut all = Vec::new();
     for term in allowed {
@@ -240,9 +240,11 @@ fn to_csi(terms: Vec<Segment>) -> Vec<Topology> {
     terms.into_iter().map(|segments| Topology { segments }).collect()
 }
 
-/// Hash and offset that spread the claims of a StatefulSet over the topologies (`getPVCNameHashAndIndexOffset`).
+/// Returns hash and offset that spread the claims of a StatefulSet over the topologies
+/// (`getPVCNameHashAndIndexOffset`).
 ///
-/// For `data-db-2` it is the hash of `db` and 2, so that all claims of one replica land together and replicas in turn.
+/// For `data-db-2` they are the hash of `db` and 2. So all claims of one replica get the same topology, and replicas
+/// rotate.
 fn name_hash(claim: &str) -> (u32, u32) {
     let (mut text, mut index) = (claim, 0);
     if let Some((base, number)) = claim.rsplit_once('-')
@@ -256,7 +258,7 @@ fn name_hash(claim: &str) -> (u32, u32) {
     (hash, index)
 }
 
-/// A segment as Go prints it.
+/// Formats a segment like Go.
 fn go(segment: &Segment) -> String {
     let parts: Vec<String> = segment.iter().map(|(key, value)| format!("{{{key} {value}}}")).collect();
     format!("[{}]", parts.join(" "))

@@ -1,40 +1,40 @@
-//! Whether a volume is to be modified to another VolumeAttributesClass (upstream `modify_volume.go`).
+//! Decision about a volume's VolumeAttributesClass (upstream `modify_volume.go`).
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use crate::binder::object::claim_phase;
 
-/// What is to be done about a claim's VolumeAttributesClass.
+/// Action on a claim's VolumeAttributesClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
     Nothing,
-    /// The claim names no class any more: what was said of a modification that is not under way goes.
+    /// The claim names no class any more: remove the status of a modification that is not under way.
     RollBack,
-    /// The modification to this class goes on, whatever the claim names now: the driver may still be at it.
+    /// Continue the modification to this class, whatever the claim names now: the driver may still be working on it.
     GoOn(String),
-    /// The volume shall be modified to the class that the claim names.
+    /// Modify the volume to the class that the claim names.
     Begin(String),
 }
 
-/// The class that the claim names, or an empty string.
+/// Returns the class that the claim names, or an empty string.
 pub fn wanted(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default()
 }
 
-/// The class of the modification that the claim tells of, and how far it has come.
+/// Returns target class and state of the modification in the claim's status.
 pub fn recorded(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
     let status = claim.status.as_ref()?.modify_volume_status.as_ref()?;
     Some((status.target_volume_attributes_class_name.as_deref().unwrap_or_default(), &status.status))
 }
 
-/// Whether an update of the claim puts it into the queue (`updatePVC`).
+/// Returns true if an update of the claim enqueues it (`updatePVC`).
 pub fn is_news(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
     claim_phase(new) == "Bound" && (wanted(old) != wanted(new) || recorded(new).is_none())
 }
 
-/// Judges the class of a bound claim. `uncertain`: the last try of this process, or of one before it, ended so that
-/// the driver may still be at it.
+/// Decides about the class of a bound claim. `uncertain` if the driver may still be working on the last attempt, of
+/// this process or an earlier one.
 pub fn step(claim: &PersistentVolumeClaim, uncertain: bool) -> Step {
     let wanted = wanted(claim);
     let current = claim.status.as_ref().and_then(|s| s.current_volume_attributes_class_name.as_deref());

@@ -1,4 +1,4 @@
-//! What the resizer writes into a claim about its VolumeAttributesClass (upstream `modify_status.go`).
+//! The resizer's writes to a claim about its VolumeAttributesClass (upstream `modify_status.go`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition};
@@ -7,7 +7,7 @@ use super::class::wanted;
 use crate::csi::RpcError;
 use crate::kube::time;
 
-/// The class that the claim names does not exist: nothing else is said.
+/// Returns the claim with a pending modification: the class that it names does not exist.
 pub fn pending(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     let status = claim.status.get_or_insert_default();
@@ -15,7 +15,7 @@ pub fn pending(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     claim
 }
 
-/// The driver is going to be asked for the class that the claim names.
+/// Returns the claim before the call to the driver for the class that it names.
 pub fn in_progress(claim: &PersistentVolumeClaim, now: Timestamp) -> PersistentVolumeClaim {
     let class = wanted(claim).to_owned();
     let mut claim = claim.clone();
@@ -28,7 +28,7 @@ pub fn in_progress(claim: &PersistentVolumeClaim, now: Timestamp) -> PersistentV
     claim
 }
 
-/// The driver refused; `infeasible` when no retry helps.
+/// Returns the claim after a refusal of the driver; `infeasible` if a retry cannot help.
 pub fn failed(
     claim: &PersistentVolumeClaim,
     error: &RpcError,
@@ -46,7 +46,7 @@ pub fn failed(
     claim
 }
 
-/// The volume has the class that was under way.
+/// Returns the claim after a completed modification.
 pub fn completed(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     let mut claim = without(claim, &["ModifyVolumeError", "ModifyingVolume"]);
     let status = claim.status.get_or_insert_default();
@@ -55,12 +55,12 @@ pub fn completed(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     claim
 }
 
-/// Nothing is under way any more; how the last modification ended stays.
+/// Returns the claim without a modification under way; the result of the last one stays.
 pub fn rolled_back(claim: &PersistentVolumeClaim) -> PersistentVolumeClaim {
     without(claim, &["ModifyingVolume"])
 }
 
-/// Whether the claim tells of a modification.
+/// Returns true if the claim has the condition of a modification.
 pub fn tells_of_one(claim: &PersistentVolumeClaim) -> bool {
     let conditions = claim.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|c| c.type_ == "ModifyingVolume")
@@ -77,7 +77,7 @@ fn condition(kind: &str, reason: &str, message: String, now: Timestamp) -> Persi
     }
 }
 
-/// Puts each condition where the one of its kind was, or last; the others stay (`MergePVCConditions`).
+/// Replaces each condition of the same type, or appends it; others stay (`MergePVCConditions`).
 fn merge<const N: usize>(claim: &mut PersistentVolumeClaim, new: [PersistentVolumeClaimCondition; N]) {
     let conditions = claim.status.get_or_insert_default().conditions.get_or_insert_default();
     for mut condition in new {

@@ -1,4 +1,4 @@
-//! The loop that expands volumes (upstream `controller.go`, `expand_and_recover.go`).
+//! Loop that expands volumes (upstream `controller.go`, `expand_and_recover.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,26 +21,27 @@ use crate::kube::{Delta, Guard, Kind, Outcome, WorkQueue, reference};
 
 struct Resizer {
     common: Common,
-    /// The driver has EXPAND_VOLUME in its controller; otherwise only nodes expand, and it is not asked.
+    /// True if the driver's controller has EXPAND_VOLUME. Otherwise only nodes expand, and the controller is not
+    /// called.
     controller_expands: bool,
     memory: Mutex<Memory>,
 }
 
 struct Memory {
     slow: SlowSet,
-    /// Claims whose last try ended so that the driver is certainly not at it.
+    /// Claims whose last attempt ended with a final error.
     final_errors: BTreeSet<Key>,
 }
 
-/// Why a claim must be tried again.
+/// Reason to retry a claim.
 enum Trouble {
-    /// After its backoff.
+    /// Retry after its backoff.
     Again,
-    /// Not before this.
+    /// Retry after this time.
     After(Duration),
 }
 
-/// Runs the loop for ever.
+/// Runs the loop forever.
 pub(super) async fn run(common: Common, controller_expands: bool) {
     common.volumes.synced().await;
     common.claims.synced().await;
@@ -73,7 +74,7 @@ impl Resizer {
         if volume_name(&claim).is_empty() {
             return Outcome::Done;
         }
-        // The claim may have been faster than its volume.
+        // The claim's event may have arrived before its volume's.
         let Some(volume) = self.common.volumes.get("", volume_name(&claim)) else { return Outcome::Retry };
         if !size::asks_for_more(&claim) || !size::is_ours(&claim, &volume, &self.common.driver.name) {
             return Outcome::Done;
@@ -85,7 +86,7 @@ impl Resizer {
         }
     }
 
-    /// One try (`expandAndRecover`).
+    /// Makes one attempt (`expandAndRecover`).
     async fn expand(
         &self,
         key: &Key,
@@ -124,7 +125,7 @@ impl Resizer {
         })
     }
 
-    /// Asks the driver and writes down what came of it (`callResizeOnPlugin`).
+    /// Calls the driver and records the result (`callResizeOnPlugin`).
     async fn call(
         &self,
         key: &Key,
@@ -165,8 +166,8 @@ impl Resizer {
         Ok(())
     }
 
-    /// ControllerExpandVolume; gives the size and whether a node must expand the volume, too. A driver that expands
-    /// only on nodes is not asked (`trivialResizer`).
+    /// Calls ControllerExpandVolume. Returns the size, and true if a node must expand the volume too. A driver that
+    /// expands only on nodes is not called (`trivialResizer`).
     async fn resize(&self, volume: &PersistentVolume, target: &Quantity) -> Result<(Quantity, bool), RpcError> {
         if !self.controller_expands {
             return Ok((target.clone(), true));
@@ -198,7 +199,7 @@ impl Resizer {
         Ok((quantity::bytes(answer.capacity_bytes), answer.node_expansion_required))
     }
 
-    /// Remembers and writes down a refusal; gives the text of it.
+    /// Records a failure of the driver, and returns its text.
     async fn refused(
         &self,
         key: &Key,
@@ -220,7 +221,7 @@ impl Resizer {
         }
         if error.is_final() {
             let new = size_status::failed(claim, &error.to_string(), infeasible, self.common.ctx.now().wall);
-            // Without a guard, so that an older copy of the claim does not lose what the driver said.
+            // Without a precondition, so that a stale copy of the claim does not lose the driver's error.
             if let Err(e) = self.write_claim(claim, &new, Guard::None).await {
                 let name = object_name(claim);
                 return format!(
@@ -262,7 +263,7 @@ impl Resizer {
     }
 }
 
-/// Whether no retry helps (`IsInfeasibleError`).
+/// Returns true if a retry cannot help (`IsInfeasibleError`).
 fn is_infeasible(error: &RpcError) -> bool {
     matches!(error.code(), Some(Code::InvalidArgument | Code::OutOfRange | Code::NotFound))
 }

@@ -1,9 +1,9 @@
-//! external-resizer (`csi-resizer`): ControllerExpandVolume for claims that ask for more, ControllerModifyVolume for
-//! claims that name another VolumeAttributesClass (storage-controllers §6).
+//! external-resizer (`csi-resizer`): ControllerExpandVolume for claims with a larger request, ControllerModifyVolume
+//! for claims with another VolumeAttributesClass.
 //!
-//! Two loops, as upstream: [`size`] and [`class`] decide, from the two objects and from what is remembered of earlier
-//! tries, `size_status` and `class_status` change a copy of the claim, and the shells `expand` and `modify` call the
-//! driver and send the difference. Each step leaves in the objects what the next one needs after a crash.
+//! Two loops, as upstream. [`size`] and [`class`] decide, from the two objects and the memory of earlier attempts;
+//! `size_status` and `class_status` change a copy of the claim; the shells `expand` and `modify` call the driver and
+//! send the difference. Each step leaves in the objects the data that the next one needs after a crash.
 
 pub mod class;
 mod class_status;

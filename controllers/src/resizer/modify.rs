@@ -1,4 +1,4 @@
-//! The loop that modifies volumes to another VolumeAttributesClass (upstream `pkg/modifycontroller`).
+//! Loop that modifies volumes to another VolumeAttributesClass (upstream `pkg/modifycontroller`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,14 +25,14 @@ struct Modifier {
 
 struct Memory {
     slow: SlowSet,
-    /// Claims whose last try ended so that the driver may still be at it.
+    /// Claims on whose last attempt the driver may still be working.
     uncertain: BTreeSet<Key>,
 }
 
-/// The claim is tried again after its backoff.
+/// Error: retry the claim after its backoff.
 struct Again;
 
-/// Runs the loop for ever.
+/// Runs the loop forever.
 pub(super) async fn run(common: Common) {
     let classes = Informer::<VolumeAttributesClass>::start(&common.ctx, common.client.all(), ListParams::default());
     common.volumes.synced().await;
@@ -41,7 +41,7 @@ pub(super) async fn run(common: Common) {
     let timers = &common.timers;
     let queue = WorkQueue::new(&common.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
     let slow = SlowSet::new(common.ctx.scaled(timers.sidecar_retry_max));
-    // Nobody knows how what an earlier process began has ended.
+    // The result of an earlier process's call is unknown.
     let mut uncertain = BTreeSet::new();
     common.claims.each(|claim| {
         if class::recorded(claim).is_some_and(|(_, state)| state == "InProgress") {
@@ -86,7 +86,7 @@ impl Modifier {
         }
     }
 
-    /// One try (`modify`).
+    /// Makes one attempt (`modify`).
     async fn modify(&self, key: &Key, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), Again> {
         if self.is_delayed(key, claim) {
             return Err(Again);
@@ -112,7 +112,7 @@ impl Modifier {
         }
     }
 
-    /// Whether the driver said a short while ago that it can never do this (`delayModificationIfRecentlyInfeasible`).
+    /// Returns true shortly after an infeasible answer of the driver (`delayModificationIfRecentlyInfeasible`).
     fn is_delayed(&self, key: &Key, claim: &PersistentVolumeClaim) -> bool {
         let now = self.common.ctx.now().mono;
         let mut memory = self.memory();
@@ -145,7 +145,7 @@ impl Modifier {
         class
     }
 
-    /// Asks the driver and writes down what came of it (`controllerModifyVolumeWithTarget`).
+    /// Calls the driver and records the result (`controllerModifyVolumeWithTarget`).
     async fn call(
         &self,
         key: &Key,
@@ -174,7 +174,7 @@ impl Modifier {
         Err(Again)
     }
 
-    /// ControllerModifyVolume.
+    /// Calls ControllerModifyVolume.
     async fn ask(&self, volume: &PersistentVolume, class: &VolumeAttributesClass) -> Result<(), RpcError> {
         let csi = volume.spec.as_ref().and_then(|s| s.csi.as_ref());
         let csi = csi.filter(|csi| !csi.volume_handle.is_empty()).ok_or_else(|| "empty volume handle".to_owned())?;
@@ -197,7 +197,7 @@ impl Modifier {
         driver.call(driver.controller().controller_modify_volume(request)).await.map(drop)
     }
 
-    /// The volume first, so that a crash leaves the claim behind, not the volume.
+    /// Patches the volume first, so that a crash leaves the claim stale, not the volume.
     async fn complete(
         &self,
         claim: &PersistentVolumeClaim,

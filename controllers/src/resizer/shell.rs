@@ -19,32 +19,32 @@ pub(super) const WORKERS: usize = 10;
 /// Namespace and name of a claim.
 pub(super) type Key = (String, String);
 
-/// external-resizer beside a driver that it has reached.
+/// external-resizer after its driver answered.
 pub struct Reached {
     connection: Connection,
     driver: Driver,
-    /// Nodes expand volumes; asked only when the controller does not.
+    /// True if nodes expand volumes; queried only if the controller does not.
     node_expands: bool,
 }
 
 impl Reached {
-    /// Waits until the driver whose controller socket is `csi` answers.
+    /// Waits until the driver with the controller socket `csi` answers.
     pub async fn connect(ctx: &Ctx, csi: HttpService, timers: &Timers) -> Self {
         let connection = Connection::new(ctx, csi, timers.resizer_timeout);
         let driver = connection.driver().await;
         let node_expands = !driver.can(Rpc::ExpandVolume)
-            // Upstream ends itself when the socket has no node service. Nothing is expanded either way.
+            // Upstream exits if the socket has no node service. Either way no volume is expanded.
             && connection.node_capabilities().await.is_ok_and(|node| node.can(NodeRpc::ExpandVolume));
         Self { connection, driver, node_expands }
     }
 
-    /// The driver's name.
+    /// Returns the driver's name.
     pub fn driver(&self) -> &str {
         &self.driver.name
     }
 }
 
-/// What the loops share.
+/// State shared by the loops.
 #[derive(Clone)]
 pub(super) struct Common {
     pub(super) ctx: Ctx,
@@ -57,7 +57,7 @@ pub(super) struct Common {
     pub(super) timers: Timers,
 }
 
-/// Runs external-resizer for ever.
+/// Runs external-resizer forever.
 pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
     let Reached { connection, driver, node_expands } = reached;
     let claims = Informer::<PersistentVolumeClaim>::start(&ctx, client.all(), ListParams::default());
@@ -80,7 +80,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
 }
 
 impl Common {
-    /// Sends what `new` changes of the claim to its status, even when that is nothing: the guard is looked at.
+    /// Patches the claim's status to `new`, even with an empty patch: its precondition counts.
     pub(super) async fn patch_claim(
         &self,
         old: &PersistentVolumeClaim,
@@ -93,7 +93,7 @@ impl Common {
         claims.patch_status(old.name(), &patch).await.map_err(refused)
     }
 
-    /// Sends what `new` changes of the volume.
+    /// Patches the volume to `new`.
     pub(super) async fn patch_volume(
         &self,
         old: &PersistentVolume,
@@ -104,7 +104,7 @@ impl Common {
         self.client.all::<PersistentVolume>().patch(old.name(), &patch).await.map_err(refused)
     }
 
-    /// What a secret holds.
+    /// Reads a secret.
     pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<BTreeMap<String, String>, String> {
         let secret = self.client.namespaced::<Secret>(namespace).get(name).await;
         let secret = secret.map_err(|e| format!("error getting secret {name} in namespace {namespace}: {e}"))?;
@@ -112,13 +112,13 @@ impl Common {
         Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
     }
 
-    /// The key of a claim.
+    /// Returns the key of a claim.
     pub(super) fn key(claim: &PersistentVolumeClaim) -> Key {
         (claim.namespace().to_owned(), claim.name().to_owned())
     }
 }
 
-/// An object as klog names it.
+/// Formats an object's name like klog.
 pub(super) fn object_name<K: Kind>(object: &K) -> String {
     if object.namespace().is_empty() {
         return object.name().to_owned();

@@ -1,4 +1,4 @@
-//! Whether a claim's volume is to be expanded, and to which size (upstream `expand_and_recover.go`, `controller.go`).
+//! Decision about a volume's expansion and its target size (upstream `expand_and_recover.go`, `controller.go`).
 
 use std::collections::BTreeMap;
 
@@ -9,55 +9,55 @@ use crate::binder::object::{capacity_bytes, claim_phase, requested_bytes, volume
 use crate::binder::quantity;
 use crate::kube::Kind;
 
-/// Names the resizer of a claim whose volume was migrated to CSI.
+/// Annotation with the resizer of a claim whose volume was migrated to CSI.
 const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
 
 fn storage(map: Option<&BTreeMap<String, Quantity>>) -> Option<&Quantity> {
     map?.get("storage")
 }
 
-/// How far the claim says that a resize has come (`status.allocatedResourceStatuses`).
+/// Returns the resize status in the claim (`status.allocatedResourceStatuses`).
 pub fn stage(claim: &PersistentVolumeClaim) -> &str {
     let statuses = claim.status.as_ref().and_then(|s| s.allocated_resource_statuses.as_ref());
     statuses.and_then(|s| s.get("storage")).map_or("", String::as_str)
 }
 
-/// The size that the claim says the driver was asked for last.
+/// Returns the size of the last request to the driver, according to the claim.
 pub fn allocated(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
     storage(claim.status.as_ref().and_then(|s| s.allocated_resources.as_ref()))
 }
 
-/// The size that the claim has.
+/// Returns the claim's capacity.
 pub fn has(claim: &PersistentVolumeClaim) -> Quantity {
     let capacity = storage(claim.status.as_ref().and_then(|s| s.capacity.as_ref()));
     capacity.cloned().unwrap_or_else(|| Quantity("0".to_owned()))
 }
 
-/// The size that the claim asks for.
+/// Returns the claim's requested size.
 fn asked(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|s| s.resources.as_ref());
     let requests = storage(resources.and_then(|r| r.requests.as_ref()));
     requests.cloned().unwrap_or_else(|| Quantity("0".to_owned()))
 }
 
-/// Whether an update of the claim puts it into the queue (`updatePVC`).
+/// Returns true if an update of the claim enqueues it (`updatePVC`).
 pub fn is_news(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
     requested_bytes(old) != requested_bytes(new)
         || old.annotation(RESIZER) != new.annotation(RESIZER)
-        // The cache has it already: it is the resizer's own write.
+        // A resync, or the resizer's own write that the cache has already.
         || old.resource_version() == new.resource_version()
         || quantity::value(&has(new)) > quantity::value(&has(old))
         || stage(old) != stage(new)
 }
 
-/// Whether the claim asks for more than it has (`pvcNeedResize`).
+/// Returns true if the claim requests more than its capacity (`pvcNeedResize`).
 pub fn asks_for_more(claim: &PersistentVolumeClaim) -> bool {
     claim_phase(claim) == "Bound"
         && !volume_name(claim).is_empty()
         && requested_bytes(claim) > quantity::value(&has(claim))
 }
 
-/// Whether the two objects belong together, and the volume to `driver` (`pvCanBeExpanded`).
+/// Returns true if the two objects belong together, and the volume to `driver` (`pvCanBeExpanded`).
 pub fn is_ours(claim: &PersistentVolumeClaim, volume: &PersistentVolume, driver: &str) -> bool {
     let spec = volume.spec.as_ref();
     let bound = spec.and_then(|s| s.claim_ref.as_ref()).is_some_and(|r| {
@@ -66,10 +66,10 @@ pub fn is_ours(claim: &PersistentVolumeClaim, volume: &PersistentVolume, driver:
     bound && spec.and_then(|s| s.csi.as_ref()).is_some_and(|csi| csi.driver == driver)
 }
 
-/// The size that the driver shall be asked for; nothing when it is a node's turn.
+/// Returns the size to request from the driver; None if a node has to act.
 ///
-/// What was asked for before is finished first, unless the driver is certainly not at it any more: `final_error` says
-/// that this process saw the last try end so. `control_plane`: the driver expands volumes away from nodes.
+/// An earlier request is finished first, unless the driver has certainly stopped working on it: `final_error` if this
+/// process got a final error for the last attempt. `control_plane` if the driver's controller expands volumes.
 pub fn target(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
@@ -82,20 +82,20 @@ pub fn target(
     if size < quantity::value(&asked) {
         return match stage(claim) {
             "NodeResizeInfeasible" => Some(or_asked(allocated)),
-            // The node finishes before the next size is begun.
+            // The node finishes before the next size starts.
             "NodeResizePending" | "NodeResizeInProgress" => {
                 Some(or_asked(allocated)).filter(|next| size < quantity::value(next))
             }
-            // The driver may still be at it.
+            // The driver may still be working on it.
             "ControllerResizeInProgress" if !final_error => Some(or_asked(allocated)),
             _ => Some(asked),
         };
     }
     match stage(claim) {
         "NodeResizePending" | "NodeResizeInProgress" => None,
-        // The driver is asked again, so that the node may try again.
+        // The driver is called again, so that the node may retry.
         "NodeResizeInfeasible" => Some(or_asked(allocated.filter(|_| control_plane))),
-        // The volume is as large and the claim was not told, or less is asked for meanwhile.
+        // The volume has that size and the claim was not updated, or the request was reduced meanwhile.
         "ControllerResizeInProgress" | "ControllerResizeInfeasible" | "" if allocated.is_some() => {
             Some(or_asked(allocated))
         }

@@ -1,4 +1,4 @@
-//! What the resizer writes into a claim about its size (upstream `resize_status.go`).
+//! The resizer's writes to a claim about its size (upstream `resize_status.go`).
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimCondition, PersistentVolumeClaimStatus};
@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::binder::object::{annotate, remove_annotation};
 use crate::kube::time;
 
-/// Tells kubelet that there is nothing to expand on the node.
+/// Annotation for kubelet: the node has no expansion to do.
 const NODE_EXPANSION_NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
-/// The conditions that are about a size.
+/// Conditions about a size.
 const OF_SIZE: [&str; 4] = ["Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError"];
 
-/// The driver is going to be asked for `size`. `begins`: this is said for the first time, so what was said of an
-/// earlier size goes.
+/// Returns the claim before the call to the driver for `size`. `begins` if this is the first call for that size: the
+/// status of an earlier size is removed.
 pub fn in_progress(
     claim: &PersistentVolumeClaim,
     size: &Quantity,
@@ -31,7 +31,7 @@ pub fn in_progress(
     claim
 }
 
-/// The rest is for a node to do.
+/// Returns the claim whose expansion a node has to finish.
 pub fn node_pending(claim: &PersistentVolumeClaim, now: Timestamp) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     remove_annotation(&mut claim.metadata, NODE_EXPANSION_NOT_REQUIRED);
@@ -42,7 +42,7 @@ pub fn node_pending(claim: &PersistentVolumeClaim, now: Timestamp) -> Persistent
     claim
 }
 
-/// The volume has `size` and nothing is left to be done.
+/// Returns the claim after the expansion to `size`.
 pub fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     annotate(&mut claim.metadata, NODE_EXPANSION_NOT_REQUIRED, "true");
@@ -56,7 +56,7 @@ pub fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVol
     claim
 }
 
-/// The driver refused; `infeasible` when no retry helps.
+/// Returns the claim after a refusal of the driver; `infeasible` if a retry cannot help.
 pub fn failed(claim: &PersistentVolumeClaim, error: &str, infeasible: bool, now: Timestamp) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     let status = status(&mut claim);
@@ -86,7 +86,7 @@ fn condition(kind: &str, message: &str, now: Timestamp) -> PersistentVolumeClaim
     }
 }
 
-/// Puts a condition where the one of its kind was, or last. The others about a size stay only if `keep`
+/// Replaces the condition of the same type, or appends it. The other size conditions stay only if `keep`
 /// (`MergeResizeConditionsOfPVC`).
 fn merge(status: &mut PersistentVolumeClaimStatus, new: Option<PersistentVolumeClaimCondition>, keep: bool) {
     let mut conditions = status.conditions.take().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Claims that are not tried again soon (csi-lib-utils `slowset`).
+//! Claims with delayed retries (csi-lib-utils `slowset`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::shell::Key;
 
-/// When each claim failed with an error that no retry helps.
+/// Times at which claims failed with an infeasible error.
 #[derive(Debug)]
 pub(super) struct SlowSet {
     retention: Duration,
@@ -13,24 +13,24 @@ pub(super) struct SlowSet {
 }
 
 impl SlowSet {
-    /// A set whose items leave it after `retention`.
+    /// Creates a set whose items leave it after `retention`.
     pub(super) fn new(retention: Duration) -> Self {
         Self { retention, since: BTreeMap::new() }
     }
 
-    /// Adds a claim; one that is there already keeps its time.
+    /// Adds a claim; an existing entry keeps its time.
     pub(super) fn add(&mut self, key: &Key, now: Duration) {
         if self.remaining(key, now).is_none() {
             self.since.insert(key.clone(), now);
         }
     }
 
-    /// Takes a claim out.
+    /// Removes a claim.
     pub(super) fn remove(&mut self, key: &Key) {
         self.since.remove(key);
     }
 
-    /// How long a claim still waits; nothing when it does not.
+    /// Returns the remaining delay of a claim; None if it is not delayed.
     pub(super) fn remaining(&self, key: &Key, now: Duration) -> Option<Duration> {
         let end = *self.since.get(key)? + self.retention;
         (now < end).then(|| end - now)

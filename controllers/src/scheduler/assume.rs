@@ -1,4 +1,4 @@
-//! A cache on which the scheduler writes what it is about to write to the API server (`util/assumecache`).
+//! Cache that includes the scheduler's own pending writes (`util/assumecache`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::binder::object::resource_version;
 use crate::kube::Kind;
 
-/// Objects by a key, each as the API server gave it and, where there is one, as it is assumed to become.
+/// Objects by a key: each as the API server returned it and, if assumed, in its future state.
 #[derive(Debug)]
 pub struct AssumeCache<Q, K> {
     entries: BTreeMap<Q, Entry<K>>,
@@ -25,8 +25,8 @@ impl<Q, K> Default for AssumeCache<Q, K> {
 }
 
 impl<Q: Ord, K: Kind> AssumeCache<Q, K> {
-    /// Takes an object from the API server. An assumption about an older one ends; one about this very version stands,
-    /// since its write is still on the way.
+    /// Stores an object from the API server. It ends an assumption about an older version. An assumption about this
+    /// version stays, since its write is still under way.
     pub fn store(&mut self, key: Q, object: Arc<K>) {
         let version = resource_version(object.metadata());
         let assumed = self.entries.get_mut(&key).and_then(|entry| entry.assumed.take());
@@ -39,12 +39,12 @@ impl<Q: Ord, K: Kind> AssumeCache<Q, K> {
         self.entries.remove(key);
     }
 
-    /// The object as it is assumed to be.
+    /// Returns the object in its assumed state.
     pub fn get(&self, key: &Q) -> Option<&Arc<K>> {
         self.entries.get(key).map(|entry| entry.assumed.as_ref().unwrap_or(&entry.api))
     }
 
-    /// The object as the API server gave it.
+    /// Returns the object as the API server returned it.
     pub fn api(&self, key: &Q) -> Option<&Arc<K>> {
         self.entries.get(key).map(|entry| &entry.api)
     }
@@ -63,7 +63,7 @@ impl<Q: Ord, K: Kind> AssumeCache<Q, K> {
         }
     }
 
-    /// All objects, as they are assumed to be, in order of their keys.
+    /// Iterates over all objects in their assumed state, in order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &Arc<K>> {
         self.entries.values().map(|entry| entry.assumed.as_ref().unwrap_or(&entry.api))
     }

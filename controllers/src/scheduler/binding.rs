@@ -1,4 +1,4 @@
-//! Waiting until the binder has bound a pod's volumes (`checkBindings`).
+//! Wait for the binder to bind a pod's volumes (`checkBindings`).
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -9,7 +9,7 @@ use crate::binder::object::{ClaimKey, annotation, fully_bound, resource_version,
 use crate::binder::selectors::{check_node_affinity, node_labels};
 use crate::kube::Kind;
 
-/// Why a binding was given up; the pod is scheduled anew.
+/// Reason for giving up a binding; the pod is scheduled again.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum BindingError {
     /// failed to get node {0:?}: node {0:?} not found
@@ -26,7 +26,7 @@ pub enum BindingError {
         pv: String,
         /// The node.
         node: String,
-        /// In which way.
+        /// The mismatch.
         why: &'static str,
     },
     /// ClaimRef got reset for pv {0:?}
@@ -41,10 +41,11 @@ pub enum BindingError {
     Api(String),
 }
 
-/// Whether all of a pod's volumes are bound. `volumes` are the objects as our writes left them: what the cache has is
-/// judged only once it is as new. The API server's objects are looked at, not what is assumed of them.
+/// Returns true if all of a pod's volumes are bound. `volumes` are the objects after our writes: cached ones count only
+/// if they are as new. The check uses the API server's state, not the assumed one.
 ///
 /// # Errors
+/// If the binding can no longer succeed.
 /// When the binding cannot come to its end any more.
 pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &PodVolumes) -> Result<bool, BindingError> {
     if let Some(pod) = pod_exists {
@@ -89,11 +90,11 @@ pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &Pod
             return Err(BindingError::SelectedNodeReset(claim.name().to_owned()));
         }
         if annotation(&claim.metadata, SELECTED_NODE).unwrap_or_default() != node.name() {
-            // The provisioner asks for another node by removing the annotation.
+            // The provisioner requests another node by removing the annotation.
             return Err(BindingError::ProvisioningFailed(claim.name().to_owned()));
         }
         if !volume_name(claim).is_empty() {
-            // A volume that has not arrived here yet is waited for.
+            // Wait for a volume that is not in the cache yet.
             let Some(volume) = world.volumes.api(&volume_name(claim).to_owned()) else { return Ok(false) };
             affinity(volume)?;
         }

@@ -1,4 +1,4 @@
-//! One scheduling cycle: filter every node, choose one (`schedule_one.go`, `schedulePod`).
+//! One scheduling cycle: filter all nodes, choose one (`schedule_one.go`, `schedulePod`).
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -8,7 +8,7 @@ use super::volume_binding::{self, PodVolumes};
 use super::world::World;
 use super::{node_filters, volume_filters};
 
-/// Where a pod goes, and what has to be written for its volumes first.
+/// Node for a pod, and the writes for its volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// The node.
@@ -17,10 +17,11 @@ pub struct Placement {
     pub volumes: PodVolumes,
 }
 
-/// Finds a node for a pod: the one that it was nominated to, when that passes all filters (`evaluateNominatedNode`); else of
-/// those that do the one with the fewest pods, ties by name.
+/// Finds a node for a pod: its nominated node, if that passes all filters (`evaluateNominatedNode`). Otherwise the
+/// passing node with the fewest pods, ties by name.
 ///
 /// # Errors
+/// The reasons why there is none.
 /// Why there is none.
 pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
     let nodes = world.node_count();
@@ -45,7 +46,7 @@ pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
         match passed {
             Err(rejection) => error.reject(rejection),
             Ok(volumes) if nominated == Some(name) => return Ok(Placement { node: name.clone(), volumes }),
-            // Nodes come in order of their names, so the first with a count is the first by name.
+            // Nodes come in the order of their names, so the first with a count is the first by name.
             Ok(volumes) if best.as_ref().is_none_or(|(pods, _)| info.pods.len() < *pods) => {
                 best = Some((info.pods.len(), Placement { node: name.clone(), volumes }));
             }

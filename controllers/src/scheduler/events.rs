@@ -1,5 +1,5 @@
-//! The scheduler's Events, which are of events.k8s.io/v1 (client-go `tools/events`): what is the same but for its text is
-//! one Event, with a series from the second time on.
+//! The scheduler's Events of events.k8s.io/v1 (client-go `tools/events`). Occurrences that differ only in their text
+//! are one Event, with a series from the second on.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -19,19 +19,19 @@ use crate::events::{EventLost, EventRecorded};
 use crate::grid::Grid;
 use crate::kube::{ApiError, Client, Guard, Kind, reference};
 
-/// After how long without another occurrence a series is over (`finishTime`); as often it is looked at.
+/// Idle time after which a series ends (`finishTime`), and period of that check.
 const FINISH: Duration = Duration::from_secs(6 * 60);
-/// How often a series that goes on is written (`refreshTime`).
+/// Period of writing an ongoing series (`refreshTime`).
 const REFRESH: Duration = Duration::from_secs(30 * 60);
-/// How often a write is tried while the API server cannot be reached, and how long between tries, stretched by up to a
-/// quarter (`maxTriesPerEvent`, `defaultSleepDuration`).
+/// Attempts at a write while the API server is unreachable, and the wait between them, plus up to a quarter
+/// (`maxTriesPerEvent`, `defaultSleepDuration`).
 const TRIES: u32 = 12;
 const BETWEEN: (Duration, f64) = (Duration::from_secs(10), 0.25);
-/// The longest text of an Event (`NoteLengthLimit`), and how a longer one ends.
+/// Largest text of an Event (`NoteLengthLimit`), and the end of a shortened one.
 const MAX_NOTE: usize = 1024;
 const CUT: &str = " ...";
 
-/// Records events in the background. Clones are the same recorder.
+/// Recorder that writes events in the background. Clones share it.
 #[derive(Clone)]
 pub struct Recorder {
     ctx: Ctx,
@@ -42,14 +42,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder whose events say that `controller` reports them.
+    /// Creates a recorder whose events have `controller` as reporting controller.
     pub fn new(client: &Client, controller: &str) -> Self {
         let ctx = client.ctx().clone();
         let (sender, inbox) = mpsc::unbounded_channel();
         let writer = Arc::new(Writer { client: client.clone(), cache: Mutex::default() });
         ctx.spawn(writer.run(inbox));
         Self {
-            // Upstream puts the host's name in.
+            // Upstream uses the host name.
             instance: format!("{controller}-{}", ctx.name()).into(),
             controller: controller.into(),
             names: Arc::new(Mutex::new(Box::new(ctx.rng(&format!("events of {controller}"))))),
@@ -58,7 +58,7 @@ impl Recorder {
         }
     }
 
-    /// Records what was done about a pod (`action`), and why. Never waits, never fails.
+    /// Records an action on a pod (`action`) and its reason. Never waits, never fails.
     pub fn event(&self, pod: &Pod, kind: &'static str, reason: &'static str, action: &'static str, note: &str) {
         let note = shortened(note);
         self.ctx.emit(EventRecorded {
@@ -89,7 +89,7 @@ impl Recorder {
         let _ = self.sender.send(event);
     }
 
-    /// The pod's name and the nanoseconds of the moment, of which virtual time has no part below a millisecond.
+    /// Returns the pod's name with the time in nanoseconds; the part below a millisecond is random in virtual time.
     fn name(&self, pod: &Pod, at: Timestamp) -> String {
         let mut rng = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
@@ -106,7 +106,7 @@ fn shortened(note: &str) -> String {
     format!("{}{CUT}", &note[..end])
 }
 
-/// What makes two occurrences one Event (`eventKey`). The text is not in it; the object's version is.
+/// Key of an Event (`eventKey`). It contains the object's version, but not the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     kind: Option<String>,
@@ -128,10 +128,10 @@ impl Key {
     }
 }
 
-/// An Event as it was, or will be, written.
+/// Event as it was last written, or will be.
 struct Known {
     event: Event,
-    /// When it occurred last.
+    /// Time of the last occurrence.
     at: Duration,
 }
 
@@ -139,8 +139,8 @@ struct Known {
 struct Cache(BTreeMap<Key, Known>);
 
 impl Cache {
-    /// Takes another occurrence. Answers what is to be written: a first one at once, a second one as the begin of a
-    /// series; more are only counted until the series is written anew.
+    /// Adds an occurrence. Returns the Event to write: the first occurrence at once, the second as the start of a
+    /// series. Later ones are only counted until the next write of the series.
     fn take(&mut self, event: Event, wall: Timestamp, now: Duration) -> Option<Event> {
         let key = Key::of(&event);
         let Some(known) = self.0.get_mut(&key) else {
@@ -157,7 +157,7 @@ impl Cache {
         Some(known.event.clone())
     }
 
-    /// Drops what did not occur since `before`; answers the series among it, which are written a last time.
+    /// Drops Events without an occurrence since `before`. Returns the series among them for a last write.
     fn finish(&mut self, before: Duration) -> Vec<Event> {
         let over: Vec<_> = self.0.iter().filter(|(_, known)| known.at < before).map(|(key, _)| key.clone()).collect();
         let over = over.iter().filter_map(|key| self.0.remove(key)).map(|known| known.event);
@@ -186,7 +186,7 @@ impl Writer {
         let later = |grid: &Grid| grid.at_or_after(ctx.now().mono, Some(ctx.now().mono));
         let (mut next_finish, mut next_refresh) = (later(&finish), later(&refresh));
         loop {
-            // Nobody is woken for nothing.
+            // Without Events there is no timer.
             let idle = self.cache().0.is_empty();
             tokio::select! { biased;
                 event = inbox.recv() => {
@@ -220,7 +220,7 @@ impl Writer {
             for _ in 0..TRIES {
                 match self.record(&event).await {
                     Ok(()) => return,
-                    // The Event of which this is a series is on its way, or it was not and now is.
+                    // The first Event of the series was written meanwhile.
                     Err(e) if e.is_already_exists() && event.series.is_some() => {}
                     Err(e @ ApiError::Transport(_)) => lost(&ctx, &event, &e),
                     Err(e) => return lost(&ctx, &event, &e),
@@ -235,7 +235,7 @@ impl Writer {
         if event.series.is_some() {
             let before = Event { series: None, ..event.clone() };
             match api.strategic_patch(&before, event, Guard::None).await {
-                // Its time to live is over: it begins anew.
+                // The Event has expired: create a new one.
                 Err(e) if e.is_not_found() => {}
                 written => return written.map(drop),
             }

@@ -1,8 +1,8 @@
-//! Why a pod fits nowhere, in upstream's words (`framework/types.go`, `FitError`).
+//! Reasons why a pod fits on no node, with upstream's texts (`framework/types.go`, `FitError`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The plugins that can reject a pod.
+/// Plugins that can reject a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Plugin {
     /// spec.unschedulable.
@@ -15,7 +15,7 @@ pub enum Plugin {
     NodeResourcesFit,
     /// ReadWriteOncePod, and disks that two pods cannot share.
     VolumeRestrictions,
-    /// How many volumes a node takes.
+    /// Volume limits of a node.
     NodeVolumeLimits,
     /// Claims and volumes.
     VolumeBinding,
@@ -23,56 +23,56 @@ pub enum Plugin {
     VolumeZone,
 }
 
-/// A node that a plugin refused.
+/// Rejection of a node by a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Which plugin.
+    /// The plugin.
     pub plugin: Plugin,
-    /// Its reason.
+    /// First reason.
     pub reason: &'static str,
-    /// Its other reasons, if any.
+    /// Further reasons.
     pub more: Vec<&'static str>,
-    /// Whether removing pods from the node could not help (`UnschedulableAndUnresolvable`).
+    /// True if an eviction from the node could not help (`UnschedulableAndUnresolvable`).
     pub hopeless: bool,
 }
 
 impl Rejection {
-    /// A rejection for some of many reasons; none when there is no reason.
+    /// Creates a rejection with the given reasons; None without a reason.
     pub fn of(plugin: Plugin, reasons: impl IntoIterator<Item = &'static str>, hopeless: bool) -> Option<Self> {
         let mut reasons = reasons.into_iter();
         Some(Self { plugin, reason: reasons.next()?, more: reasons.collect(), hopeless })
     }
 
-    /// A rejection that no eviction could change.
+    /// Creates a rejection that no eviction could change.
     pub fn hopeless(plugin: Plugin, reason: &'static str) -> Self {
         Self { plugin, reason, more: Vec::new(), hopeless: true }
     }
 
-    /// A rejection that an eviction might change.
+    /// Creates a rejection that an eviction might change.
     pub fn resolvable(plugin: Plugin, reason: &'static str) -> Self {
         Self { plugin, reason, more: Vec::new(), hopeless: false }
     }
 }
 
-/// What stood against a pod.
+/// Rejections of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FitError {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// What ruled out all of them before any was looked at.
+    /// Reason of a rejection before the filters.
     pub pre_filter: Option<String>,
-    /// How often each reason was given.
+    /// Number of nodes for each reason.
     reasons: BTreeMap<&'static str, usize>,
-    /// Nodes on which no eviction could help.
+    /// Number of nodes on which no eviction could help.
     hopeless: usize,
-    /// Whether the pod may not preempt.
+    /// True if the pod must not preempt.
     never_preempts: bool,
-    /// The plugins that objected; events that may change their mind bring the pod back.
+    /// Rejecting plugins. Events relevant to them requeue the pod.
     pub plugins: BTreeSet<Plugin>,
 }
 
 impl FitError {
-    /// All of `nodes` were ruled out by `plugin` at once.
+    /// Creates the error for a rejection of all `nodes` by `plugin` at once.
     pub fn before_filters(nodes: usize, plugin: Plugin, reason: String, never_preempts: bool) -> Self {
         Self {
             nodes,
@@ -84,12 +84,12 @@ impl FitError {
         }
     }
 
-    /// No objection yet against `nodes`.
+    /// Creates an error without a rejection yet, for `nodes`.
     pub fn new(nodes: usize, never_preempts: bool) -> Self {
         Self { nodes, never_preempts, ..Self::default() }
     }
 
-    /// Counts an objection to one node.
+    /// Counts a rejection of one node.
     pub fn reject(&mut self, rejection: Rejection) {
         self.plugins.insert(rejection.plugin);
         self.hopeless += usize::from(rejection.hopeless);
@@ -98,8 +98,8 @@ impl FitError {
         }
     }
 
-    /// What the preemption plugin says: without victims it only counts. The first part is that of the plugin for
-    /// resource claims, which runs before it.
+    /// Returns the preemption plugin's text: without victims it only counts. The first part is that of the
+    /// resource-claims plugin, which runs before it.
     fn preemption(&self) -> String {
         if self.never_preempts {
             return "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.".to_owned();
@@ -126,7 +126,7 @@ impl std::fmt::Display for FitError {
         match &self.pre_filter {
             Some(reason) => write!(f, " {reason}.")?,
             None => {
-                // Sorted as texts, counts included, as upstream does.
+                // Sorted as texts with their counts, as upstream.
                 let mut parts: Vec<String> =
                     self.reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
                 parts.sort();

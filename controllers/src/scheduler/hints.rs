@@ -1,4 +1,4 @@
-//! What may make a rejected pod fit (`EventsToRegister` and the queueing hints of each plugin).
+//! Events that may make a rejected pod fit (`EventsToRegister` and the queueing hints of each plugin).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::world::limits;
 use crate::binder::object::{ClaimKey, pod_claims};
 use crate::kube::Kind;
 
-/// Something that happened in the cluster.
+/// Event in the cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterEvent<'a> {
     /// A node is new (no `old`) or changed.
     Node(Option<&'a Node>, &'a Node),
-    /// A pod that had a node is gone.
+    /// A pod with a node was deleted.
     AssignedPodGone(&'a Pod),
     /// A claim is new or changed.
     Claim(Option<&'a PersistentVolumeClaim>, &'a PersistentVolumeClaim),
@@ -32,11 +32,11 @@ pub enum ClusterEvent<'a> {
     Driver(&'a CSIDriver, &'a CSIDriver),
     /// A published capacity is new or changed.
     Capacity(&'a CSIStorageCapacity),
-    /// A VolumeAttachment is gone.
+    /// A VolumeAttachment was deleted.
     AttachmentGone,
 }
 
-/// Whether what happened may change the mind of one of the plugins that rejected the pod.
+/// Returns true if the event may change the decision of one of the plugins that rejected the pod.
 pub fn worth_retrying(event: ClusterEvent<'_>, pod: &Pod, plugins: &BTreeSet<Plugin>) -> bool {
     plugins.iter().any(|plugin| helps(event, pod, *plugin))
 }
@@ -72,7 +72,7 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
             old.is_none() || before.iter().any(|(driver, count)| now.get(driver).is_none_or(|n| n > count))
         }
 
-        // Upstream tries again at any change of any volume; a volume that is another claim's cannot help.
+        // Upstream retries after any change of any volume; a volume of another claim cannot help.
         (Plugin::VolumeBinding | Plugin::VolumeZone, E::Volume(_, volume)) => {
             ClaimKey::of_volume(volume).is_none_or(|key| uses(pod, &key))
         }
@@ -94,7 +94,7 @@ fn uses(pod: &Pod, claim: &ClaimKey) -> bool {
     pod.namespace() == claim.namespace && pod_claims(pod).any(|(name, _)| name == claim.name)
 }
 
-/// Whether a change of a pod without a node may make it fit: its labels, tolerations, gates or requests.
+/// Returns true if a change of a pod without a node may make it fit: its labels, tolerations, gates or requests.
 pub fn pod_may_fit_now(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     let spec = |pod: &Arc<Pod>| {
         let spec = pod.spec.as_ref()?;

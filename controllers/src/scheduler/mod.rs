@@ -1,12 +1,11 @@
-//! The scheduler (`kube-scheduler`), as far as volumes, zones, limits, taints and basic resources go.
+//! The scheduler (`kube-scheduler`), limited to volumes, zones, limits, taints and basic resources.
 //!
-//! [`queue`] decides which pod is next, [`cycle`] where it goes: a pure function over the [`world`]. Then the pod is
-//! assumed, its volumes are bound ([`binding`]) and it is bound, in a task of its own, while the next pod is scheduled.
+//! [`queue`] selects the next pod, [`cycle`] its node: a pure function over the [`world`]. Then the pod is assumed, its
+//! volumes are bound ([`binding`]) and it is bound, in a separate task, while the next pod is scheduled.
 //!
-//! Differences from upstream, all meant: of the nodes that pass, the one with the fewest pods wins, ties by name, so that
-//! a run replays and can be foretold (upstream weighs many scores and draws among the best); pods are not spread and
-//! inter-pod affinity is not looked at; nothing is ever preempted, and the message says what upstream says when there
-//! is nobody to preempt.
+//! Intended differences from upstream: of the passing nodes, the one with the fewest pods wins, ties by name, so that a
+//! run replays and is predictable (upstream weighs many scores and picks randomly among the best). Topology spread and
+//! inter-pod affinity are ignored. Pods are never preempted; the message is upstream's for a cluster without victims.
 
 pub mod assume;
 pub mod binding;

@@ -1,4 +1,4 @@
-//! Filters that look at the node alone: NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit.
+//! Filters of the node alone: NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
@@ -12,7 +12,7 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
     pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default()
 }
 
-/// Whether a toleration matches a taint (`Toleration.ToleratesTaint`).
+/// Returns true if a toleration matches a taint (`Toleration.ToleratesTaint`).
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     fn text(value: &Option<String>) -> &str {
         value.as_deref().unwrap_or_default()
@@ -28,7 +28,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     }
 }
 
-/// Whether the pod tolerates the node's taints that forbid scheduling.
+/// Returns true if the pod tolerates the node's taints that forbid scheduling.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
     taints
@@ -37,7 +37,7 @@ pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
         .all(|taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
 }
 
-/// Whether the node may be scheduled to; a pod may tolerate that it may not (daemons do).
+/// Returns true if the node is schedulable, or the pod tolerates that it is not (as daemons do).
 pub fn schedulable(pod: &Pod, node: &Node) -> bool {
     if node.spec.as_ref().is_none_or(|s| s.unschedulable != Some(true)) {
         return true;
@@ -50,7 +50,7 @@ pub fn schedulable(pod: &Pod, node: &Node) -> bool {
     tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
 }
 
-/// Whether the pod's node selector and required node affinity select the node.
+/// Returns true if the pod's node selector and required node affinity select the node.
 pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let labels = node_labels(node);
@@ -63,10 +63,10 @@ pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
     selected && required.is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
 }
 
-/// Runs the filters in upstream's order; the first that objects is the one that is reported.
+/// Runs the filters in upstream's order; reports the first rejection.
 ///
 /// # Errors
-/// The objection.
+/// The rejection.
 pub fn check(pod: &Pod, request: Resources, node: &Node, info: &NodeInfo) -> Result<(), Rejection> {
     if !schedulable(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));

@@ -1,5 +1,5 @@
-//! Which pod is next (`backend/queue/scheduling_queue.go`): an active queue, one of pods in backoff, and the pods for
-//! which there is nothing to do until something changes.
+//! Scheduling queue (`backend/queue/scheduling_queue.go`): active pods, pods in backoff, and unschedulable pods that
+//! wait for an event.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,34 +12,34 @@ use super::fit_error::Plugin;
 use super::world::PodKey;
 use crate::kube::Kind;
 
-/// The waits, already divided by `time-scale`.
+/// Durations, already divided by `time-scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
     /// First backoff.
     pub initial_backoff: Duration,
     /// Longest backoff.
     pub max_backoff: Duration,
-    /// After how long without an event an unschedulable pod is tried again.
+    /// Time without an event after which an unschedulable pod is retried.
     pub flush_after: Duration,
-    /// How often backoffs are looked at: 1 s.
+    /// Period of checking backoffs: 1 s.
     pub backoff_tick: Duration,
-    /// How often unschedulable pods are looked at: 30 s.
+    /// Period of checking unschedulable pods: 30 s.
     pub flush_tick: Duration,
 }
 
-/// How a try ended that did not place the pod.
+/// Result of an attempt that did not place the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No node fits; these plugins objected.
+    /// No node fits; these plugins rejected them.
     Unschedulable(BTreeSet<Plugin>),
-    /// Something went wrong; only time helps.
+    /// An error; only a backoff helps.
     Error,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Active,
-    /// In backoff until then. After an error nothing shortens it.
+    /// In backoff until then. After an error no event shortens it.
     Backoff {
         until: Duration,
         error: bool,
@@ -55,7 +55,7 @@ enum Place {
 struct Queued {
     pod: Arc<Pod>,
     place: Place,
-    /// When it was last put into the queue.
+    /// Time of the last enqueue.
     timestamp: Duration,
     unschedulable: u32,
     errors: u32,
@@ -64,7 +64,7 @@ struct Queued {
 
 type Order = (Reverse<i32>, Duration, PodKey);
 
-/// The queue.
+/// Scheduling queue.
 #[derive(Clone, Debug)]
 pub struct SchedulingQueue {
     waits: Waits,
@@ -77,7 +77,7 @@ pub struct SchedulingQueue {
 }
 
 impl SchedulingQueue {
-    /// An empty queue that starts `now` (monotonic).
+    /// Creates an empty queue that starts `now` (monotonic).
     pub fn new(waits: Waits, now: Duration) -> Self {
         Self {
             waits,
@@ -99,12 +99,12 @@ impl SchedulingQueue {
         self.pods.insert(key, queued);
     }
 
-    /// Takes a change of a pod that has no node. When it may now fit (`relevant`) it is tried again.
+    /// Updates a pod without a node. If it may now fit (`relevant`), it is retried.
     pub fn update(&mut self, now: Duration, pod: Arc<Pod>, relevant: bool) {
         let key = PodKey::of(&pod);
         match self.pods.get_mut(&key) {
             None => self.add(now, pod),
-            // A pod of the same name is a new pod.
+            // Another pod of the same name.
             Some(queued) if queued.pod.uid() != pod.uid() => self.add(now, pod),
             Some(queued) => {
                 queued.pod = pod;
@@ -115,7 +115,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Forgets a pod: it has a node, or is deleted.
+    /// Removes a pod: it has a node, or was deleted.
     pub fn delete(&mut self, key: &PodKey) {
         if let Some(queued) = self.pods.remove(key) {
             self.leave(key, &queued);
@@ -131,8 +131,8 @@ impl SchedulingQueue {
         }
     }
 
-    /// The next pod. With nothing active, a pod whose backoff is not over comes all the same, unless it is there
-    /// because of an error (gate SchedulerPopFromBackoffQ, on since 1.33).
+    /// Returns the next pod. If none is active, takes one in backoff, except after an error (gate
+    /// SchedulerPopFromBackoffQ, on since 1.33).
     pub fn pop(&mut self, now: Duration) -> Option<Arc<Pod>> {
         self.tick(now);
         let key = match self.active.pop_first() {
@@ -151,7 +151,7 @@ impl SchedulingQueue {
         Some(queued.pod.clone())
     }
 
-    /// Puts a pod back that could not be placed.
+    /// Returns a pod that could not be placed.
     pub fn put_back(&mut self, now: Duration, key: &PodKey, failure: Failure) {
         let waits = self.waits;
         let Some(queued) = self.pods.get_mut(key).filter(|q| q.place == Place::InFlight) else { return };
@@ -164,7 +164,7 @@ impl SchedulingQueue {
                 queued.place = Place::Unschedulable { since: now };
                 self.unschedulable.insert(key.clone());
             }
-            // Without a plugin to change its mind there is no event to wait for.
+            // Without a rejecting plugin there is no event to wait for.
             Failure::Unschedulable(_) | Failure::Error => {
                 queued.errors += 1;
                 queued.plugins.clear();
@@ -175,7 +175,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Brings back the pods for which `worth` says that what happened may help.
+    /// Requeues the pods for which `worth` returns true after an event.
     pub fn happened(&mut self, now: Duration, worth: impl Fn(&Pod, &BTreeSet<Plugin>) -> bool) {
         let helped = |key: &&PodKey| self.pods.get(*key).is_some_and(|q| worth(&q.pod, &q.plugins));
         let keys: Vec<PodKey> = self.unschedulable.iter().filter(helped).cloned().collect();
@@ -184,7 +184,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Whether no pod waits for an event; then events need not be judged.
+    /// Returns true if no pod waits for an event; then events need no evaluation.
     pub fn nobody_waits(&self) -> bool {
         self.unschedulable.is_empty()
     }
@@ -205,7 +205,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// Does all that is due: ends backoffs, and gives pods another try that have waited too long.
+    /// Performs due actions: ends backoffs, and retries pods that have waited too long.
     fn tick(&mut self, now: Duration) {
         while self.backoff.first().is_some_and(|(until, _)| *until <= now) {
             let Some((until, key)) = self.backoff.pop_first() else { break };
@@ -227,14 +227,14 @@ impl SchedulingQueue {
         Some(self.started + ceil(since + self.waits.flush_after - self.started, self.waits.flush_tick))
     }
 
-    /// The next instant (monotonic) at which time alone brings a pod back.
+    /// Returns the next monotonic time at which a pod is requeued without an event.
     pub fn next_deadline(&self) -> Option<Duration> {
         let backoff = self.backoff.first().map(|(until, _)| *until);
         let flush = self.unschedulable.iter().filter_map(|key| self.flush_at(key)).min();
         backoff.into_iter().chain(flush).min()
     }
 
-    /// The pod as the queue last saw it.
+    /// Returns the pod as last stored.
     pub fn get(&self, key: &PodKey) -> Option<&Arc<Pod>> {
         self.pods.get(key).map(|queued| &queued.pod)
     }
@@ -245,13 +245,13 @@ fn order(key: &PodKey, queued: &Queued) -> Order {
     (Reverse(priority), queued.timestamp, key.clone())
 }
 
-/// The backoff after the `count`th failure in a row.
+/// Returns the backoff after the `count`th failure in a row.
 fn backoff(waits: Waits, count: u32) -> Duration {
     let factor = 2u32.checked_pow(count.saturating_sub(1)).unwrap_or(u32::MAX);
     waits.initial_backoff.checked_mul(factor).unwrap_or(waits.max_backoff).min(waits.max_backoff)
 }
 
-/// The first multiple of `tick` that is not before `at`.
+/// Rounds `at` up to a multiple of `tick`.
 fn ceil(at: Duration, tick: Duration) -> Duration {
     let tick = tick.as_nanos().max(1);
     let ticks = at.as_nanos().div_ceil(tick);

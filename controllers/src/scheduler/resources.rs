@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have (`component-helpers/resource`, `noderesources/fit.go`).
+//! Resource requests of pods and capacities of nodes (`component-helpers/resource`, `noderesources/fit.go`).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Resources {
     pub milli_cpu: i64,
     /// Bytes.
     pub memory: i64,
-    /// A number of pods.
+    /// Number of pods.
     pub pods: i64,
 }
 
@@ -30,13 +30,13 @@ impl Resources {
         }
     }
 
-    /// What a node can give (status.allocatable).
+    /// Returns a node's allocatable resources (status.allocatable).
     pub fn allocatable(node: &Node) -> Self {
         Self::of(node.status.as_ref().and_then(|s| s.allocatable.as_ref()))
     }
 
-    /// What a pod asks for: all its containers together, or its largest init container if that is more, and the
-    /// overhead of its runtime. Init containers that keep running count as containers.
+    /// Returns a pod's requests: the sum of its containers, or its largest init container if that is more, plus the
+    /// overhead of its runtime. Restartable init containers count as containers.
     pub fn requested(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self { pods: 1, ..Self::default() } };
         let asks = |c: &Container| Self::of(c.resources.as_ref().and_then(|r| r.requests.as_ref()));
@@ -55,7 +55,7 @@ impl Resources {
         Self { pods: 1, ..total }
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub fn plus(self, other: Self) -> Self {
         Self {
             milli_cpu: self.milli_cpu + other.milli_cpu,
@@ -64,7 +64,7 @@ impl Resources {
         }
     }
 
-    /// The difference.
+    /// Returns the difference.
     pub fn minus(self, other: Self) -> Self {
         Self {
             milli_cpu: self.milli_cpu - other.milli_cpu,
@@ -82,7 +82,7 @@ impl Resources {
     }
 }
 
-/// What a node lacks for a pod: the reasons, and whether no eviction could help because the node is too small.
+/// Returns the resources that a node lacks for a pod, and true if no eviction could help because the node is too small.
 pub fn lacks(request: Resources, used: Resources, allocatable: Resources) -> (Vec<&'static str>, bool) {
     let mut reasons = Vec::new();
     let mut hopeless = false;

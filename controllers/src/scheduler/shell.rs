@@ -1,4 +1,4 @@
-//! The event-driven shell: informers feed the world and the queue, one loop schedules, a task per pod binds.
+//! The event-driven shell: informers feed the world and the queue, one loop schedules, and a task per pod binds.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,28 +23,28 @@ use crate::events::SchedulerError;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams};
 use crate::mirror_pod::is_stand_in;
 
-/// Pods that name no scheduler are this one's.
+/// Default scheduler name of a pod.
 pub(crate) const NAME: &str = "default-scheduler";
-/// Pods that are done are of no interest.
+/// Selector without finished pods.
 const PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// What the scheduler runs with.
+/// Configuration of the scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Waits: backoffs, the flush of unschedulable pods, polling and timeout of volume binding.
+    /// Durations: backoffs, the flush of unschedulable pods, polling and timeout of volume binding.
     pub timers: Timers,
-    /// Whether to watch CSIStorageCapacity objects; without, drivers are taken to have room everywhere.
+    /// If set, watch CSIStorageCapacity objects. Otherwise drivers are assumed to have room everywhere.
     pub storage_capacity: bool,
 }
 
 impl Config {
-    /// Without published capacities.
+    /// Creates a configuration without published capacities.
     pub fn new(timers: Timers) -> Self {
         Self { timers, storage_capacity: false }
     }
 }
 
-/// Runs the scheduler for ever. `client` is its own (user agent `kube-scheduler/scheduler`).
+/// Runs the scheduler forever. `client` is its own (user agent `kube-scheduler/scheduler`).
 pub async fn run(ctx: Ctx, client: Client, config: Config) {
     let sources = Sources::start(&ctx, &client, &config);
     sources.synced().await;
@@ -70,8 +70,8 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
     scheduler.pump(sources).await;
 }
 
-/// Starts the caches of `client` ahead of [`run`]: a scheduler that waits to lead has them filled
-/// (`delayCacheUntilActive` is off).
+/// Starts the caches of `client` before [`run`]: a scheduler that waits to lead fills them (`delayCacheUntilActive` is
+/// off).
 pub fn warm(ctx: &Ctx, client: &Client, config: &Config) {
     Sources::start(ctx, client, config);
 }
@@ -129,7 +129,7 @@ struct Scheduler {
     config: Config,
     recorder: Recorder,
     state: Mutex<State>,
-    /// A binding put a pod back.
+    /// Notified when a binding returns a pod.
     changed: Notify,
 }
 
@@ -141,7 +141,7 @@ impl Scheduler {
         let (mut drivers, mut attachments) = (sources.drivers.subscribe(), sources.attachments.subscribe());
         let mut capacities = sources.capacities.as_ref().map(Informer::subscribe);
         loop {
-            // What is known already is taken in before a pod is judged by it: pods come last.
+            // All pending events are applied before a pod is scheduled: pods come last.
             let deadline = self.state().queue.next_deadline();
             tokio::select! { biased;
                 Some(delta) = nodes.recv() => self.node_changed(delta),
@@ -162,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// Schedules one pod, or stays pending when none is ready.
+    /// Schedules one pod, or stays pending if none is ready.
     async fn schedule_ready(self: &Arc<Self>) {
         let now = self.ctx.now().mono;
         let next = self.state().queue.pop(now);
@@ -200,12 +200,12 @@ impl Scheduler {
         }
     }
 
-    /// The binding cycle: volumes first, then the pod.
+    /// Runs the binding cycle: volumes first, then the pod.
     async fn bind(self: Arc<Self>, pod: Arc<Pod>, node: String, mut volumes: PodVolumes) {
         let key = PodKey::of(&pod);
         if !volumes.is_empty() {
-            // Without volumes to wait for it is bound so soon that nobody needs to know before.
-            // Upstream waits for the answer, and goes on whatever it is.
+            // Without volumes the binding is immediate, so no nomination is needed. Upstream waits for the answer, and
+            // continues whatever it is.
             let nominated = status::nominated(&pod, &node);
             written(&self.ctx, &self.client, "nomination", &pod, nominated).await;
         }
@@ -227,8 +227,8 @@ impl Scheduler {
                 {
                     let mut state = self.state();
                     unreserve(&mut state.world, &volumes);
-                    // The pod may have got its node all the same: then the informer says so, and it is not in the
-                    // queue any more.
+                    // The pod may have got its node anyway. Then the informer reports it, and it is no longer in the
+                    // queue.
                     if state.queue.get(&key).is_some_and(|queued| queued.uid() == pod.uid()) {
                         state.world.unplace(&key);
                         state.queue.put_back(now, &key, Failure::Error);
@@ -240,7 +240,7 @@ impl Scheduler {
         }
     }
 
-    /// Writes what was assumed, and waits until the binder has done its part (`BindPodVolumes`).
+    /// Writes the assumed objects, and waits until the binder has bound them (`BindPodVolumes`).
     async fn bind_volumes(&self, pod: &Pod, node: &str, volumes: &mut PodVolumes) -> Result<(), BindingError> {
         if volumes.is_empty() {
             return Ok(());
@@ -279,16 +279,16 @@ impl Scheduler {
         binding::check(&state.world, node, (!exists).then(|| pod.name()), volumes)
     }
 
-    /// The event and the condition that say why a pod has no node.
+    /// Emits the event and writes the condition with the reason why a pod has no node.
     fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str) {
         self.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message);
         let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
-        // A condition that cannot be written is written with the next failure.
+        // After a failed write, the next scheduling failure writes the condition.
         let status = status::unscheduled(&newest, reason, message, self.ctx.now().wall);
         self.write("condition", newest, status);
     }
 
-    /// Writes a pod's status in the background, as upstream's dispatcher of API calls does.
+    /// Writes a pod's status in the background, like upstream's dispatcher of API calls.
     fn write(&self, what: &'static str, pod: Arc<Pod>, status: PodStatus) {
         let (ctx, client) = (self.ctx.clone(), self.client.clone());
         self.ctx.spawn(async move { written(&ctx, &client, what, &pod, status).await });
@@ -396,7 +396,7 @@ impl Scheduler {
         let now = self.ctx.now().mono;
         let mut state = self.state();
         match delta {
-            // It takes nothing from a node.
+            // It uses no resources of a node.
             Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
             Delta::Applied { old, new } => {
                 let key = PodKey::of(&new);
@@ -409,7 +409,7 @@ impl Scheduler {
                     return;
                 }
                 if old.as_ref().is_some_and(|old| node_of(old).is_some()) {
-                    // A new pod under the name of one that was on a node.
+                    // A new pod with the name of one that had a node.
                     state.world.unplace(&key);
                 }
                 let relevant = old.is_none_or(|old| pod_may_fit_now(&old, &new));
@@ -436,13 +436,13 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).filter(|node| !node.is_empty())
 }
 
-/// Whether this scheduler answers for the pod, and nothing gates it.
+/// Returns true if this scheduler is responsible for the pod, and no gate holds it.
 fn is_ours(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
 }
 
-/// Writes a pod's status; when that fails, only the trace says so.
+/// Writes a pod's status; a failure is only traced.
 async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
     if let Err(e) = status::patch(client, pod, status).await {
         let pod = pod.name().into();

@@ -1,4 +1,4 @@
-//! What the scheduler writes of a pod's status: why it has no node, and where it is about to go (`updatePod`,
+//! The scheduler's writes to a pod's status: the reason why it has no node, and its nominated node (`updatePod`,
 //! `schedutil.PatchPodStatus`).
 
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::kube::{ApiError, Client, Guard, Kind};
 use crate::pod_status::update_condition;
 
-/// The status of a pod that has no node, with the condition that says why: it is not about to go anywhere any more.
+/// Returns the status of a pod without a node, with the condition of the reason and without a nominated node.
 pub fn unscheduled(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
     let condition = PodCondition {
@@ -24,13 +24,13 @@ pub fn unscheduled(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Po
     status
 }
 
-/// The status of a pod that waits for its volumes before it is bound to `node` (`NominatedNodeNameForExpectation`): who
-/// takes nodes away learns that this one is needed.
+/// Returns the status of a pod that waits for its volumes before it is bound to `node`
+/// (`NominatedNodeNameForExpectation`): it tells autoscalers that this node is needed.
 pub fn nominated(pod: &Pod, node: &str) -> PodStatus {
     PodStatus { nominated_node_name: Some(node.to_owned()), ..pod.status.clone().unwrap_or_default() }
 }
 
-/// Changes the pod's status. Nothing else is in the patch, not even its uid; nothing is sent when nothing changes.
+/// Patches the pod's status. The patch contains only the status, not even the uid. An empty patch is not sent.
 ///
 /// # Errors
 /// The API server's refusal, or no answer.

@@ -119,7 +119,7 @@ fn limit(world: &mut World, node: &str, count: i64) {
     world.store_csi_node(&make(json!({ "metadata": { "name": node }, "spec": { "drivers": [driver] } })));
 }
 
-/// Three nodes in two zones and a class that waits for the first consumer.
+/// Builds three nodes in two zones, and a class with WaitForFirstConsumer.
 fn cluster() -> World {
     let mut world = World::default();
     for (name, zone) in [("node-a", "a"), ("node-b", "b"), ("node-c", "b")] {
@@ -304,7 +304,7 @@ fn a_free_volume_is_preferred_to_a_new_one_and_taken_once() {
     let (volume, claim) = &assumed.static_bindings[0];
     let reference = volume.spec.as_ref().unwrap().claim_ref.clone().unwrap();
     assert_eq!(reference.uid, claim.metadata.uid);
-    // While it is assumed nobody else gets it.
+    // While it is assumed, no other claim gets it.
     add_claim(&mut world, "more", json!({}));
     let other = schedule(&world, &pod("q", &["more"], json!({}))).unwrap();
     assert!(other.volumes.static_bindings.is_empty());
@@ -361,7 +361,7 @@ fn limits_count_pods_attachments_and_claims_without_a_volume_once_each() {
     };
     world.store_attachment(&va("csi-1", "v1"));
     let ask = |world: &World, claim: &str| place(world, &pod("q", &[claim], json!({})));
-    // v1 is there by its pod and by its attachment: one volume.
+    // v1 is present by its pod and by its attachment: one volume.
     limit(&mut world, "node-a", 2);
     assert!(ask(&world, "c2").is_ok());
     world.store_attachment(&va("csi-2", "v2"));
@@ -371,7 +371,7 @@ fn limits_count_pods_attachments_and_claims_without_a_volume_once_each() {
     assert!(message.contains("1 No preemption victims found for incoming pod."), "{message}");
     world.remove_attachment("csi-2");
     assert!(ask(&world, "new").is_ok());
-    // Nothing is said about a limit: there is none.
+    // A missing limit means no limit.
     limit(&mut world, "node-a", 0);
     assert!(ask(&world, "new").is_err());
     world.remove_csi_node("node-a");
@@ -507,7 +507,7 @@ fn an_unschedulable_pod_waits_for_an_event_that_helps_or_five_minutes() {
     queue.happened(S(6), |pod, plugins| worth_retrying(ClusterEvent::Node(Some(&cordoned), &open), pod, plugins));
     assert_eq!(names(&mut queue, S(6)), ["p"]);
     queue.put_back(S(6), &key("p"), unschedulable(Plugin::NodeUnschedulable));
-    // 306 s, on the next tick of 30 s.
+    // 306 s, rounded up to the next tick of 30 s.
     assert_eq!(queue.next_deadline(), Some(S(330)));
     assert!(queue.pop(S(329)).is_none());
     assert_eq!(names(&mut queue, S(330)), ["p"]);

@@ -1,4 +1,4 @@
-//! VolumeBinding: whether a pod's claims can be served from a node, and what to write when it goes there
+//! VolumeBinding: checks a pod's claims against a node, and computes the writes for that node
 //! (`plugins/volumebinding`).
 
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ use crate::binder::quantity;
 use crate::binder::selectors::{Labels, check_node_affinity, label_selector_matches, node_labels, topology_allowed};
 use crate::kube::Kind;
 
-/// What PreFilter found out about a pod's claims; what does not depend on the node.
+/// Result of PreFilter for a pod's claims; independent of the node.
 #[derive(Clone, Debug, Default)]
 pub struct PodClaims {
-    /// Bound claims with their volumes, as far as those exist.
+    /// Bound claims with their volumes, if those exist.
     pub bound: Vec<Option<Arc<PersistentVolume>>>,
     /// Claims that wait for this pod, smallest request first, with the volumes that they could get.
     waiting: Vec<Waiting>,
@@ -33,26 +33,26 @@ struct Waiting {
     candidates: Candidates,
 }
 
-/// What is to be written when the pod goes to a node.
+/// Writes for a pod that goes to a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodVolumes {
-    /// Volumes to be reserved for claims.
+    /// Volumes to reserve for claims.
     pub static_bindings: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
-    /// Claims to be provisioned on the node.
+    /// Claims to provision on the node.
     pub provisions: Vec<Arc<PersistentVolumeClaim>>,
 }
 
 impl PodVolumes {
-    /// Whether nothing is to be written.
+    /// Returns true if there is no write.
     pub fn is_empty(&self) -> bool {
         self.static_bindings.is_empty() && self.provisions.is_empty()
     }
 }
 
-/// Looks at the pod's claims before any node.
+/// Evaluates the pod's claims before any node.
 ///
 /// # Errors
-/// Why the pod can be scheduled nowhere.
+/// The reason why the pod cannot be scheduled.
 pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
     let mut claims = PodClaims::default();
     let mut immediate = false;
@@ -95,7 +95,7 @@ pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
     if immediate {
         return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
     }
-    // The smallest requests choose first, so that larger volumes remain for larger ones; the sort keeps ties in order.
+    // The smallest requests choose first, so that larger volumes remain for larger ones; the sort is stable.
     claims.waiting.sort_by_key(|waiting| requested_bytes(&waiting.claim));
     Ok(claims)
 }
@@ -109,10 +109,10 @@ fn waits_for_consumer(world: &World, claim: &PersistentVolumeClaim) -> bool {
     class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
 
-/// Whether the pod's claims can be served from the node, and how.
+/// Checks the pod's claims against the node, and returns the writes.
 ///
 /// # Errors
-/// The reasons against it.
+/// The reasons for a rejection.
 pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodVolumes, Rejection> {
     let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
     let labels = node_labels(node);
@@ -156,7 +156,7 @@ fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels
     let mut volumes = PodVolumes::default();
     let mut to_provision = Vec::new();
     for Waiting { claim, .. } in &claims.waiting {
-        // A claim for which another node was chosen already stays there.
+        // A claim with another selected node stays there.
         match annotation(&claim.metadata, SELECTED_NODE) {
             Some(selected) if selected != node => return Err(NO_VOLUME),
             Some(_) => to_provision.push(claim),
@@ -192,7 +192,8 @@ fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels
     Ok(volumes)
 }
 
-/// Whether a published capacity suffices. Only drivers that opt in are asked, and only when capacities are watched.
+/// Returns true if a published capacity suffices. Applies only to drivers that opt in, and only if capacities are
+/// watched.
 fn enough_capacity(
     world: &World,
     claim: &PersistentVolumeClaim,
@@ -213,8 +214,7 @@ fn enough_capacity(
     })
 }
 
-/// Writes into the caches what is about to be written to the API server, and gives back those very objects
-/// (`AssumePodVolumes`).
+/// Stores the pending writes in the caches, and returns those objects (`AssumePodVolumes`).
 pub fn reserve(world: &mut World, volumes: &PodVolumes, node: &str) -> PodVolumes {
     let mut assumed = PodVolumes::default();
     for (volume, claim) in &volumes.static_bindings {
@@ -238,7 +238,7 @@ pub fn reserve(world: &mut World, volumes: &PodVolumes, node: &str) -> PodVolume
     assumed
 }
 
-/// Takes the assumptions back (`RevertAssumedPodVolumes`).
+/// Reverts the assumptions (`RevertAssumedPodVolumes`).
 pub fn unreserve(world: &mut World, volumes: &PodVolumes) {
     for (volume, _) in &volumes.static_bindings {
         world.volumes.restore(&volume.name().to_owned());

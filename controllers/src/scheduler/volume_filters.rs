@@ -12,26 +12,26 @@ use crate::binder::object::{ClaimKey, claim_modes, pod_claims};
 use crate::binder::selectors::node_labels;
 use crate::kube::Kind;
 
-/// Labels of volumes and nodes that say where they are, each with the name that it had before.
+/// Topology labels of volumes and nodes, each with its older name.
 const ZONE_LABELS: [(&str, &str); 2] = [
     ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
     ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
 ];
 
-/// What these plugins found out about a pod before any node.
+/// Results of these plugins' PreFilter for a pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodVolumeFacts {
-    /// A ReadWriteOncePod claim of the pod is in use by another pod.
+    /// True if another pod uses a ReadWriteOncePod claim of the pod.
     once_pod_conflict: bool,
     /// In-tree EBS volumes that the pod names itself.
     inline_disks: Vec<String>,
-    /// The pod's volumes, as limits count them.
+    /// Volumes of the pod, as limits count them.
     volumes: BTreeSet<CountedVolume>,
-    /// Zone and region labels of its bound volumes, with the values that they allow.
+    /// Zone and region labels of its bound volumes, with the allowed values.
     zones: Vec<(&'static str, &'static str, Vec<String>)>,
 }
 
-/// Looks at the pod before any node.
+/// Evaluates the pod before any node.
 pub fn pre_filter(world: &World, pod: &Pod, claims: &PodClaims) -> PodVolumeFacts {
     let mut facts = PodVolumeFacts::default();
     for (name, _) in pod_claims(pod) {
@@ -60,10 +60,10 @@ fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec
     ZONE_LABELS.into_iter().filter_map(allowed).collect()
 }
 
-/// VolumeRestrictions.
+/// Applies VolumeRestrictions.
 ///
 /// # Errors
-/// The objection.
+/// The rejection.
 pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
     let inline = |pod: &Pod, disk: &String| {
         let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
@@ -82,16 +82,16 @@ pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejec
     Ok(())
 }
 
-/// NodeVolumeLimits: what the node has, counted once each, and what the pod adds must stay within what its CSINode
-/// says. A node without a CSINode, a driver that it does not list, and a driver without a count have no limit (S34).
+/// Applies NodeVolumeLimits: the node's volumes, each counted once, plus the pod's must stay within the limits of its
+/// CSINode. Without a CSINode, without the driver in it, or without a count there is no limit (kubernetes#95911).
 ///
 /// # Errors
-/// The objection.
+/// The rejection.
 pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
     let limited = |volume: &&CountedVolume| info.limits.contains_key(&volume.driver);
     let adds: Vec<&CountedVolume> = facts.volumes.iter().filter(limited).collect();
     let Some(least) = adds.iter().filter_map(|volume| info.limits.get(&volume.driver)).min() else { return Ok(()) };
-    // Most nodes are far from their limit: every use and every attachment counted twice still fits.
+    // Fast path: on most nodes even an overcount of all uses and attachments is within the limit.
     let at_most = info.claim_uses + info.attachments.len() + adds.len();
     if i64::try_from(at_most).is_ok_and(|n| n <= *least) {
         return Ok(());
@@ -113,17 +113,17 @@ pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<
     Ok(())
 }
 
-/// The volumes on a node: those of its pods, and those that are still attached.
+/// Returns the volumes on a node: those of its pods, and those that are still attached.
 pub fn used_volumes(world: &World, info: &NodeInfo) -> BTreeSet<CountedVolume> {
     let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| world.counted(claim));
     let attached = info.attachments.values().filter_map(|name| counted_volume(world.volumes.get(name)?));
     by_pods.chain(attached).collect()
 }
 
-/// VolumeZone: the node must lie where the volume's labels say. A node without any such label is not judged.
+/// Applies VolumeZone: the node must match the volume's labels. A node without such labels passes.
 ///
 /// # Errors
-/// The objection.
+/// The rejection.
 pub fn zone(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
     let Some(node) = info.node.as_ref().filter(|_| !facts.zones.is_empty()) else { return Ok(()) };
     let labels = node_labels(node);

@@ -1,4 +1,4 @@
-//! What the scheduler knows: nodes with their pods, claims and volumes with what is assumed of them.
+//! State of the scheduler: nodes with their pods, and claims and volumes with the assumptions about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,41 +21,41 @@ pub struct PodKey {
 }
 
 impl PodKey {
-    /// The key of a pod.
+    /// Returns the key of a pod.
     pub fn of(pod: &Pod) -> Self {
         Self { namespace: pod.namespace().to_owned(), name: pod.name().to_owned() }
     }
 }
 
-/// A pod on a node, or assumed to be.
+/// Pod on a node, actual or assumed.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// What it asks for.
+    /// Its resource requests.
     pub request: Resources,
-    /// The claims that it uses.
+    /// Claims that it uses.
     pub claims: Vec<ClaimKey>,
 }
 
-/// A node and who is on it.
+/// Node with its pods.
 #[derive(Clone, Debug, Default)]
 pub struct NodeInfo {
-    /// The node; nothing while only its pods are known.
+    /// The node; None while only its pods are known.
     pub node: Option<Arc<Node>>,
-    /// What it can give.
+    /// Allocatable resources.
     pub allocatable: Resources,
-    /// What its pods ask for.
+    /// Requests of its pods.
     pub used: Resources,
     /// Its pods.
     pub pods: BTreeMap<PodKey, Placed>,
-    /// Uses of claims by its pods, counted with repetitions; never less than the number of their volumes.
+    /// Uses of claims by its pods, with repetitions; an upper bound of their volumes.
     pub claim_uses: usize,
     /// Attachments to it: VolumeAttachment name → volume name.
     pub attachments: BTreeMap<String, String>,
-    /// Volume limits: CSI driver → count; no entry is no limit.
+    /// Volume limits: CSI driver → count; no entry means no limit.
     pub limits: BTreeMap<String, i64>,
-    /// CSI drivers that its CSINode lists.
+    /// True if it has a CSINode.
     pub has_csi_node: bool,
 }
 
@@ -65,7 +65,7 @@ impl NodeInfo {
     }
 }
 
-/// A volume as limits count it: CSI driver and handle, or the claim that will get one.
+/// Volume as limits count it: CSI driver and handle, or the claim that will get one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedVolume {
     /// The CSI driver.
@@ -74,7 +74,7 @@ pub struct CountedVolume {
     pub id: String,
 }
 
-/// The caches.
+/// Caches of the scheduler.
 #[derive(Debug, Default)]
 pub struct World {
     /// Nodes by name.
@@ -87,29 +87,29 @@ pub struct World {
     pub classes: BTreeMap<String, Arc<StorageClass>>,
     /// CSI drivers by name.
     pub drivers: BTreeMap<String, Arc<CSIDriver>>,
-    /// Published capacities; nothing when capacity is not looked at.
+    /// Published capacities; None if capacity is ignored.
     pub capacities: Option<BTreeMap<String, Arc<CSIStorageCapacity>>>,
-    /// Where each pod that has a node is.
+    /// Node of each assigned pod.
     places: BTreeMap<PodKey, String>,
-    /// How many pods with a node use a claim.
+    /// Number of assigned pods that use a claim.
     users: BTreeMap<ClaimKey, usize>,
-    /// Where each attachment is.
+    /// Node of each attachment.
     attached: BTreeMap<String, String>,
-    /// Names of the volumes of each class that no claim is named in.
+    /// Names of the volumes of each class without a claimRef.
     free: BTreeMap<String, BTreeSet<String>>,
-    /// Names of the volumes that name a claim.
+    /// Names of the volumes with a claimRef, by claim.
     reserved: BTreeMap<ClaimKey, BTreeSet<String>>,
-    /// Nodes that exist.
+    /// Number of existing nodes.
     count: usize,
 }
 
 impl World {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.count
     }
 
-    /// Takes a node.
+    /// Stores a node.
     pub fn store_node(&mut self, node: Arc<Node>) {
         let info = self.nodes.entry(node.name().to_owned()).or_default();
         self.count += usize::from(info.node.is_none());
@@ -117,7 +117,7 @@ impl World {
         info.node = Some(node);
     }
 
-    /// Forgets a deleted node; its pods stay until they are deleted too.
+    /// Removes a deleted node; its pods stay until they are deleted too.
     pub fn remove_node(&mut self, name: &str) {
         if let Some(info) = self.nodes.get_mut(name)
             && info.node.take().is_some()
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Puts a pod on a node, because it is there or because it will be.
+    /// Assigns a pod to a node, actually or by assumption.
     pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
         let key = PodKey::of(&pod);
         self.unplace(&key);
@@ -149,7 +149,7 @@ impl World {
         self.places.insert(key, node.to_owned());
     }
 
-    /// Takes a pod off its node.
+    /// Removes a pod from its node.
     pub fn unplace(&mut self, key: &PodKey) {
         let Some(node) = self.places.remove(key) else { return };
         let Some(info) = self.nodes.get_mut(&node) else { return };
@@ -167,17 +167,17 @@ impl World {
         self.tidy(&node);
     }
 
-    /// The node that a pod is on, or assumed to be on.
+    /// Returns the actual or assumed node of a pod.
     pub fn place_of(&self, key: &PodKey) -> Option<&str> {
         self.places.get(key).map(String::as_str)
     }
 
-    /// Whether a pod that has a node uses the claim.
+    /// Returns true if an assigned pod uses the claim.
     pub fn is_used(&self, claim: &ClaimKey) -> bool {
         self.users.contains_key(claim)
     }
 
-    /// Takes a volume.
+    /// Stores a volume.
     pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) {
         let name = volume.name().to_owned();
         self.forget_place_of_volume(&name);
@@ -189,7 +189,7 @@ impl World {
         self.volumes.store(name, volume);
     }
 
-    /// Forgets a deleted volume.
+    /// Removes a deleted volume.
     pub fn remove_volume(&mut self, name: &str) {
         self.forget_place_of_volume(name);
         self.volumes.remove(&name.to_owned());
@@ -203,8 +203,8 @@ impl World {
         }
     }
 
-    /// The volumes of the claim's class that may be for it, by name: those that name no claim, or this one. Upstream
-    /// lists the whole class (`pvCache.ListPVs`), most of which names other claims.
+    /// Returns the volumes of the claim's class that may serve it, by name: those without a claimRef, or with this
+    /// claim's. Upstream lists the whole class (`pvCache.ListPVs`), most of which belongs to other claims.
     pub fn volumes_for(&self, claim: &PersistentVolumeClaim) -> impl Iterator<Item = &Arc<PersistentVolume>> {
         let class = claim_class(claim);
         let free = self.free.get(class).into_iter().flatten();
@@ -214,14 +214,14 @@ impl World {
         names.into_iter().filter_map(|name| self.volumes.get(name)).filter(move |volume| volume_class(volume) == class)
     }
 
-    /// Takes a node's CSINode.
+    /// Stores a node's CSINode.
     pub fn store_csi_node(&mut self, csi_node: &CSINode) {
         let info = self.nodes.entry(csi_node.name().to_owned()).or_default();
         info.has_csi_node = true;
         info.limits = limits(csi_node);
     }
 
-    /// Forgets a deleted CSINode.
+    /// Removes a deleted CSINode.
     pub fn remove_csi_node(&mut self, name: &str) {
         if let Some(info) = self.nodes.get_mut(name) {
             info.has_csi_node = false;
@@ -230,7 +230,7 @@ impl World {
         self.tidy(name);
     }
 
-    /// Takes an attachment.
+    /// Stores an attachment.
     pub fn store_attachment(&mut self, va: &VolumeAttachment) {
         self.remove_attachment(va.name());
         let Some(volume) = va.spec.source.persistent_volume_name.clone() else { return };
@@ -239,7 +239,7 @@ impl World {
         self.attached.insert(va.name().to_owned(), node);
     }
 
-    /// Forgets a deleted attachment.
+    /// Removes a deleted attachment.
     pub fn remove_attachment(&mut self, name: &str) {
         let Some(node) = self.attached.remove(name) else { return };
         if let Some(info) = self.nodes.get_mut(&node) {
@@ -248,7 +248,7 @@ impl World {
         self.tidy(&node);
     }
 
-    /// The volume of a claim as limits count it; nothing for claims whose volume no CSI driver serves.
+    /// Returns the volume of a claim as limits count it; None for a claim without a CSI volume.
     pub fn counted(&self, claim: &ClaimKey) -> Option<CountedVolume> {
         let claim = self.claims.get(claim)?;
         if let Some(volume) = self.volumes.get(&volume_name(claim).to_owned()) {
@@ -269,13 +269,13 @@ fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<String>>, key: &K, name: &s
     }
 }
 
-/// A volume as limits count it.
+/// Returns a volume as limits count it.
 pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
     let csi = volume_spec(volume).csi.as_ref()?;
     Some(CountedVolume { driver: csi.driver.clone(), id: csi.volume_handle.clone() })
 }
 
-/// The limits that a CSINode states.
+/// Returns the limits of a CSINode.
 pub fn limits(csi_node: &CSINode) -> BTreeMap<String, i64> {
     let count = |driver: &k8s_openapi::api::storage::v1::CSINodeDriver| {
         Some((driver.name.clone(), i64::from(driver.allocatable.as_ref()?.count?)))

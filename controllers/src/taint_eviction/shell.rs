@@ -13,11 +13,11 @@ use crate::kube::{ApiError, Client, DeleteParams, Delta, EventRecorder, Informer
 use crate::pod_status;
 use crate::taints::{self, NO_EXECUTE};
 
-/// Tries of a deletion, and the wait between them.
+/// Attempts at a deletion, and the wait between them.
 const TRIES: usize = 5;
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Runs the controller for ever.
+/// Runs the controller forever.
 pub async fn run(ctx: Ctx, client: Client) {
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
@@ -43,7 +43,7 @@ pub async fn run(ctx: Ctx, client: Client) {
                 None => std::future::pending().await,
             }
         };
-        // Nodes before pods, so that a pod is judged by the newest taints.
+        // Nodes before pods, so that a pod is evaluated with the newest taints.
         tokio::select! { biased;
             Some(delta) = node_changes.recv() => shell.node_changed(&delta),
             Some(delta) = pod_changes.recv() => shell.pod_changed(&delta),
@@ -63,7 +63,7 @@ struct Shell {
     recorder: EventRecorder,
     pods: Informer<Pod>,
     evictions: Evictions,
-    /// Node → its NoExecute taints; nodes without such taints are not in it.
+    /// Node → its NoExecute taints; only nodes with such taints.
     tainted: BTreeMap<String, Vec<Taint>>,
     failed: mpsc::UnboundedSender<PodKey>,
 }

@@ -1,4 +1,4 @@
-//! Which pods are to be deleted when (`processPodOnNode` and the timed workers upstream).
+//! Deletion times of pods (`processPodOnNode` and the timed workers upstream).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::taints::tolerates;
 /// Namespace and name.
 pub type PodKey = (String, String);
 
-/// What counts of a pod.
+/// Relevant fields of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     /// Namespace and name.
     pub key: (&'a str, &'a str),
-    /// What it tolerates.
+    /// Its tolerations.
     pub tolerations: &'a [Toleration],
 }
 
-/// What is to be done.
+/// Action on a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Delete the pod now, with an event.
     Evict(PodKey),
-    /// Only the event that a deletion was called off.
+    /// Emit the event of a cancelled deletion.
     Cancelled(PodKey),
 }
 
@@ -34,18 +34,18 @@ struct Timer {
     fires: Duration,
 }
 
-/// The timers of all pods on tainted nodes.
+/// Timers of all pods on tainted nodes.
 #[derive(Clone, Debug)]
 pub struct Evictions {
     /// Divides tolerationSeconds.
     scale: substrate::clock::TimeScale,
-    /// A pod that was deleted keeps its entry, so that it is not deleted again.
+    /// Timers by pod. A deleted pod keeps its entry, so that it is not deleted again.
     workers: BTreeMap<PodKey, Option<Timer>>,
-    /// The timers that run, by the time that they fire.
+    /// Running timers, by due time.
     alarms: BTreeSet<(Duration, PodKey)>,
 }
 
-/// How long taints are tolerated together: nothing for not at all, `None` inside for ever.
+/// Returns how long the taints are tolerated together: None for not at all, an inner None for ever.
 fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Duration>> {
     let mut least: Option<u64> = None;
     for taint in taints {
@@ -59,12 +59,12 @@ fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Dura
 }
 
 impl Evictions {
-    /// No timers. `scale` divides tolerationSeconds.
+    /// Creates an empty table. `scale` divides tolerationSeconds.
     pub fn new(scale: substrate::clock::TimeScale) -> Self {
         Self { scale, workers: BTreeMap::new(), alarms: BTreeSet::new() }
     }
 
-    /// Looks at a pod on a node with these NoExecute taints.
+    /// Evaluates a pod on a node with these NoExecute taints.
     pub fn process(&mut self, now: Duration, pod: PodView<'_>, taints: &[Taint]) -> Vec<Effect> {
         let key = (pod.key.0.to_owned(), pod.key.1.to_owned());
         let mut effects = Vec::new();
@@ -107,14 +107,14 @@ impl Evictions {
         None
     }
 
-    /// Calls a deletion off, with an event when it was still to come.
+    /// Cancels a deletion; returns an event if it was still pending.
     pub fn cancel(&mut self, key: &PodKey) -> Option<Effect> {
         let timer = self.workers.remove(key)??;
         self.alarms.remove(&(timer.fires, key.clone()));
         Some(Effect::Cancelled(key.clone()))
     }
 
-    /// The pods whose time has come.
+    /// Takes the pods whose time has come.
     pub fn due(&mut self, now: Duration) -> Vec<PodKey> {
         let mut due = Vec::new();
         while self.alarms.first().is_some_and(|(fires, _)| *fires <= now) {
@@ -127,14 +127,14 @@ impl Evictions {
         due
     }
 
-    /// A deletion failed for good: the pod may be looked at anew.
+    /// Records a failed deletion: the pod may be evaluated again.
     pub fn failed(&mut self, key: &PodKey) {
         if matches!(self.workers.get(key), Some(None)) {
             self.workers.remove(key);
         }
     }
 
-    /// When the next pod's time comes.
+    /// Returns the next due time.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.alarms.first().map(|(fires, _)| *fires)
     }

@@ -1,4 +1,4 @@
-//! A cluster in simulation whose kubelets are a few lines: they post leases and nothing else.
+//! A simulated cluster with minimal kubelets: they only post leases.
 
 #![allow(dead_code, reason = "each test crate uses its part")]
 
@@ -25,22 +25,22 @@ use tokio::sync::Notify;
 pub const DRIVER: &str = "ebs.csi.aws.com";
 pub const S: fn(u64) -> Duration = Duration::from_secs;
 
-/// A request that changes something, as the API server got it.
+/// Changing request, as the API server received it.
 #[derive(Clone, Debug)]
 pub struct Written {
     pub ms: u64,
     pub agent: String,
     pub method: String,
-    /// With what follows the `?`.
+    /// Path with query.
     pub path: String,
-    /// `strategic-merge-patch+json`, for one.
+    /// Patch type, such as `strategic-merge-patch+json`.
     pub kind: String,
     pub body: Value,
 }
 
 type Writes = Arc<Mutex<Vec<Written>>>;
 
-/// `service`, with what is written through it kept.
+/// Wraps `service` and records writes.
 fn recorded(world: &World, service: HttpService, writes: &Writes) -> HttpService {
     let (clock, writes) = (world.clock().clone(), writes.clone());
     HttpService::new(move |mut request| {
@@ -79,7 +79,7 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
     substrate::json::from_value(value).expect("a valid object")
 }
 
-/// Runs `process` under the name `name`. When it leads no more, it crashes, and is started again a second later.
+/// Runs `process` under the name `name`. When it loses the lease, it crashes and restarts a second later.
 fn replica(
     world: &World,
     process: &'static str,
@@ -114,13 +114,13 @@ fn replica(
 }
 
 impl Rig {
-    /// A cluster without the garbage collector, which watches every kind: no object has an owner in most tests.
+    /// Starts a cluster without the garbage collector, which watches every kind: in most tests no object has an owner.
     pub async fn new(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let without: Vec<&str> = without.iter().copied().chain([controllers::GARBAGE_COLLECTOR]).collect();
         Self::with_all_loops(world, nodes, &without).await
     }
 
-    /// A cluster with all loops but those in `without`.
+    /// Starts a cluster with all loops except those in `without`.
     pub async fn with_all_loops(world: &World, nodes: &[&str], without: &[&str]) -> Self {
         let instances = nodes.iter().map(|name| InstanceSpec::new(*name, "us-east-1a")).collect();
         let config = Config { instances, ..Config::default() };
@@ -214,17 +214,17 @@ impl Rig {
         self.kubelets.iter().find(|p| &**p.name() == node).expect("a node").crash();
     }
 
-    /// Ends a server for good: `mock-ec2`, `fake-apiserver` or `csi-controller`.
+    /// Crashes a server permanently: `mock-ec2`, `fake-apiserver` or `csi-controller`.
     pub fn crash_server(&self, name: &str) {
         self.servers.iter().find(|p| &**p.name() == name).expect("a server").crash();
     }
 
-    /// Sets members of a node's status; conditions are set one by one.
+    /// Sets fields of a node's status; conditions are set one by one.
     pub async fn patch_node_status(&self, name: &str, status: Value) {
         edit_status(&self.client.all::<Node>(), name, status).await;
     }
 
-    /// Says as the kubelet of `node` that it uses the volumes.
+    /// Reports volumesInUse as the kubelet of `node`.
     pub async fn in_use(&self, node: &str, volumes: &[String]) {
         self.patch_node_status(node, json!({ "volumesInUse": volumes })).await;
     }
@@ -241,7 +241,7 @@ impl Rig {
         .await;
     }
 
-    /// A running pod on `node` with the claim.
+    /// Creates a running pod on `node` with the claim.
     pub async fn pod(&self, name: &str, node: &str, claim: &str) {
         let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": claim } });
         let pod = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": {
@@ -301,31 +301,31 @@ impl Rig {
         self.world.trace().lines().into_iter().filter(|e| e.kind == kind).collect()
     }
 
-    /// Texts of the Kubernetes events of one reason.
+    /// Returns the texts of the Kubernetes events of one reason.
     pub fn messages(&self, reason: &str) -> Vec<String> {
         let events = self.events("k8s.event");
         let of = events.iter().filter(|e| e.str("reason") == Some(reason));
         of.filter_map(|e| e.str("message").map(str::to_owned)).collect()
     }
 
-    /// What was written since `from` whose path has `part` in it.
+    /// Returns the writes since `from` whose path contains `part`.
     pub fn written(&self, from: u64, part: &str) -> Vec<Written> {
         let all = self.writes.lock().expect("not poisoned");
         all.iter().filter(|w| w.ms >= from && w.path.contains(part)).cloned().collect()
     }
 
-    /// Milliseconds since the start.
+    /// Returns milliseconds since the start.
     pub fn now_ms(&self) -> u64 {
         self.world.clock().mono().as_millis() as u64
     }
 
-    /// Times, in seconds, of the trace events of one kind.
+    /// Returns the times, in seconds, of the trace events of one kind.
     pub fn times(&self, kind: &str) -> Vec<f64> {
         self.events(kind).iter().map(|e| e.ms as f64 / 1000.0).collect()
     }
 }
 
-/// Changes an object as somebody does who looks at it first.
+/// Changes an object after reading it.
 pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut K)) -> Arc<K> {
     let old = api.get(name).await.expect("the object");
     let mut new = K::clone(&old);
@@ -333,7 +333,7 @@ pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut
     api.merge_patch(&old, &new, Guard::None).await.expect("patched").unwrap_or(old)
 }
 
-/// Sets members of an object's status; conditions are set one by one.
+/// Sets fields of an object's status; conditions are set one by one.
 async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
     let old = api.get(name).await.expect("the object");
     let mut tree = substrate::json::to_value(&*old).expect("an object");
@@ -362,7 +362,7 @@ pub fn mutated<F: Future<Output = T>, T>(mutants: &[&str], story: impl FnOnce(Wo
     simulate(Options { mutants, ..Options::default() }, story)
 }
 
-/// A name that a listing shows.
+/// Returns an object's name for a listing.
 pub fn name<K: Kind>(object: &K) -> String {
     object.name().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a call is about, read from the bytes of its request.
+//! Volume and node of a call, read from the bytes of its request.
 
 use prost::Message;
 
@@ -7,13 +7,13 @@ use crate::csi;
 /// The volume and the node of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The volume's id, or the name of what the call is to make; empty where the request names none.
+    /// Id of the volume, or the name of the object to create; empty if the request names none.
     pub volume: String,
-    /// The node; empty where the request names none.
+    /// The node; empty if the request names none.
     pub node: String,
 }
 
-/// The bytes before a gRPC message: whether it is compressed, and its length.
+/// Prefix of a gRPC message: compression flag and length.
 const PREFIX: usize = 5;
 
 fn read<T: Message + Default>(body: &[u8], about: impl FnOnce(T) -> About) -> About {
@@ -30,8 +30,8 @@ macro_rules! of_volume {
     };
 }
 
-/// What a call of the method `rpc` is about, by the `body` of its request. Of a body that cannot be read, and of methods
-/// that are about no volume, nothing is known.
+/// Reads volume and node from the `body` of a request of the method `rpc`. They are empty for an unreadable body, or a
+/// method without a volume.
 pub fn about(rpc: &str, body: &[u8]) -> About {
     match rpc {
         "CreateVolume" => {

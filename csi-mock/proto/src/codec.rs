@@ -1,4 +1,4 @@
-//! The codec of the messages, which sizes buffers and knows nothing of what is in them.
+//! Codec of the messages with small initial buffers.
 
 use std::marker::PhantomData;
 
@@ -6,12 +6,12 @@ use prost::Message;
 use tonic::codec::{BufferSettings, Codec};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// Bytes of a buffer to begin with; most messages are smaller. tonic takes 8 KiB, four times in each call.
+/// Initial buffer size in bytes; most messages are smaller. tonic uses 8 KiB, four times in each call.
 const USUAL_BYTES: usize = 512;
-/// Bytes after which what was written of a stream is sent on: tonic's.
+/// Bytes of a stream after which the output is sent: tonic's value.
 const YIELD_BYTES: usize = 32 * 1024;
 
-/// Prost's codec, with buffers that begin small.
+/// Prost's codec with small initial buffers.
 #[derive(Debug, Clone)]
 pub struct Compact<T, U>(PhantomData<(T, U)>);
 

@@ -1,4 +1,4 @@
-//! Deadlines as gRPC carries them: the caller says how long it waits, and the server does not work on for nobody
+//! Deadlines of gRPC calls: the caller sends its timeout, and the server stops working once the caller has given up
 //! (gRPC over HTTP/2, `grpc-timeout`).
 
 use std::time::Duration;
@@ -8,10 +8,10 @@ use substrate::body::{HttpService, boxed, call};
 use tonic::Status;
 
 const HEADER: &str = "grpc-timeout";
-/// As many digits as the header may have.
+/// Largest number in the header.
 const MOST: u128 = 99_999_999;
 
-/// `service`, told with each call that its caller waits no longer than `limit`.
+/// Wraps `service`: each call carries the timeout `limit`.
 pub fn with_deadline(service: HttpService, limit: Duration) -> HttpService {
     let value = HeaderValue::from_str(&text(limit)).ok();
     HttpService::new(move |mut request| {
@@ -22,8 +22,8 @@ pub fn with_deadline(service: HttpService, limit: Duration) -> HttpService {
     })
 }
 
-/// `service`, whose unary calls end with DEADLINE_EXCEEDED once their caller waits no more: what works on them is
-/// dropped, as the context of a Go server is cancelled. A header that cannot be read means no deadline.
+/// Wraps `service`: unary calls end with DEADLINE_EXCEEDED at their deadline. Their work is dropped, as a Go server's
+/// context is cancelled. An unreadable header means no deadline.
 pub fn keep_deadlines(service: HttpService) -> HttpService {
     HttpService::new(move |request| {
         let limit = limit(request.headers());
@@ -38,7 +38,7 @@ pub fn keep_deadlines(service: HttpService) -> HttpService {
     })
 }
 
-/// A duration as the header has it: at most eight digits and a unit.
+/// Formats a duration for the header: at most eight digits and a unit.
 fn text(limit: Duration) -> String {
     let units = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000_u128)];
     let nanos = limit.as_nanos();

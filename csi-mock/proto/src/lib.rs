@@ -1,6 +1,6 @@
 //! The gRPC messages, clients and server traits of CSI 1.12 and of kubelet's plugin registration.
 //!
-//! A crate of its own so that whoever talks to a CSI driver compiles without ours.
+//! A separate crate, so that clients of a CSI driver compile without our driver.
 
 mod about;
 mod codec;
@@ -17,7 +17,7 @@ use http::{Request, Response};
 use substrate::body::{Body, BoxError, HttpService, boxed, call};
 use tower::Service;
 
-/// `csi.v1`. Messages can be shown as JSON, without what is secret in them.
+/// `csi.v1`. Messages serialize to JSON without their secrets.
 #[allow(missing_docs, clippy::all, clippy::disallowed_types, reason = "generated")]
 pub mod csi {
     tonic::include_proto!("csi.v1");

@@ -1,4 +1,4 @@
-//! How messages are shown as JSON: what is secret stays so.
+//! JSON form of messages, without secrets.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use serde::{Serialize, Serializer};
 
 use crate::csi::volume_capability::access_mode::Mode;
 
-/// Stands for a value that is not shown.
+/// Replaces a hidden value.
 const STRIPPED: &str = "***stripped***";
-/// The entry of a volume context in which kubelet sends tokens of service accounts.
+/// Key in a volume context under which kubelet sends service account tokens.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// A map whose values are secret.
+/// Serializes a map with hidden values.
 pub(crate) fn secrets<S: Serializer>(map: &BTreeMap<String, String>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.keys().map(|key| (key, STRIPPED)))
 }
 
-/// A volume context, without the tokens in it.
+/// Serializes a volume context without its tokens.
 pub(crate) fn context<S: Serializer>(map: &BTreeMap<String, String>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(map.iter().map(|(key, value)| (key, if key == TOKENS { STRIPPED } else { value })))
 }
 
-/// A time as RFC 3339 has it.
+/// Serializes a time as RFC 3339.
 #[expect(clippy::ref_option, reason = "serde hands fields out so")]
 pub(crate) fn time<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     time.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
-/// An access mode by its name.
+/// Serializes an access mode by its name.
 pub(crate) fn access_mode<S: Serializer>(mode: &i32, serializer: S) -> Result<S::Ok, S::Error> {
     match Mode::try_from(*mode) {
         Ok(mode) => serializer.serialize_str(mode.as_str_name()),

@@ -1,4 +1,4 @@
-//! Waiting for an attachment to come or go. The verdict on one look at the volume is pure.
+//! Wait for an attachment or a detachment. The evaluation of one read of the volume is pure.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::xml::{Attachment, Volume};
 
-/// How long an attachment may be `attaching` before the driver detaches it and fails (ec2-api.md §12).
+/// Time in `attaching` after which the driver detaches the volume and fails (aws-ebs-csi-driver#2833).
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
 
-/// A wait between looks at the cloud: `first`, then longer by `factor` each time, `steps` looks in all.
+/// Backoff between reads of the cloud: `first`, then longer by `factor` each time, `steps` reads in total.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     pub first: Duration,
@@ -17,40 +17,40 @@ pub(crate) struct Backoff {
     pub steps: u32,
 }
 
-/// Attach and detach: the first look at once, then 1 s × 1.8ⁿ (ec2-api.md §12).
+/// Attach and detach: the first read at once, then 1 s × 1.8ⁿ (EBS driver, `cloud.go`).
 pub(crate) const ATTACHMENT: Backoff = Backoff { first: Duration::from_secs(1), factor: 1.8, steps: 13 };
-/// Create: 1.25 s before the first look ([`CREATE_DELAY`]), then 0.5 s × 1.5ⁿ (ec2-api.md §12).
+/// Create: 1.25 s before the first read ([`CREATE_DELAY`]), then 0.5 s × 1.5ⁿ (EBS driver, `cloud.go`).
 pub(crate) const CREATION: Backoff = Backoff { first: Duration::from_millis(500), factor: 1.5, steps: 11 };
-/// Modify: the first look at once, then 1 s × 1.7ⁿ (ec2-api.md §12).
+/// Modify: the first read at once, then 1 s × 1.7ⁿ (EBS driver, `cloud.go`).
 pub(crate) const MODIFICATION: Backoff = Backoff { first: Duration::from_secs(1), factor: 1.7, steps: 10 };
-/// What the driver sleeps before it looks at a new volume for the first time.
+/// Delay before the driver's first read of a new volume.
 pub(crate) const CREATE_DELAY: Duration = Duration::from_millis(1250);
 
 impl Backoff {
-    /// The waits after each look but the last.
+    /// Iterates over the waits after each read except the last.
     pub fn waits(self) -> impl Iterator<Item = Duration> {
         (0..self.steps - 1).map(move |n| self.first.mul_f64(self.factor.powi(n as i32)))
     }
 }
 
-/// What a look at a volume says about its attachment to an instance.
+/// Result of reading a volume for its attachment to an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Attached there under this device name.
     Attached(String),
-    /// Not there.
+    /// Not attached there.
     Absent,
-    /// On another instance, and nowhere else.
+    /// Attached only to another instance.
     Elsewhere(String),
-    /// On its way for longer than [`STUCK_ATTACHING`].
+    /// `attaching` for longer than [`STUCK_ATTACHING`].
     Stuck,
-    /// Attached more than once although it must not be.
+    /// Attached more than once without Multi-Attach.
     Multiple,
-    /// On its way in either direction (`attaching`, `detaching`, `busy`).
+    /// In transition (`attaching`, `detaching`, `busy`).
     Waiting(String),
 }
 
-/// Judges one look at time `now`; `patience` is [`STUCK_ATTACHING`] scaled.
+/// Evaluates one read at time `now`; `patience` is [`STUCK_ATTACHING`] scaled.
 pub(crate) fn look(volume: &Volume, instance: &str, now: Timestamp, patience: Duration) -> Look {
     let attachments = &volume.attachment_set.item;
     let present = |a: &&Attachment| a.status != "detached";
@@ -70,7 +70,7 @@ pub(crate) fn look(volume: &Volume, instance: &str, now: Timestamp, patience: Du
     }
 }
 
-/// How old an attachment is by wall time; an unreadable attachTime counts as new.
+/// Returns the age of an attachment by wall time; an unreadable attachTime counts as new.
 fn age(attachment: &Attachment, now: Timestamp) -> Duration {
     let since = attachment.attach_time.parse::<Timestamp>().ok();
     since.and_then(|t| Duration::try_from(now.duration_since(t)).ok()).unwrap_or_default()
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_attach_wait_is_about_2600_seconds_and_the_create_wait_about_60() {
         let total = |b: Backoff| b.waits().sum::<Duration>().as_secs();
-        // 12 waits lie between 13 looks.
+        // 12 waits between 13 reads.
         assert_eq!((total(ATTACHMENT), total(CREATION)), (1444, 56));
     }
 }

@@ -1,5 +1,4 @@
-//! Many looks at single volumes or instances become one call, as with the EBS driver's `--batching` (upstream
-//! `pkg/batcher`).
+//! Batches of reads of single volumes or instances, like the EBS driver's `--batching` (upstream `pkg/batcher`).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,35 +9,35 @@ use tokio::sync::oneshot;
 
 use super::ec2::{Client, Ec2Error};
 
-/// How long the first look of a batch waits for others (upstream `batchMaxDelay`).
+/// Time that the first read of a batch waits for others (upstream `batchMaxDelay`).
 const DELAY: Duration = Duration::from_millis(500);
 
 type Answer<T> = Result<T, Ec2Error>;
 type Waiting<T> = BTreeMap<String, Vec<oneshot::Sender<Answer<T>>>>;
 
-/// What can be looked at in one call with others of its kind.
+/// Object whose reads can be batched.
 pub(super) trait Batched: Clone + Send + 'static {
-    /// How many one call asks for at most.
+    /// Largest number in one call.
     const LARGEST: usize;
-    /// The call.
+    /// Action of the call.
     const ACTION: &'static str;
-    /// How the codes of errors begin that say that one of them is not there.
+    /// Prefix of the error codes for a missing object.
     const MISSING: &'static str;
 
-    /// Its id.
+    /// Returns its id.
     fn id(&self) -> &str;
 
-    /// Where looks at its kind wait.
+    /// Returns the batch of its kind.
     fn batch(client: &Client) -> Option<&Batch<Self>>;
 
-    /// Asks for those with these ids; an error when one of them does not exist.
+    /// Reads the objects with these ids; fails if one does not exist.
     fn ask(client: &Client, ids: &[&str]) -> impl Future<Output = Result<Vec<Self>, Ec2Error>> + Send;
 
-    /// What a look at one that is not there says.
+    /// Returns the error for a missing object.
     fn none(id: &str) -> Ec2Error;
 }
 
-/// The looks that wait for company.
+/// Reads that wait for their batch.
 #[derive(Debug)]
 pub(super) struct Batch<T>(Mutex<Waiting<T>>);
 
@@ -57,7 +56,7 @@ impl<T: Batched> Batch<T> {
         std::mem::take(&mut *self.waiting())
     }
 
-    /// Looks at `id` together with whoever looks at one of its kind within [`DELAY`].
+    /// Reads `id` together with other reads of its kind within [`DELAY`].
     async fn look(&self, client: &Client, id: &str) -> Answer<T> {
         let (answer, answered) = oneshot::channel();
         let (first, full) = {
@@ -71,7 +70,7 @@ impl<T: Batched> Batch<T> {
             let batch = self.take();
             client.ctx().spawn(async move { own.look_at_all(batch).await });
         } else if first {
-            // A batch that was full before leaves the timer to the next one, which then goes a little early.
+            // A batch that filled up earlier leaves the timer to the next one, which then runs a little early.
             client.ctx().spawn(async move {
                 own.ctx().sleep(DELAY).await;
                 let batch = T::batch(&own).map(Batch::take).unwrap_or_default();
@@ -84,7 +83,7 @@ impl<T: Batched> Batch<T> {
 }
 
 impl Client {
-    /// Looks at one volume or instance, in company where the driver is told so.
+    /// Reads one volume or instance, in a batch if enabled.
     pub(super) async fn look<T: Batched>(&self, id: &str) -> Answer<T> {
         if let Some(batch) = T::batch(self) {
             return batch.look(self, id).await;
@@ -98,8 +97,8 @@ impl Client {
             return;
         }
         let found = T::ask(self, &batch.keys().map(String::as_str).collect::<Vec<_>>()).await;
-        // One that is not there fails the call for all of them. Upstream hands that error to everybody and
-        // remembers who was missing; here whoever is there is found.
+        // A missing object fails the call for all. Upstream returns that error to all callers and remembers the missing
+        // id; here the existing ones are read again.
         let apart = batch.len() > 1 && found.as_ref().is_err_and(|e| e.code().starts_with(T::MISSING));
         for (id, waiting) in batch {
             let own;
@@ -114,7 +113,7 @@ impl Client {
                 .map_err(Clone::clone)
                 .and_then(|all| all.iter().find(|one| one.id() == id).cloned().ok_or_else(|| T::none(&id)));
             for one in waiting {
-                // A caller that went away waits no more.
+                // The caller may be gone.
                 let _ = one.send(answer.clone());
             }
         }

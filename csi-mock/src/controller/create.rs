@@ -1,4 +1,4 @@
-//! What a CreateVolume request asks for: size, zone, source and shape. Pure.
+//! Parameters of a CreateVolume request: size, zone, source and shape. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,44 +16,44 @@ use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
 /// Bytes of a GiB.
 pub(crate) const GIB: i64 = 1 << 30;
-/// Largest volume of any type, in GiB (ec2-api.md §8.3).
+/// Largest volume of any type, in GiB (EBS user guide, "Amazon EBS volume types").
 pub(crate) const LARGEST_GIB: i64 = 65_536;
-/// The size without a capacity range: the EBS driver's default, in GiB.
+/// Default size of the EBS driver, in GiB.
 const DEFAULT_SIZE: u64 = 100;
-/// The volume type without a parameter: the EBS driver's default.
+/// Default volume type of the EBS driver.
 const DEFAULT_TYPE: &str = "gp3";
-/// The tag that names the volume; the driver finds volumes by it.
+/// Tag with the volume's name; the driver finds volumes by it.
 pub(crate) const NAME_TAG: &str = "CSIVolumeName";
 
-/// What a new volume begins with.
+/// Source of a new volume's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Snapshot(String),
     Volume(String),
 }
 
-/// What is to be created.
+/// Volume to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub name: String,
-    /// Least and most bytes that were asked for; 0 where the request leaves it open.
+    /// Smallest and largest size in bytes; 0 if open.
     range: (i64, i64),
-    /// GiB.
+    /// Size in GiB.
     pub size: u64,
-    /// The zones that the volume may be in, the best first; every zone of the cloud when it is empty.
+    /// Allowed zones, best first; empty for all zones of the cloud.
     pub zones: Vec<String>,
     pub source: Option<Source>,
-    /// Several instances are to hold it at once (EBS driver: io2, raw block).
+    /// True for several instances at once (EBS driver: io2, raw block).
     pub multi_attach: bool,
     pub shape: Shape,
     pub tags: BTreeMap<String, String>,
 }
 
 impl Order {
-    /// Reads a request to a driver that offers `offered`.
+    /// Parses a request to a driver with the capabilities `offered`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT with the field named; OUT_OF_RANGE when no size in whole GiB fits the capacity range.
+    /// INVALID_ARGUMENT with the field named; OUT_OF_RANGE if no size in whole GiB fits the capacity range.
     pub fn read(
         request: &CreateVolumeRequest,
         extra: &BTreeMap<String, String>,
@@ -99,10 +99,10 @@ impl Order {
         })
     }
 
-    /// Makes the order large enough for what its source holds.
+    /// Enlarges the volume for its source.
     ///
     /// # Errors
-    /// OUT_OF_RANGE when the capacity range has no room for it.
+    /// OUT_OF_RANGE if the capacity range does not allow it.
     pub fn hold(&mut self, source_gib: u64) -> Result<(), Status> {
         if self.range == (0, 0) {
             self.size = source_gib;
@@ -117,7 +117,7 @@ impl Order {
         Ok(())
     }
 
-    /// Why an existing volume of this name is not what is ordered; nothing when it is.
+    /// Returns the difference between an existing volume of this name and the order; None if they match.
     pub fn differs(&self, there: &Volume) -> Option<String> {
         let bytes = i64::try_from(there.size).unwrap_or(i64::MAX).saturating_mul(GIB);
         if there.size < self.size || (self.range.1 != 0 && bytes > self.range.1) {
@@ -138,8 +138,8 @@ impl Order {
         None
     }
 
-    /// The EC2 request, with the idempotency token of the `generation`-th attempt to create a volume of this name:
-    /// CreateVolume, or CopyVolumes for a clone (ec2-api.md §3).
+    /// Returns the EC2 request, CreateVolume or CopyVolumes for a clone, with the idempotency token of the
+    /// `generation`-th attempt at this name.
     pub fn form(&self, zone: &str, generation: u32) -> (&'static str, Form) {
         let mut form = vec![pair("ClientToken", client_token(&self.name, generation)), pair("Size", self.size)];
         let action = match &self.source {
@@ -156,7 +156,7 @@ impl Order {
                 "CreateVolume"
             }
         };
-        // A clone, too, is of the driver's own type unless the class says otherwise: EC2 takes none from the source.
+        // A clone also gets the driver's default type unless the class sets one: EC2 does not copy the source's.
         form.push(pair("VolumeType", self.shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)));
         form.extend(self.multi_attach.then(|| pair("MultiAttachEnabled", true)));
         form.extend(self.shape.iops.map(|n| pair("Iops", n)));
@@ -170,7 +170,7 @@ impl Order {
     }
 }
 
-/// What the volume is to begin with.
+/// Returns the source of the volume's content.
 fn source(request: &CreateVolumeRequest, offered: &Capabilities) -> Result<Option<Source>, Status> {
     let Some(source) = &request.volume_content_source else { return Ok(None) };
     match &source.r#type {
@@ -192,14 +192,14 @@ fn source(request: &CreateVolumeRequest, offered: &Capabilities) -> Result<Optio
     }
 }
 
-/// hex(sha256(name)), or of `name-2`, `name-3` … once the token before it belongs to a deleted volume
-/// (ec2-api.md §3, §4.1).
+/// Returns hex(sha256(name)), or of `name-2`, `name-3` … after the previous token belongs to a deleted volume (EBS
+/// driver, `cloud.go`).
 pub(crate) fn client_token(name: &str, generation: u32) -> String {
     let text = if generation < 2 { name.to_owned() } else { format!("{name}-{generation}") };
     hex::encode(Sha256::digest(text))
 }
 
-/// The size in GiB, rounded up.
+/// Returns the size in GiB, rounded up.
 pub(crate) fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
     let Some(range) = range else { return Ok(DEFAULT_SIZE) };
     let (required, limit) = (range.required_bytes, range.limit_bytes);
@@ -212,7 +212,7 @@ pub(crate) fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
     if limit != 0 && required > limit {
         return Err(invalid("capacity_range", "required_bytes is above limit_bytes"));
     }
-    // Without a lower bound the default, as far as the limit lets it.
+    // Without a lower bound the default size, limited by the upper bound.
     let wanted = if required == 0 { limit.min(DEFAULT_SIZE as i64 * GIB) } else { required };
     let gib = wanted / GIB + i64::from(required != 0 && wanted % GIB != 0);
     if gib == 0 || (limit != 0 && gib * GIB > limit) {
@@ -228,7 +228,7 @@ pub(crate) fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
     Ok(gib.unsigned_abs())
 }
 
-/// The zones that the volume may be in: preferred ones first, then the requisite ones, each once.
+/// Returns the allowed zones without duplicates: preferred ones first, then the requisite ones.
 fn zones(requirement: Option<&TopologyRequirement>) -> Result<Vec<String>, Status> {
     let Some(requirement) = requirement else { return Ok(Vec::new()) };
     let all = || requirement.preferred.iter().chain(&requirement.requisite);
@@ -240,7 +240,7 @@ fn zones(requirement: Option<&TopologyRequirement>) -> Result<Vec<String>, Statu
         }
     }
     if zones.is_empty() && all().next().is_some() {
-        // CSI: code 8 when the topology cannot be provisioned.
+        // CSI: code 8 if the topology cannot be provisioned.
         return Err(Status::resource_exhausted(format!(
             "accessibility_requirements: no topology has the key {WELL_KNOWN_ZONE_KEY} or {ZONE_KEY}"
         )));

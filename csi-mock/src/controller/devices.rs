@@ -1,12 +1,12 @@
-//! Which device name an attachment gets. Pure: time is handed in.
+//! Allocation of device names. Pure: the time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a name that the cloud refused is avoided (ec2-api.md §4.1: 1 h).
+/// Time that a name refused by the cloud is avoided (EBS driver, likely bad device names: 1 h).
 const AVOIDED: Duration = Duration::from_secs(3600);
 
-/// The 127 names of the EBS driver, in the order in which they are given out (ec2-api.md §6).
+/// Iterates over the 127 names of the EBS driver, in their allocation order.
 pub(crate) fn names() -> impl Iterator<Item = String> {
     let two = |first: char, last: char| ('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"));
     let one = |prefix: &'static str| ('b'..='z').map(move |c| format!("{prefix}{c}"));
@@ -18,32 +18,32 @@ pub(crate) fn names() -> impl Iterator<Item = String> {
         .chain(std::iter::once("/dev/sda2".to_owned()))
 }
 
-/// `sdX` and `xvdX` are one slot (ec2-api.md §6).
+/// Returns the slot of a name: `sdX` and `xvdX` are one slot.
 fn slot(name: &str) -> &str {
     let name = name.strip_prefix("/dev/").unwrap_or(name);
     name.strip_prefix("xvd").or_else(|| name.strip_prefix("sd")).unwrap_or(name)
 }
 
-/// Names on their way to the cloud and names that the cloud refused, by instance.
+/// Names in flight and names that the cloud refused, by instance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// Counts looks at instances and names given back.
+    /// Counter of instance reads and released names.
     events: u64,
     in_flight: BTreeMap<String, BTreeMap<String, String>>,
-    /// Names that were given back, with the event: a look that began before does not list their attachments yet.
+    /// Released names with the counter: an earlier read does not list their attachments yet.
     released: BTreeMap<String, BTreeMap<String, u64>>,
     likely_bad: BTreeMap<String, BTreeMap<String, Duration>>,
 }
 
 impl Names {
-    /// Begins a look at an instance; the number goes to [`Names::allocate`] with what was seen.
+    /// Starts a read of an instance; its number goes to [`Names::allocate`] with the result.
     pub fn look(&mut self) -> u64 {
         self.events += 1;
         self.events
     }
 
-    /// The lowest free name for `volume` on `instance`, now in flight. A volume that has one in flight keeps it, so
-    /// that a name whose attach failed half-way stays tainted for others. Names that were refused come last.
+    /// Allocates the lowest free name for `volume` on `instance`. A volume keeps its name in flight, so that a name
+    /// after a half-failed attach stays reserved. Refused names come last.
     pub fn allocate(
         &mut self,
         now: Duration,
@@ -69,13 +69,13 @@ impl Names {
         Some(name)
     }
 
-    /// How many volumes but `volume` are on their way to `instance` under names that are not in `used`.
+    /// Counts volumes other than `volume` in flight to `instance` under names outside `used`.
     pub fn coming(&self, instance: &str, volume: &str, used: &[String]) -> usize {
         let flying = self.in_flight.get(instance).into_iter().flatten();
         flying.filter(|(name, v)| *v != volume && !used.iter().any(|u| slot(u) == slot(name))).count()
     }
 
-    /// The cloud knows the attachment now, or there will be none: the name is not in flight any more.
+    /// Releases the name: the cloud lists the attachment, or there will be none.
     pub fn release(&mut self, instance: &str, volume: &str) {
         self.events += 1;
         let Some(flying) = self.in_flight.get_mut(instance) else { return };
@@ -88,7 +88,7 @@ impl Names {
         });
     }
 
-    /// The cloud said that the name is in use although it is not listed.
+    /// Records that the cloud refused a name as in use although it is not listed.
     pub fn refuse(&mut self, now: Duration, instance: &str, name: &str) {
         if let Some(flying) = self.in_flight.get_mut(instance) {
             flying.remove(name);

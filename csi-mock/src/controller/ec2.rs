@@ -1,4 +1,4 @@
-//! A small client of the EC2 Query API, with the retries of an AWS SDK.
+//! Small client of the EC2 Query API, with the retries of an AWS SDK.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::events::{Ec2Answered, Ec2Retry};
 
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const VERSION: &str = "2016-11-15";
-/// Longest answer that is read, in bytes.
+/// Largest accepted answer, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
-/// How often a call is tried (ec2-api.md §3: the driver's retryer).
+/// Attempts at a call, like the EBS driver's SDK retryer.
 const ATTEMPTS: u32 = 50;
 /// Longest wait between two attempts: the default of the AWS SDK for Go.
 const MAX_BACKOFF: Duration = Duration::from_secs(20);
-/// Codes that mean "slow down" (ec2-api.md §4.1).
+/// Error codes of throttling.
 const THROTTLED: [&str; 8] = [
     "RequestLimitExceeded",
     "Throttling",
@@ -40,7 +40,7 @@ const THROTTLED: [&str; 8] = [
     "PriorRequestNotComplete",
 ];
 
-/// Why a call to the cloud failed.
+/// Error of a call to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub(crate) enum Ec2Error {
     /// {code}: {message}
@@ -54,20 +54,20 @@ pub(crate) enum Ec2Error {
     Unreachable {
         /// The action.
         action: &'static str,
-        /// What the connection said.
+        /// Error of the connection.
         reason: String,
     },
     /// {action}: the answer could not be read: {reason}
     Unreadable {
         /// The action.
         action: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Ec2Error {
-    /// EC2's error code; empty when the cloud did not answer.
+    /// Returns EC2's error code; empty if the cloud did not answer.
     pub fn code(&self) -> &str {
         match self {
             Self::Api { code, .. } => code,
@@ -75,7 +75,7 @@ impl Ec2Error {
         }
     }
 
-    /// EC2's message.
+    /// Returns EC2's message.
     pub fn message(&self) -> &str {
         match self {
             Self::Api { message, .. } => message,
@@ -92,12 +92,12 @@ pub(crate) struct Client {
     host: String,
     region: String,
     credentials: Credentials,
-    /// Retries so far; each draws from a stream of its own.
+    /// Number of retries so far; each draws from its own stream.
     retries: Arc<AtomicU64>,
     batches: Option<Arc<Batches>>,
 }
 
-/// The looks that wait for company.
+/// Batches of reads.
 #[derive(Debug, Default)]
 struct Batches {
     volumes: Batch<Volume>,
@@ -159,15 +159,15 @@ impl Batched for Instance {
     }
 }
 
-/// The parameters of a request, in order.
+/// Parameters of a request, in order.
 pub(crate) type Form = Vec<(String, String)>;
 
-/// `key=value` pairs for [`Form`].
+/// Builds a `key=value` pair for [`Form`].
 pub(crate) fn pair(key: &str, value: impl ToString) -> (String, String) {
     (key.to_owned(), value.to_string())
 }
 
-/// The first parameters of a request, as its log shows them.
+/// Returns the first parameters of a request, for the log.
 fn first_of(form: &Form) -> String {
     const MOST: usize = 6;
     let mut shown: Vec<String> = form.iter().take(MOST).map(|(key, value)| format!("{key}={value}")).collect();
@@ -177,30 +177,30 @@ fn first_of(form: &Form) -> String {
     shown.join(" ")
 }
 
-/// A request of the EBS direct API.
+/// Request of the EBS direct API.
 struct Request<'a> {
     action: &'static str,
     path: &'a str,
     query: &'a str,
 }
 
-/// Most items of a page that is asked for.
+/// Largest page requested.
 const PAGE: u32 = 500;
 
-/// A request for a page of a list.
+/// Adds the parameters of a page.
 fn page(mut form: Form, token: Option<String>) -> Form {
     form.push(pair("MaxResults", PAGE));
     form.extend(token.map(|t| pair("NextToken", t)));
     form
 }
 
-/// An answer of ListSnapshotBlocks and ListChangedBlocks.
+/// Answer of ListSnapshotBlocks and ListChangedBlocks.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Blocks {
-    /// Bytes.
+    /// Size in bytes.
     pub block_size: i64,
-    /// GiB.
+    /// Size in GiB.
     pub volume_size: i64,
     pub next_token: Option<String>,
     #[serde(alias = "ChangedBlocks")]
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// The same client, that makes one call of many looks at single volumes or instances.
+    /// Returns the client with or without batches of reads.
     pub fn batching(self, batching: bool) -> Self {
         Self { batches: batching.then(Arc::default), ..self }
     }
@@ -235,7 +235,7 @@ impl Client {
         &self.ctx
     }
 
-    /// CreateVolume or CopyVolumes, see [`super::create::Order::form`].
+    /// Calls CreateVolume or CopyVolumes, see [`super::create::Order::form`].
     pub async fn create_volume(&self, (action, form): (&'static str, Form)) -> Result<Volume, Ec2Error> {
         if action != "CopyVolumes" {
             return self.call(action, form).await;
@@ -254,25 +254,25 @@ impl Client {
         self.call::<Ignored>("AttachVolume", form).await.map(drop)
     }
 
-    /// Never with Device or Force, as the EBS driver (ec2-api.md §3).
+    /// Calls DetachVolume, like the EBS driver never with Device or Force.
     pub async fn detach_volume(&self, volume: &str, instance: &str) -> Result<(), Ec2Error> {
         let form = vec![pair("InstanceId", instance), pair("VolumeId", volume)];
         self.call::<Ignored>("DetachVolume", form).await.map(drop)
     }
 
-    /// The volume, or `InvalidVolume.NotFound`.
+    /// Reads the volume, or fails with `InvalidVolume.NotFound`.
     pub async fn describe_volume(&self, volume: &str) -> Result<Volume, Ec2Error> {
         self.look(volume).await
     }
 
-    /// The volumes whose tag `key` has this value.
+    /// Returns the volumes whose tag `key` has this value.
     pub async fn volumes_by_tag(&self, key: &str, value: &str) -> Result<Vec<Volume>, Ec2Error> {
         let form = vec![pair("Filter.1.Name", format!("tag:{key}")), pair("Filter.1.Value.1", value)];
         let answer: DescribeVolumes = self.call("DescribeVolumes", form).await?;
         Ok(answer.volume_set.item)
     }
 
-    /// Launches an instance called `name`, once for each name; returns its id.
+    /// Launches an instance called `name`, once per name; returns its id.
     pub async fn run_instance(&self, name: &str, zone: &str) -> Result<String, Ec2Error> {
         let form = vec![
             pair("ImageId", "ami-0abcdef1234567890"),
@@ -292,7 +292,7 @@ impl Client {
         first.map(|i| i.instance_id).ok_or(Ec2Error::Unreadable { action, reason })
     }
 
-    /// All volumes.
+    /// Returns all volumes.
     pub async fn volumes(&self) -> Result<Vec<Volume>, Ec2Error> {
         let mut all = Vec::new();
         let mut token = None;
@@ -306,7 +306,7 @@ impl Client {
         }
     }
 
-    /// The volumes whose I/O is impaired: those among `ids`, or all when it is empty.
+    /// Returns the volumes with impaired I/O: those among `ids`, or all if it is empty.
     pub async fn impaired(&self, ids: &[&str]) -> Result<BTreeSet<String>, Ec2Error> {
         let mut all = BTreeSet::new();
         let mut token = None;
@@ -323,7 +323,7 @@ impl Client {
         }
     }
 
-    /// The state of the latest modification; nothing when the volume was never modified.
+    /// Returns the state of the latest modification; None if the volume was never modified.
     pub async fn modification(&self, volume: &str) -> Result<Option<Modification>, Ec2Error> {
         let form = vec![pair("VolumeId.1", volume)];
         match self.call::<Modifications>("DescribeVolumesModifications", form).await {
@@ -358,7 +358,7 @@ impl Client {
         self.call::<Ignored>("DeleteSnapshot", vec![pair("SnapshotId", snapshot)]).await.map(drop)
     }
 
-    /// The snapshot, or `InvalidSnapshot.NotFound`.
+    /// Reads the snapshot, or fails with `InvalidSnapshot.NotFound`.
     pub async fn describe_snapshot(&self, snapshot: &str) -> Result<Snapshot, Ec2Error> {
         let answer: Snapshots = self.call("DescribeSnapshots", vec![pair("SnapshotId.1", snapshot)]).await?;
         answer.snapshot_set.item.into_iter().find(|s| s.snapshot_id == snapshot).ok_or_else(|| Ec2Error::Api {
@@ -367,7 +367,7 @@ impl Client {
         })
     }
 
-    /// The snapshots of this account that pass a filter, or all of them.
+    /// Returns the account's snapshots that pass a filter, or all.
     pub async fn snapshots(&self, filter: Option<(&str, &str)>) -> Result<Vec<Snapshot>, Ec2Error> {
         let mut all = Vec::new();
         let mut token = None;
@@ -385,7 +385,7 @@ impl Client {
         }
     }
 
-    /// A page of the EBS direct API: `path` below `/snapshots/`, with its query, ordered by name.
+    /// Reads a page of the EBS direct API: `path` below `/snapshots/`, with its query, ordered by name.
     pub async fn blocks(&self, path: &str, query: &[(&str, String)]) -> Result<Blocks, Ec2Error> {
         let query = query.iter().map(|(k, v)| format!("{}={}", encode(k), encode(v))).collect::<Vec<_>>().join("&");
         let what = Request { action: "ListSnapshotBlocks", path: &format!("/snapshots/{path}"), query: &query };
@@ -434,12 +434,12 @@ impl Client {
         Err((Ec2Error::Api { code: code.to_owned(), message }, status.is_server_error()))
     }
 
-    /// The instance, or `InvalidInstanceID.NotFound`.
+    /// Reads the instance, or fails with `InvalidInstanceID.NotFound`.
     pub async fn describe_instance(&self, instance: &str) -> Result<Instance, Ec2Error> {
         self.look(instance).await
     }
 
-    /// The names of the zones, in order.
+    /// Returns the names of the zones, in order.
     pub async fn zones(&self) -> Result<Vec<String>, Ec2Error> {
         let answer: DescribeAvailabilityZones = self.call("DescribeAvailabilityZones", Vec::new()).await?;
         let usable = answer.availability_zone_info.item.into_iter();
@@ -486,14 +486,15 @@ impl Client {
         self.ctx.sleep(backoff).await;
     }
 
-    /// Full jitter: a random part of 2^attempt seconds, at most 20 s (AWS SDK for Go, ExponentialJitterBackoff).
+    /// Returns a wait with full jitter: a random part of 2^attempt seconds, at most 20 s (AWS SDK for Go,
+    /// ExponentialJitterBackoff).
     fn backoff(&self, attempt: u32) -> Duration {
         let retry = self.retries.fetch_add(1, Ordering::Relaxed);
         let share = unit(&mut self.ctx.rng(&format!("ec2 retry {retry}")));
         Duration::from_secs_f64(share * f64::from(2u32.pow(attempt.min(10)))).min(MAX_BACKOFF)
     }
 
-    /// One attempt; the error says whether another may help.
+    /// Makes one attempt; the error comes with true if a retry may help.
     async fn once<T: DeserializeOwned>(&self, action: &'static str, body: &[u8]) -> Result<T, (Ec2Error, bool)> {
         let wall = self.ctx.now().wall;
         let asked = Asked {
@@ -538,7 +539,7 @@ impl Client {
     }
 }
 
-/// Percent-encoding of RFC 3986, as AWS wants it.
+/// Percent-encodes by RFC 3986, as AWS requires.
 fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,5 @@
-//! The GroupController service: snapshots of several volumes at one moment, which EBS takes of one instance's volumes.
+//! The GroupController service: crash-consistent snapshots of several volumes. EBS supports them for volumes of one
+//! instance.
 
 use std::collections::BTreeSet;
 
@@ -21,17 +22,17 @@ use crate::calls::{About, Call};
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
 
-/// The tag that names the group.
+/// Tag with the group's name.
 const GROUP_NAME_TAG: &str = "CSIVolumeGroupSnapshotName";
-/// Most volumes of a group: what an instance can hold (ec2-api.md §7).
+/// Largest number of volumes in a group: the limit of an instance.
 const MOST: usize = 128;
 
-/// The id of the group called `name`: the cloud knows no groups, so it follows from the name.
+/// Returns the id of the group `name`. It is derived from the name, because the cloud has no groups.
 fn group_id(name: &str) -> String {
     format!("gsnap-{}", &hex::encode(Sha256::digest(name))[..17])
 }
 
-/// The snapshots of a group as CSI tells it.
+/// Converts the snapshots of a group to CSI.
 fn group(id: &str, mut snapshots: Vec<Snapshot>) -> VolumeGroupSnapshot {
     snapshots.sort_by(|a, b| a.snapshot_id.cmp(&b.snapshot_id));
     let mut told: Vec<_> = snapshots.iter().map(told).collect();
@@ -46,7 +47,7 @@ fn group(id: &str, mut snapshots: Vec<Snapshot>) -> VolumeGroupSnapshot {
     }
 }
 
-/// That `ids`, if any are given, are the snapshots of the group.
+/// Checks that `ids`, if given, are the snapshots of the group.
 fn check_members(there: &[Snapshot], ids: &[String]) -> Result<(), Status> {
     let members: BTreeSet<&String> = there.iter().map(|s| &s.snapshot_id).collect();
     if ids.is_empty() || members == ids.iter().collect() {
@@ -114,7 +115,7 @@ impl ControllerService {
                      of volumes of one instance"
                 )));
             };
-            // One volume is at one moment by itself.
+            // A single volume is consistent by itself.
             let form = [pair("VolumeId", only)].into_iter().chain(tags).collect();
             return Ok(vec![self.ec2.create_snapshot(form).await.map_err(|e| refused(what, &e))?]);
         };

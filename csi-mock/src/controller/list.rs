@@ -21,10 +21,10 @@ use crate::capabilities::Feature;
 use crate::check;
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
-/// What an account may have of a volume type in a region at first, in GiB (EBS quotas: 50 TiB).
+/// Initial quota of an account for a volume type in a region, in GiB (EBS quotas: 50 TiB).
 const QUOTA_GIB: u64 = 50 << 10;
 
-/// A volume as CSI tells it; its source as far as the cloud knows it.
+/// Converts a volume to CSI; its source as far as the cloud knows it.
 fn told(volume: &Volume, spread: bool) -> CsiVolume {
     let source = if !volume.source_volume_id.is_empty() {
         Some(SourceType::Volume(VolumeSource { volume_id: volume.source_volume_id.clone() }))
@@ -42,13 +42,13 @@ fn told(volume: &Volume, spread: bool) -> CsiVolume {
     }
 }
 
-/// Where a volume is published.
+/// Returns the nodes to which a volume is published.
 fn nodes(volume: &Volume) -> Vec<String> {
     let attached = volume.attachment_set.item.iter().filter(|a| matches!(&*a.status, "attached" | "busy"));
     attached.map(|a| a.instance_id.clone()).collect()
 }
 
-/// How a volume is; `impaired` says whether the cloud stopped its I/O.
+/// Returns the condition of a volume; `impaired` if the cloud stopped its I/O.
 fn condition(volume: &Volume, impaired: bool) -> VolumeCondition {
     let (abnormal, message) = match &*volume.status {
         "error" => (true, "the volume's state is `error`".to_owned()),
@@ -62,7 +62,7 @@ impl ControllerService {
     pub(super) async fn list(&self, request: ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
         let most = check::max_entries("max_entries", request.max_entries)?;
         let mut all = self.ec2.volumes().await.map_err(|e| internal("cannot list the volumes", &e))?;
-        // Those of the driver, whichever made them: a root disk of an instance is none.
+        // Only volumes of the driver, of any process; root disks of instances are left out.
         all.retain(|v| tag(&v.tag_set, NAME_TAG).is_some() && !matches!(&*v.status, "deleting" | "deleted"));
         all.sort_by(|a, b| a.volume_id.cmp(&b.volume_id));
         let (page, next_token) = page::cut(all, |v| &v.volume_id, most, &request.starting_token)?;
@@ -107,7 +107,7 @@ impl ControllerService {
         })
     }
 
-    /// The volume, as the cloud has it.
+    /// Reads the volume from the cloud.
     pub(super) async fn volume(&self, id: &str) -> Result<Volume, Status> {
         if !is_id(id, "vol") {
             return Err(no_volume(id));
@@ -118,7 +118,7 @@ impl ControllerService {
         })
     }
 
-    /// GiB that are left in a zone, or in all of them.
+    /// Returns the free GiB of a zone, or of all zones.
     pub(super) async fn free_gib(&self, zone: Option<&str>) -> Result<u64, Status> {
         let zones = self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))?;
         let counted: Vec<&String> = zones.iter().filter(|z| zone.is_none_or(|zone| zone == **z)).collect();
@@ -140,7 +140,7 @@ impl ControllerService {
             None => None,
             Some(topology) => {
                 let zone = topology.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| topology.segments.get(ZONE_KEY));
-                // A topology that is not of this driver has nothing to give.
+                // A topology of another driver has no capacity.
                 Some(zone.map(String::as_str).unwrap_or_default())
             }
         };

@@ -1,4 +1,5 @@
-//! The SnapshotMetadata service over the EBS direct API: which blocks of a snapshot hold data, and which changed.
+//! The SnapshotMetadata service over the EBS direct API: allocated blocks of a snapshot, and changed blocks between
+//! two.
 
 use csi_proto::csi::snapshot_metadata_server::SnapshotMetadata;
 use csi_proto::csi::{
@@ -15,20 +16,20 @@ use crate::calls::About;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
 
-/// Least and most blocks of a page of the direct API.
+/// Smallest and largest page of the direct API, in blocks.
 const PAGE: (usize, usize) = (100, 10_000);
-/// What a message carries when the caller leaves it open: small enough for gRPC's limit of 4 MiB.
+/// Default number of blocks in a message: small enough for gRPC's limit of 4 MiB.
 const DEFAULT: usize = 1000;
 
-/// A question about blocks.
+/// Query for blocks.
 #[derive(Clone, Debug)]
 struct Ask {
     path: String,
-    /// The snapshot that is compared with.
+    /// Snapshot to compare with.
     base: Option<String>,
-    /// First byte that is asked for.
+    /// First byte.
     offset: i64,
-    /// Most blocks of a message.
+    /// Largest number of blocks in a message.
     most: usize,
 }
 
@@ -47,25 +48,25 @@ fn snapshot<'a>(field: &str, id: &'a str) -> Result<&'a str, Status> {
     if is_id(id, "snap") { Ok(id) } else { Err(Status::not_found(format!("{field}: `{id}` does not exist"))) }
 }
 
-/// What the direct API's refusal means.
+/// Converts an error of the direct API.
 fn refused(error: &Ec2Error) -> Status {
     match error.code() {
         "ResourceNotFoundException" => Status::not_found(format!("snapshot_id: {error}")),
-        // No bytes, not ready, or of different volumes: there is nothing to compare (CSI: code 9).
+        // No bytes, not ready, or of different volumes: not comparable (CSI: code 9).
         "ValidationException" => Status::failed_precondition(format!("the blocks cannot be told: {error}")),
         _ => internal("cannot ask for the blocks", error),
     }
 }
 
-/// One message: the blocks and how large the volume is.
+/// Message: the blocks and the volume's size.
 type Message = (Vec<BlockMetadata>, i64);
 
-/// The messages of a page of the cloud, at most `most` blocks each.
+/// Splits a page into messages of at most `most` blocks.
 fn messages(page: &Blocks, ask: &Ask) -> Vec<Message> {
     let (size, capacity) = (page.block_size, page.volume_size.saturating_mul(GIB));
     let blocks =
         page.blocks.iter().map(|b| BlockMetadata { byte_offset: b.block_index.saturating_mul(size), size_bytes: size });
-    // A block that ends before the first byte that is asked for is not told, one that holds it is.
+    // A block that ends before the first requested byte is left out; the one that contains it is included.
     let blocks: Vec<_> = blocks.filter(|b| b.byte_offset.saturating_add(size) > ask.offset).collect();
     blocks.chunks(ask.most.max(1)).map(|chunk| (chunk.to_vec(), capacity)).collect()
 }
@@ -86,10 +87,10 @@ impl ControllerService {
         self.ec2.blocks(&ask.path, &query).await.map_err(|e| refused(&e))
     }
 
-    /// The messages of an answer. The first page is asked for at once, so that an error is the answer of the call and
-    /// not of its stream; the others when they are wanted.
+    /// Returns the messages of an answer. The first page is read at once, so that its error is the answer of the call,
+    /// not of the stream. Other pages are read on demand.
     async fn blocks(&self, ask: Ask) -> Result<BoxStream<'static, Result<Message, Status>>, Status> {
-        // The size of a block, which the direct API tells with the first page only.
+        // Size of a block, which the direct API returns only with the first page.
         const BLOCK: i64 = 512 << 10;
         let first = self.page(&ask, None, BLOCK).await?;
         if ask.offset > 0 && ask.offset >= first.volume_size.saturating_mul(GIB) {

@@ -1,4 +1,4 @@
-//! The Controller service: volumes and attachments through the EC2 Query API, with the habits of the EBS driver.
+//! The Controller service: volumes and attachments through the EC2 Query API, with the behaviour of the EBS driver.
 
 mod attach;
 mod batch;
@@ -35,38 +35,38 @@ use crate::settings::{LockKey, Settings};
 pub use service::ControllerService;
 pub use sign::Credentials;
 
-/// How often a launched instance is looked at.
+/// Period of polling a launched instance.
 const LAUNCH_POLL: Duration = Duration::from_millis(500);
 
-/// What the controller service is made with.
+/// Configuration of the controller service.
 #[derive(Clone, Debug)]
 pub struct ControllerConfig {
     /// The cloud.
     pub ec2: HttpService,
-    /// The Host that requests to the cloud carry, as it is signed.
+    /// Host header of requests to the cloud, as signed.
     pub ec2_host: String,
-    /// The region that requests are signed for.
+    /// Region of the signatures.
     pub region: String,
-    /// What they are signed with.
+    /// Credentials of the signatures.
     pub credentials: Credentials,
     /// The driver's name.
     pub driver_name: String,
-    /// Tags that every volume gets besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
+    /// Tags of every volume besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
-    /// How many volumes a node takes, where one driver answers for controller and node and so knows: the next is
-    /// RESOURCE_EXHAUSTED before the cloud is asked. Nothing, or 0, leaves it to the cloud.
+    /// Volume limit of a node, if one driver is both controller and node and so knows it: beyond it, publish fails with
+    /// RESOURCE_EXHAUSTED before the cloud is called. None or 0 leaves the limit to the cloud.
     pub attach_limit: Option<i64>,
-    /// Whether looks at single volumes and instances are gathered for half a second and asked in one call, as with the
-    /// EBS driver's `--batching`: fewer requests against the limits of the account, later answers.
+    /// If set, reads of single volumes and instances are collected for half a second and made in one call, like the EBS
+    /// driver's `--batching`: fewer requests against the account's limits, later answers.
     pub batching: bool,
-    /// What publish and unpublish lock while the settings do not say.
+    /// Default lock of publish and unpublish.
     pub lock: LockKey,
-    /// What can be changed while the driver runs.
+    /// Settings that can change at run time.
     pub settings: Settings,
 }
 
 impl ControllerConfig {
-    /// A driver of the default name in us-east-1 with credentials that mean nothing.
+    /// Returns the configuration of a driver with the default name in us-east-1 with dummy credentials.
     pub fn new(ec2: HttpService) -> Self {
         Self {
             ec2,
@@ -83,7 +83,8 @@ impl ControllerConfig {
     }
 }
 
-/// Starts the Identity and Controller services, with GroupController and SnapshotMetadata, in process `ctx`; returns the router, with the admin endpoints.
+/// Starts the Identity and Controller services, with GroupController and SnapshotMetadata, in process `ctx`. Returns
+/// the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
     let calls = Calls::with(ctx, config.settings.clone());
     let routes = identity::routes(&calls, &config.driver_name, true);
@@ -91,11 +92,11 @@ pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
     crate::peer(routes, crate::admin::router(&calls, None))
 }
 
-/// Launches the instance that the node `name` is, in `zone`, and waits until it runs; returns its id. Asked again for
-/// one name, the cloud gives the same instance.
+/// Launches the instance for the node `name`, in `zone`, and waits until it runs. Returns its id. A repeated call for
+/// one name returns the same instance.
 ///
 /// # Errors
-/// What the cloud says.
+/// The error of the cloud.
 pub(crate) async fn launch(ctx: &Ctx, config: &ControllerConfig, name: &str, zone: &str) -> anyhow::Result<String> {
     let ec2 = Client::new(ctx, config.ec2.clone(), &config.ec2_host, &config.region, &config.credentials);
     let launched = ec2.run_instance(name, zone).await.context("cannot launch an instance for the node")?;
@@ -109,7 +110,7 @@ pub(crate) async fn launch(ctx: &Ctx, config: &ControllerConfig, name: &str, zon
     }
 }
 
-/// Adds the Controller service, and those beside it, to the gRPC services of a driver.
+/// Adds the Controller service, GroupController and SnapshotMetadata to the gRPC services of a driver.
 pub(crate) fn add(routes: tonic::service::Routes, calls: &Calls, config: ControllerConfig) -> tonic::service::Routes {
     calls.ctx().faults().declare(crate::faults::CONTROLLER);
     let service = ControllerService::new(calls.clone(), config);

@@ -1,4 +1,4 @@
-//! ControllerExpandVolume and ControllerModifyVolume: both are ModifyVolume of the cloud.
+//! ControllerExpandVolume and ControllerModifyVolume: both call ModifyVolume of the cloud.
 
 use csi_proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
@@ -16,11 +16,11 @@ use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
 
-/// What a failed ModifyVolume means (ec2-api.md §4.1).
+/// Converts an error of ModifyVolume.
 fn refused(what: &str, volume: &str, error: &Ec2Error) -> Status {
     match error.code() {
         "InvalidVolume.NotFound" => no_volume(volume),
-        // An earlier modification is under way: an operation that is pending.
+        // An earlier modification is under way: ABORTED for a pending operation.
         "IncorrectModificationState" => Status::aborted(format!("{what}: {error}")),
         "MaxIOPSLimitExceeded" | "VolumeModificationSizeLimitExceeded" | "VolumeLimitExceeded" => {
             Status::resource_exhausted(format!("{what}: {error}"))
@@ -37,7 +37,7 @@ fn refused(what: &str, volume: &str, error: &Ec2Error) -> Status {
     }
 }
 
-/// What of `shape` the volume does not have yet.
+/// Returns the changes from the volume to `shape`.
 fn missing(volume: &Volume, shape: &Shape) -> Form {
     let mut form = Form::new();
     if let Some(kind) = shape.volume_type.as_ref().filter(|kind| **kind != volume.volume_type) {
@@ -80,7 +80,7 @@ impl ControllerService {
             let what = format!("cannot expand volume `{id}` to {wanted} GiB");
             let form = vec![pair("Size", wanted), pair("VolumeId", id)];
             self.ec2.modify_volume(form).await.map_err(|e| match e.code() {
-                // The type of the volume has no such size.
+                // The volume's type does not support the size.
                 "InvalidParameterValue" | "InvalidParameterCombination" => {
                     Status::out_of_range(format!("capacity_range: {what}: {e}"))
                 }
@@ -89,7 +89,7 @@ impl ControllerService {
             now_gib = wanted;
         }
         call.after_effect().await?;
-        // A repeat may find that the cloud is still at it.
+        // A repeat may find the modification still under way.
         self.wait_modified(id).await?;
         if range.limit_bytes != 0 && gib(now_gib) > range.limit_bytes {
             return Err(Status::out_of_range(format!(
@@ -98,12 +98,12 @@ impl ControllerService {
         }
         Ok(ControllerExpandVolumeResponse {
             capacity_bytes: gib(now_gib).max(GIB),
-            // A raw device grows with its volume; a filesystem has to be told.
+            // A raw device grows with its volume; a filesystem must be expanded.
             node_expansion_required: !block && settings.has(Feature::NodeExpandVolume),
         })
     }
 
-    /// Waits until a modification is usable; `optimizing` is good enough (ec2-api.md §12).
+    /// Waits until a modification is usable, as in `optimizing`.
     async fn wait_modified(&self, id: &str) -> Result<(), Status> {
         let ctx = self.calls.ctx();
         let what = format!("the modification of volume `{id}`");
@@ -141,7 +141,7 @@ impl ControllerService {
             self.ec2.modify_volume(form).await.map_err(|e| refused(&what, id, &e))?;
         }
         call.after_effect().await?;
-        // Tags come last: of a request with a parameter that the cloud refuses nothing is applied.
+        // Tags come last: a request with a parameter that the cloud refuses must have no effect.
         if !shape.tags.is_empty() {
             self.ec2.create_tags(id, &shape.tags).await.map_err(|e| refused(&what, id, &e))?;
         }

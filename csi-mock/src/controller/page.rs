@@ -1,15 +1,15 @@
-//! Pages of lists. A token names the last entry that was given out, so pages stay right while the list changes: what
-//! is there all the time is told exactly once. Pure.
+//! Pages of lists. A token names the last returned entry, so pages stay valid while the list changes: an entry that is
+//! present throughout is returned exactly once. Pure.
 
 use tonic::Status;
 
-/// How a token begins.
+/// Prefix of a token.
 const PREFIX: &str = "after:";
 
-/// Cuts a page out of `all`, which is ordered by `key`; says with which token it goes on.
+/// Cuts a page from `all`, which is ordered by `key`. Returns the token of the next page.
 ///
 /// # Errors
-/// ABORTED for a token that is not one of ours (CSI: the caller begins anew).
+/// ABORTED for an invalid token (CSI: the caller restarts).
 pub(crate) fn cut<T>(
     all: Vec<T>,
     key: impl Fn(&T) -> &str,

@@ -1,4 +1,4 @@
-//! What parameters say of a volume: those of a StorageClass and the mutable ones of a VolumeAttributesClass. Pure.
+//! Volume properties from parameters: those of a StorageClass and the mutable ones of a VolumeAttributesClass. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use tonic::Status;
 
 use crate::check::{self, invalid};
 
-/// Parameters with this prefix are the sidecars' own.
+/// Prefix of the sidecars' parameters.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
-/// Mutable parameters with this prefix are tags: `tagSpecification_1: key=value` (EBS driver).
+/// Prefix of mutable parameters that set tags: `tagSpecification_1: key=value` (EBS driver).
 const TAG_PREFIX: &str = "tagspecification_";
 
-/// The shape of a volume, as far as parameters say it.
+/// Properties of a volume, as far as parameters set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub volume_type: Option<String>,
@@ -27,7 +27,7 @@ fn number(field: &str, value: &str) -> Result<u64, Status> {
 }
 
 impl Shape {
-    /// Reads `parameters` and, over them, `mutable_parameters`. Names do not depend on letter case (EBS driver).
+    /// Reads `parameters` and, over them, `mutable_parameters`. Names are case-insensitive (EBS driver).
     ///
     /// # Errors
     /// INVALID_ARGUMENT with the parameter named.
@@ -45,7 +45,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Reads mutable parameters alone.
+    /// Reads only mutable parameters.
     ///
     /// # Errors
     /// INVALID_ARGUMENT with the parameter named.
@@ -82,7 +82,7 @@ impl Shape {
                     _ => return Err(invalid(&field, format_args!("`{value}` is not true or false"))),
                 }
             }
-            // The filesystem comes with the capability; the provisioner puts it there.
+            // The filesystem is in the capability; the provisioner puts it there.
             "fstype" => {}
             "csi.storage.k8s.io/pvc/name" => self.tag("kubernetes.io/created-for/pvc/name", value),
             "csi.storage.k8s.io/pvc/namespace" => self.tag("kubernetes.io/created-for/pvc/namespace", value),

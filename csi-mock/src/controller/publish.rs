@@ -18,11 +18,11 @@ use crate::check::{self, Capability};
 use crate::events::Rule;
 use crate::settings::LockKey;
 
-/// The key of the publish context under which the device name travels to the node (EBS driver).
+/// Key of the device name in the publish context (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
-/// The key of the publish context that tells the node to mount read-only: EBS cannot attach so.
+/// Key in the publish context for a read-only mount on the node: EBS cannot attach read-only.
 const READONLY: &str = "readonly";
-/// What a planted defect takes at a time, in bytes.
+/// Bytes that a planted defect leaks per failure.
 const PILE: usize = 64 << 20;
 
 impl ControllerService {
@@ -95,14 +95,15 @@ impl ControllerService {
             self.request_attach(call, volume, node, (look, &instance)).await?;
         }
         let attached = self.wait_attached(call, volume, node, mapped.then_some((look, &instance))).await;
-        // After a failed wait the name stays in flight, and so out of reach of other volumes (ec2-api.md §6).
+        // After a failed wait the name stays in flight, so that other volumes do not get it (EBS driver,
+        // `devicemanager`).
         if attached.is_ok() {
             self.memory().names.release(node, volume);
         }
         attached
     }
 
-    /// Sends AttachVolume under a free device name.
+    /// Sends AttachVolume with a free device name.
     async fn request_attach(
         &self,
         call: &Call,
@@ -141,14 +142,14 @@ impl ControllerService {
         }
     }
 
-    /// How many volumes the node takes that this driver is the driver of too; nothing when only the cloud knows.
+    /// Returns the volume limit of a node that this driver also serves; None if only the cloud knows it.
     fn attach_limit(&self) -> Option<usize> {
         let limit = self.calls.settings().attach_limit().or(self.config.attach_limit)?;
         usize::try_from(limit).ok().filter(|limit| *limit != 0)
     }
 
-    /// VolumeInUse: attached here by an attempt whose answer was lost, or published on another node, which CSI
-    /// answers with FAILED_PRECONDITION and the node's id.
+    /// Handles VolumeInUse. Either an attempt whose answer was lost attached it here, or it is published on another
+    /// node: then CSI requires FAILED_PRECONDITION with the node's id.
     async fn in_use(
         &self,
         call: &Call,
@@ -167,7 +168,7 @@ impl ControllerService {
         }
     }
 
-    /// Waits until the attachment is there; `mapped` is the instance when it listed the volume before any attach.
+    /// Waits for the attachment; `mapped` is the instance if it listed the volume before any attach.
     async fn wait_attached(
         &self,
         call: &Call,
@@ -193,7 +194,7 @@ impl ControllerService {
                 }
                 Look::Multiple => return Err(Status::internal(format!("{what}: it has multiple attachments"))),
                 Look::Stuck => {
-                    // csi#2833. The next attempt of the caller begins anew.
+                    // aws-ebs-csi-driver#2833. The caller's next attempt starts over.
                     if let Err(error) = self.ec2.detach_volume(volume, node).await {
                         return Err(internal(
                             &format!("{what}: it is stuck in `attaching` and cannot be detached"),
@@ -203,7 +204,8 @@ impl ControllerService {
                     return Err(Status::internal(format!("{what}: it was stuck in `attaching` and was detached")));
                 }
                 Look::Absent => match again.take() {
-                    // The instance listed the volume, the volume says that it is detached: one more attach (csi#2005).
+                    // The instance lists the volume, but the volume is detached: one more attach
+                    // (aws-ebs-csi-driver#2005).
                     Some((look, instance)) => self.request_attach(call, volume, node, (look, instance)).await?,
                     None => "absent".clone_into(&mut last),
                 },
@@ -231,7 +233,7 @@ impl ControllerService {
         } else {
             vec![check::node_id(&request.node_id)?.to_owned()]
         };
-        // An unpublish from every node waits for what is under way on each of them.
+        // An unpublish from all nodes waits for operations on each of them.
         let every = request.node_id.is_empty() && self.lock_key() == LockKey::VolumeAndNode;
         let locked = nodes.iter().filter(|_| every).map(|node| self.lock(volume, node));
         let _all = locked.collect::<Result<Vec<_>, _>>()?;
@@ -264,8 +266,8 @@ impl ControllerService {
         if let Err(error) = self.ec2.detach_volume(volume, node).await {
             match error.code() {
                 "InvalidVolume.NotFound" => return Ok(()),
-                // Taken for detached, as the EBS driver does; the wait below is the proof that it does not seek, so
-                // that IncorrectState during `detaching` is no false success (ec2-api.md §4.1, E7).
+                // Treated as detached, as in the EBS driver. The EBS driver trusts the error alone; the wait below
+                // verifies it, so that IncorrectState during `detaching` does not become a false success.
                 "IncorrectState" | "InvalidAttachment.NotFound" | "InvalidInstanceID.NotFound" => {}
                 _ => {
                     breaks(self.calls.ctx(), &error).await;
@@ -299,7 +301,7 @@ impl ControllerService {
     }
 }
 
-/// What planted defects do when a detach has failed: the program breaks, hangs, or takes all memory.
+/// Effects of planted defects after a failed detach: the program panics, hangs, or uses up memory.
 async fn breaks(ctx: &Ctx, error: &Ec2Error) {
     assert!(!mutant!(ctx, "panics-on-failed-detach"), "{error:?}");
     let mut kept: Vec<Vec<u8>> = Vec::new();

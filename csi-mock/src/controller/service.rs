@@ -1,4 +1,4 @@
-//! The Controller RPCs: what each is about, which capability it needs, and where its work is done.
+//! The Controller RPCs: their subjects, required capabilities, and implementations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,15 +25,15 @@ pub struct ControllerService {
     memory: Arc<Mutex<Memory>>,
 }
 
-/// What is remembered between calls. Nothing of it is needed after a restart.
+/// Memory between calls; not needed after a restart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     pub names: Names,
-    /// By volume name: which ClientToken is the next, once an earlier one was burnt.
+    /// By volume name: number of the next ClientToken, after an earlier one was burnt.
     pub generations: BTreeMap<String, u32>,
-    /// By volume name: what the volume was made from. The cloud keeps the tokens of copies apart from others.
+    /// By volume name: its source. The cloud has separate tokens for copies.
     pub sources: BTreeMap<String, Source>,
-    /// By volume and node: the capability of the publish in force, and whether it is read-only.
+    /// By volume and node: capability of the current publish, and true if read-only.
     pub published: BTreeMap<(String, String), (Capability, bool)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn internal(what: &str, error: &Ec2Error) -> Status {
     }
 }
 
-/// Whether `id` is `prefix-` and 8 or 17 lower-case hex digits, as EC2 has it. Other ids cannot exist there.
+/// Returns true if `id` is `prefix-` and 8 or 17 lower-case hex digits, as in EC2. Other ids cannot exist there.
 pub(super) fn is_id(id: &str, prefix: &str) -> bool {
     let digits = id.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
     matches!(digits.len(), 8 | 17) && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
@@ -58,7 +58,7 @@ pub(super) fn no_node(node: &str) -> Status {
     Status::not_found(format!("node `{node}` does not exist: there is no such instance"))
 }
 
-/// Bytes of so many GiB.
+/// Converts GiB to bytes.
 pub(super) fn gib(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX).saturating_mul(GIB)
 }
@@ -76,7 +76,7 @@ impl ControllerService {
     }
 }
 
-/// What a call of `rpc` is about, and the capability that it needs.
+/// Describes a call of `rpc` with its required capability.
 fn about(rpc: &'static str, volume: &str, needs: Feature) -> About {
     About { rpc, volume: volume.to_owned(), needs: Some(needs), ..About::default() }
 }

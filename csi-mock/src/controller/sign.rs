@@ -1,10 +1,10 @@
-//! AWS Signature Version 4, with the headers host, x-amz-date and, where there is a body, content-type.
+//! AWS Signature Version 4 of the headers host, x-amz-date and, with a body, content-type.
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-/// What requests are signed with. Printed, the secret is left out.
+/// Credentials of signatures. Debug output omits the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The access key id.
@@ -20,13 +20,13 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Default for Credentials {
-    /// A well-formed pair that means nothing: mock clouds ask for a signature, not for a right one.
+    /// Returns a well-formed dummy pair: mock clouds require a signature, but do not verify it.
     fn default() -> Self {
         Self { access_key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(), secret_access_key: "mooring".to_owned() }
     }
 }
 
-/// The headers that a signed request carries.
+/// Headers of a signed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signed {
     /// `x-amz-date`.
@@ -36,13 +36,13 @@ pub(crate) struct Signed {
 }
 
 fn hmac(key: &[u8], data: &str) -> Vec<u8> {
-    // HMAC takes a key of any length, so this never fails.
+    // HMAC accepts a key of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(data.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }
 
-/// What is signed.
+/// Request to sign.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     /// `ec2`, or `ebs` for the direct API.
@@ -51,7 +51,7 @@ pub(crate) struct Asked<'a> {
     pub host: &'a str,
     pub method: &'a str,
     pub path: &'a str,
-    /// Encoded and ordered by name.
+    /// Encoded, and ordered by name.
     pub query: &'a str,
     pub content_type: Option<&'a str>,
     pub body: &'a [u8],

@@ -14,18 +14,18 @@ use super::xml::{Snapshot, tag};
 use crate::calls::Call;
 use crate::check::{self, invalid};
 
-/// The tag that names the snapshot; the driver finds snapshots by it (EBS driver).
+/// Tag with the snapshot's name; the driver finds snapshots by it (EBS driver).
 const NAME_TAG: &str = "CSIVolumeSnapshotName";
-/// The tag that says which group a snapshot belongs to.
+/// Tag with the group of a snapshot.
 pub(super) const GROUP_TAG: &str = "CSIVolumeGroupSnapshotId";
-/// The tag that the driver puts on what it makes.
+/// Tag of the driver's own resources.
 const OWN_TAG: &str = "ebs.csi.aws.com/cluster";
-/// Parameters of the snapshotter, which are not the cloud's.
+/// Prefix of the snapshotter's parameters.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
-/// Parameters that are tags of the snapshot (EBS driver).
+/// Prefix of parameters that set tags of the snapshot (EBS driver).
 const TAG_PREFIX: &str = "tagspecification_";
 
-/// A snapshot as CSI tells it.
+/// Converts a snapshot to CSI.
 pub(super) fn told(snapshot: &Snapshot) -> CsiSnapshot {
     let taken = snapshot.start_time.parse::<jiff::Timestamp>().ok();
     CsiSnapshot {
@@ -38,7 +38,7 @@ pub(super) fn told(snapshot: &Snapshot) -> CsiSnapshot {
     }
 }
 
-/// The tags of a new snapshot, as a form.
+/// Returns the tags of a new snapshot, as a form.
 pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Form {
     let mut form = vec![pair("TagSpecification.1.ResourceType", "snapshot")];
     for (n, (key, value)) in (1..).zip(tags.into_iter().chain([(OWN_TAG, "true")])) {
@@ -48,10 +48,10 @@ pub(super) fn tags<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Fo
     form
 }
 
-/// The tags that parameters of a snapshot class ask for.
+/// Returns the tags in the parameters of a snapshot class.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a parameter that is not known.
+/// INVALID_ARGUMENT for an unknown parameter.
 pub(super) fn parameter_tags(
     parameters: &std::collections::BTreeMap<String, String>,
 ) -> Result<Vec<(&str, &str)>, Status> {
@@ -71,7 +71,7 @@ pub(super) fn parameter_tags(
     Ok(found)
 }
 
-/// What a refusal to take a snapshot means.
+/// Converts an error of taking a snapshot.
 pub(super) fn refused(what: &str, error: &Ec2Error) -> Status {
     match error.code() {
         "InvalidVolume.NotFound" => Status::not_found(format!("{what}: {error}")),
@@ -86,7 +86,7 @@ pub(super) fn refused(what: &str, error: &Ec2Error) -> Status {
 }
 
 impl ControllerService {
-    /// The snapshot, if there is one of that id.
+    /// Reads the snapshot, if it exists.
     pub(super) async fn snapshot(&self, id: &str) -> Result<Option<Snapshot>, Status> {
         if !is_id(id, "snap") {
             return Ok(None);
@@ -164,7 +164,7 @@ impl ControllerService {
             let found = self.snapshot(id).await?;
             found.into_iter().filter(|s| source.is_empty() || s.volume_id == source).collect()
         } else if !source.is_empty() && !is_id(source, "vol") {
-            // No volume, and so no snapshot of it: an empty list and no error.
+            // An invalid volume id has no snapshots: return an empty list without an error.
             Vec::new()
         } else {
             let filter = (!source.is_empty()).then_some(("volume-id", source));

@@ -22,10 +22,10 @@ use crate::check;
 use crate::events::Rule;
 use crate::identity::WELL_KNOWN_ZONE_KEY;
 
-/// How many volumes of one name may have been made and deleted while the cloud remembers their tokens.
+/// Largest number of created and deleted volumes of one name while the cloud remembers their tokens.
 const LAST_GENERATION: u32 = 1000;
 
-/// The zone of a volume as a topology.
+/// Returns the topology of a zone.
 pub(super) fn topology(zone: &str) -> Vec<Topology> {
     let segments = [(WELL_KNOWN_ZONE_KEY.to_owned(), zone.to_owned())].into();
     vec![Topology { segments }]
@@ -78,7 +78,7 @@ impl ControllerService {
         })
     }
 
-    /// Looks at the source: it must exist, its bytes must fit, and a clone lies in the zone of its source.
+    /// Checks the source: it must exist, its bytes must fit, and a clone is in the zone of its source.
     async fn resolve_source(&self, order: &mut Order) -> Result<(), Status> {
         match order.source.clone() {
             None => Ok(()),
@@ -117,7 +117,7 @@ impl ControllerService {
         self.by_name(name).await.map(|found| found.is_some())
     }
 
-    /// That the zone has room, when the driver counts.
+    /// Checks that the zone has room, if a capacity is set.
     async fn check_capacity(&self, order: &Order, zone: &str) -> Result<(), Status> {
         if self.calls.settings().capacity_gib().is_none() || self.exists(&order.name).await? {
             return Ok(());
@@ -137,7 +137,7 @@ impl ControllerService {
         zones.into_iter().next().ok_or_else(|| Status::resource_exhausted("the cloud has no availability zone"))
     }
 
-    /// The volume, new or that of an earlier call.
+    /// Creates the volume, or returns that of an earlier call.
     async fn made(&self, order: &Order, zone: &str) -> Result<Volume, Status> {
         loop {
             let generation = self.memory().generations.get(&order.name).copied().unwrap_or(1);
@@ -148,9 +148,9 @@ impl ControllerService {
             if error.code() != "IdempotentParameterMismatch" || self.exists(&order.name).await? {
                 return self.existing(order, error).await;
             }
-            // The token belongs to a deleted volume, so it is the next one's turn. While the volume exists the token
-            // stays, else a retry would make a second volume of the same name. Upstream answers ALREADY_EXISTS first
-            // and makes the volume when it is called again, which csi-sanity does not do.
+            // The token belongs to a deleted volume, so the next token is used. While the volume exists its token
+            // stays; otherwise a retry would create a second volume of the same name. Upstream first answers
+            // ALREADY_EXISTS and creates the volume at the next call, which csi-sanity does not make.
             if generation >= LAST_GENERATION {
                 return self.existing(order, error).await;
             }
@@ -158,12 +158,13 @@ impl ControllerService {
         }
     }
 
-    /// What a failed CreateVolume means (ec2-api.md §4.1).
+    /// Handles a failed CreateVolume.
     async fn existing(&self, order: &Order, error: Ec2Error) -> Result<Volume, Status> {
         let what = format!("cannot create volume `{}`", order.name);
         match error.code() {
             "IdempotentParameterMismatch" => Err(Status::already_exists(format!("{what}: {error}"))),
-            // The quota may be checked before idempotency, so the volume may exist all the same (csi#2512).
+            // The quota may be checked before idempotency, so the volume may exist all the same
+            // (aws-ebs-csi-driver#2512).
             "VolumeLimitExceeded" => match self.by_name(&order.name).await? {
                 Some(volume) => Ok(volume),
                 None => Err(Status::resource_exhausted(format!("{what}: {error}"))),
@@ -191,7 +192,7 @@ impl ControllerService {
         Ok(found.into_iter().find(|v| !matches!(&*v.status, "deleting" | "deleted")))
     }
 
-    /// Waits for `available`; `in-use` is good too, since a repeat may find the volume attached (csi#2908).
+    /// Waits for `available`, or `in-use`, since a repeat may find the volume attached (aws-ebs-csi-driver#2908).
     async fn wait_created(&self, id: &str) -> Result<Volume, Status> {
         let ctx = self.calls.ctx();
         let what = format!("volume `{id}` was created");
@@ -203,7 +204,7 @@ impl ControllerService {
                 Ok(volume) if volume.status == "error" => {
                     return Err(Status::internal(format!("{what}, but its state is `error`")));
                 }
-                // A fresh volume may be missing from Describe for some seconds (ec2-api.md §11).
+                // Describe may not list a fresh volume for some seconds.
                 Ok(_) => {}
                 Err(error) if error.code() == "InvalidVolume.NotFound" => {}
                 Err(error) => return Err(internal(&what, &error)),

@@ -1,11 +1,11 @@
-//! The answers of the EC2 Query API that the driver reads.
+//! Answers of the EC2 Query API that the driver parses.
 
 use serde::Deserialize;
 
-/// A list as EC2 writes it: `<xSet><item>…</item></xSet>`.
+/// List in EC2's format: `<xSet><item>…</item></xSet>`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Set<T> {
-    /// The items; none when the element is empty.
+    /// The items; none if the element is empty.
     #[serde(default = "Vec::new")]
     pub item: Vec<T>,
 }
@@ -21,14 +21,14 @@ impl<T> Default for Set<T> {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Volume {
     pub volume_id: String,
-    /// GiB.
+    /// Size in GiB.
     pub size: u64,
     pub status: String,
     pub availability_zone: String,
     pub multi_attach_enabled: String,
-    /// The snapshot that it came from; empty without one.
+    /// Source snapshot; empty without one.
     pub snapshot_id: String,
-    /// The volume that it was copied from; empty without one.
+    /// Source volume; empty without one.
     pub source_volume_id: String,
     pub volume_type: String,
     pub iops: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Volume {
     pub tag_set: Set<Tag>,
 }
 
-/// An entry of a tagSet.
+/// Entry of a tagSet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tag {
@@ -45,7 +45,7 @@ pub(crate) struct Tag {
     pub value: String,
 }
 
-/// The value of the tag `key`.
+/// Returns the value of the tag `key`.
 pub(crate) fn tag<'a>(tags: &'a Set<Tag>, key: &str) -> Option<&'a str> {
     tags.item.iter().find(|t| t.key == key).map(|t| &*t.value)
 }
@@ -59,7 +59,7 @@ pub(crate) struct Snapshot {
     /// CreateSnapshots calls it `state`.
     #[serde(alias = "state")]
     pub status: String,
-    /// GiB.
+    /// Size in GiB.
     pub volume_size: u64,
     /// RFC 3339.
     pub start_time: String,
@@ -116,7 +116,7 @@ pub(crate) struct VolumeStatusWord {
     pub status: String,
 }
 
-/// An entry of a volume's attachmentSet.
+/// Entry of a volume's attachmentSet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Attachment {
@@ -187,7 +187,7 @@ pub(crate) struct Zone {
     pub zone_state: String,
 }
 
-/// An answer of which only its success matters.
+/// Answer whose content is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Ignored {}
 

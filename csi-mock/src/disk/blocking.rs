@@ -1,22 +1,22 @@
-//! The one door from the live disks to blocking system calls.
+//! Entry of the live disks to blocking system calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{DiskError, DiskFuture};
 
-/// Parts the operations of a disk from its power loss: what was asked before the loss and begins after it fails, and
-/// the loss waits for what has begun. Else a mount could appear on a node that is down.
+/// Separates a disk's operations from its power loss. An operation that was requested before the loss and starts after
+/// it fails. The loss waits for operations that have started. Otherwise a mount could appear on a node that is down.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// How often the power was lost.
+    /// Number of power losses.
     losses: AtomicU64,
-    /// Shared by operations, held alone by a loss.
+    /// Shared by operations, exclusive for a loss.
     lock: RwLock<()>,
 }
 
 impl Gate {
-    /// Runs `act` on a blocking thread, unless the power is lost before it begins.
+    /// Runs `act` on a blocking thread, unless the power is lost before it starts.
     pub fn run<'a, D, T>(
         disk: &Arc<D>,
         gate: fn(&D) -> &Gate,
@@ -38,7 +38,7 @@ impl Gate {
         })))
     }
 
-    /// Runs `crash` on a blocking thread, alone; nothing that was asked before begins after it.
+    /// Runs `crash` on a blocking thread, exclusively. No operation that was requested before starts after it.
     pub fn shut<'a, D>(
         disk: &Arc<D>,
         gate: fn(&D) -> &Gate,
@@ -56,7 +56,8 @@ impl Gate {
     }
 }
 
-/// Runs `work` on a thread that may block; boxed, as tokio compiles much for each type of work. Only the live backends use it: the simulation has no threads.
+/// Runs `work` on a blocking thread. Boxed, because tokio compiles much code for each type of work. Only the live
+/// backends use it: the simulation has no threads.
 #[expect(clippy::disallowed_methods, reason = "mounts and mkfs block; the live backends are never part of a replay")]
 async fn blocking<T: Send + 'static>(work: Box<dyn FnOnce() -> Result<T, DiskError> + Send>) -> Result<T, DiskError> {
     match tokio::task::spawn_blocking(work).await {

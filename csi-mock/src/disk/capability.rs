@@ -1,30 +1,30 @@
-//! Which backend works on this machine, and why the better one does not.
+//! Backends that work on this machine, and reasons why the better one does not.
 
 use serde::Serialize;
 
 use super::Backend;
 
-/// One thing that was looked at.
+/// One checked requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What (`root`, `loop-control`, `mkfs.ext4`).
+    /// Name (`root`, `loop-control`, `mkfs.ext4`).
     pub name: String,
-    /// Whether it is there.
+    /// True if it is met.
     pub ok: bool,
-    /// Whether the loop backend needs it; what is not needed only adds a filesystem.
+    /// True if the loop backend needs it; others only add a filesystem.
     pub required: bool,
-    /// What was found, or how to get it.
+    /// Result, or how to meet the requirement.
     pub detail: String,
 }
 
-/// What this machine can do.
+/// Capabilities of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Capability {
-    /// The best backend that works here: `loop`, or else `directory`.
+    /// Best backend that works here: `loop`, or else `directory`.
     pub backend: Backend,
-    /// Whether the loop backend works here, or why not.
+    /// Ok if the loop backend works here, else the reason.
     pub loop_backend: Result<(), String>,
-    /// What was looked at, in the order in which it is needed.
+    /// Checked requirements, in the order in which they are needed.
     pub checks: Vec<Check>,
 }
 
@@ -36,14 +36,14 @@ impl Capability {
         Self { backend: if loop_backend.is_ok() { Backend::Loop } else { Backend::Directory }, loop_backend, checks }
     }
 
-    /// The filesystems that can be made here.
+    /// Returns the filesystems that can be created here.
     pub fn filesystems(&self) -> Vec<&'static str> {
         let has = |name: &str| self.checks.iter().any(|c| c.name == name && c.ok);
         ["ext4", "xfs", "btrfs"].into_iter().filter(|fs| has(&format!("mkfs.{fs}"))).collect()
     }
 }
 
-/// Looks at this machine. Nothing is changed.
+/// Checks this machine without a change.
 #[cfg(target_os = "linux")]
 pub fn capability() -> Capability {
     use super::loopback::tools::find;
@@ -80,7 +80,7 @@ pub fn capability() -> Capability {
     Capability::of(checks)
 }
 
-/// Looks at this machine: loop devices exist on Linux only.
+/// Checks this machine: loop devices exist on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn capability() -> Capability {
     let detail = "loop devices and mounts exist on Linux only".to_owned();

@@ -1,8 +1,8 @@
 //! The disk for machines without root: a volume is a directory, a mount is a symlink to it.
 //!
-//! What it is not: there is no block device, no filesystem of its own, no limit of bytes, no read-only mount, and
-//! power loss loses nothing. A stage or publish makes a symlink as the last component of the path; every parent is
-//! resolved without symlinks. What is mounted is read back from the links, so a restarted driver needs no memory.
+//! Limits: no block device, no own filesystem, no size limit, no read-only mount, and power loss loses no data. A stage
+//! or publish creates a symlink as the last component of the path; every parent is resolved without symlinks. Mounts
+//! are read back from the links, so a restarted driver needs no memory.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,10 @@ use super::{
     Stage, Staged, Usage,
 };
 
-/// The node's own directory below its root: one record for each device and each mount.
+/// Node's own directory below its root: one record per device and per mount.
 const RECORDS: &str = ".mooring";
 
-/// The disk of one node, with volumes that are directories.
+/// Disk of one node whose volumes are directories.
 #[derive(Clone, Debug)]
 pub struct DirectoryDisk(Arc<Inner>);
 
@@ -31,11 +31,11 @@ struct Inner {
     root: Root,
     volumes: Root,
     gate: Gate,
-    /// Operations on one node are one after another: each takes microseconds.
+    /// Serializes the operations of one node: each takes microseconds.
     serial: Mutex<()>,
 }
 
-/// What is written down of a plugged volume.
+/// Record of a plugged volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct DeviceRecord {
     volume: String,
@@ -44,7 +44,7 @@ struct DeviceRecord {
     size_bytes: u64,
 }
 
-/// What is written down of a mount; it counts only while the link is there.
+/// Record of a mount; valid only while its link exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct MountRecord {
     volume: String,
@@ -53,10 +53,10 @@ struct MountRecord {
 }
 
 impl DirectoryDisk {
-    /// The disk of `node`, with the node's root directory and the directory of all volumes. Both are made.
+    /// Opens the disk of `node` with the node's root directory and the directory of all volumes. Creates both.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn new(node: &str, root: &Path, volumes: &Path) -> Result<Self, DiskError> {
         let (root, volumes) = (Root::open(root)?, Root::open(volumes)?);
         for kind in ["devices", "mounts"] {
@@ -71,7 +71,7 @@ impl DirectoryDisk {
         })))
     }
 
-    /// Runs `act` on a blocking thread, alone on this node.
+    /// Runs `act` on a blocking thread, exclusively on this node.
     fn run<'a, T: Send + 'static>(
         &'a self,
         act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
@@ -91,7 +91,7 @@ fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
     DiskError::Occupied { path: path.display().to_string(), by: by.into() }
 }
 
-/// A name that is one ordinary path component.
+/// Checks that a name is one ordinary path component.
 pub(super) fn plain_name(what: &str, name: &str) -> Result<(), DiskError> {
     let mut parts = Path::new(name).components();
     let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
@@ -115,7 +115,7 @@ impl Inner {
         let dir = self.root.path().join(RECORDS).join(kind);
         let mut records = Vec::new();
         for name in self.root.list(&dir)?.unwrap_or_default() {
-            // A record that cannot be read was cut off while it was written; it never counted.
+            // An unreadable record was cut off during its write, so its operation never completed.
             if let Some(record) = self.root.read(&dir.join(name))?.and_then(|d| serde_json::from_slice(&d).ok()) {
                 records.push(record);
             }
@@ -144,7 +144,7 @@ impl Inner {
         Device { volume: record.volume, name: record.name, path, size_bytes: record.size_bytes }
     }
 
-    /// The mounts whose link is still there, ordered by path.
+    /// Returns the mounts whose link still exists, ordered by path.
     fn mounts(&self) -> Result<Vec<Mount>, DiskError> {
         let mut mounts = Vec::new();
         for record in self.records::<MountRecord>("mounts")? {
@@ -160,7 +160,7 @@ impl Inner {
     fn mount(&self, volume: &str, path: &Path, staging: bool) -> Result<(), DiskError> {
         let record = self.device_record(volume)?.ok_or_else(|| DiskError::NotPlugged(volume.to_owned()))?;
         let mount = MountRecord { volume: volume.to_owned(), path: path.to_owned(), staging };
-        // The record goes first: a record without a link is nothing, a link without a record could not be found.
+        // The record is written first: a record without a link is ignored, a link without a record could not be found.
         self.write(&self.record_path("mounts", &Self::mount_key(path)), &mount)?;
         self.root.link(&self.bytes(&record.file), path)
     }
@@ -171,7 +171,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Where file operations on `path` go: below the volume when it lies in a mount, else below the node's root.
+    /// Returns the target of file operations on `path`: the volume if it lies in a mount, else the node's root.
     fn place(&self, path: &Path) -> Result<(&Root, PathBuf), DiskError> {
         let path = self.root.absolute(path)?;
         for mount in self.mounts()? {
@@ -273,7 +273,7 @@ impl Inner {
             Some(m) if m.volume != volume => Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             Some(m) if m.kind == MountKind::Staging => Err(occupied(&path, "the volume is staged here")),
             Some(_) => self.unmount(&path).map(|()| true),
-            // Nothing is mounted; what may be left is the directory.
+            // Not mounted; the directory may remain.
             None => self.root.remove_dir(&path).map(|_| false),
         }
     }
@@ -287,7 +287,7 @@ impl Inner {
             let at = mounts.iter().map(|m| m.path.display().to_string()).collect::<Vec<_>>().join(", ");
             return Err(DiskError::Busy { volume: volume.to_owned(), by: format!("mounted at {at}") });
         }
-        // A pulled directory stays reachable through its links: there is no device to take away.
+        // A pulled directory stays reachable through its links: no device can be removed.
         self.root.remove_file(&self.record_path("devices", volume))
     }
 
@@ -378,7 +378,7 @@ impl Disk for DirectoryDisk {
         Box::pin(ready(Err(cannot("open a raw device", "there is none"))))
     }
 
-    /// There is nothing to take away: no device was ever published.
+    /// Does nothing: no device was ever published.
     fn unmap<'a>(&'a self, _: &'a Mapping) -> DiskFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
@@ -401,7 +401,7 @@ impl Disk for DirectoryDisk {
 
     fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64> {
         let (volume, path) = (volume.to_owned(), path.to_owned());
-        // A directory has no size of its own: what the cloud says is what there is.
+        // A directory has no size of its own: the cloud's size applies.
         self.run(move |disk| {
             let absolute = disk.root.absolute(&path)?;
             if !disk.mounts()?.iter().any(|m| m.path == absolute && m.volume == volume) {

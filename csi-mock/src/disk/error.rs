@@ -1,15 +1,15 @@
-//! Why a disk operation failed.
+//! Errors of disk operations.
 
 use std::sync::Arc;
 
-/// Why a disk operation failed. The text names what it was about and, where there is one, the way out.
+/// Error of a disk operation. The text names the object and, if there is one, the remedy.
 #[derive(Clone, Debug, displaydoc::Display, thiserror::Error)]
 pub enum DiskError {
     /// path `{path}`: {reason}
     BadPath {
         /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
     /// volume `{0}` has no device on this node: it is not attached here, or its device has not appeared yet
@@ -25,37 +25,37 @@ pub enum DiskError {
     Occupied {
         /// The path.
         path: String,
-        /// What is there.
+        /// Object at the path.
         by: String,
     },
     /// volume `{volume}` is in use: {by}
     Busy {
-        /// The volume, or the path when it is not a volume.
+        /// The volume, or the path if it belongs to none.
         volume: String,
-        /// Who holds it.
+        /// User of the volume.
         by: String,
     },
     /// volume `{volume}` holds data that must not be touched: {reason}
     Corrupt {
         /// The volume.
         volume: String,
-        /// What was found.
+        /// Content found.
         reason: String,
     },
     /// device `{device}` is not one that Mooring made for `{volume}`: {reason}; it was left alone
     NotOurs {
-        /// The volume that was meant.
+        /// The intended volume.
         volume: String,
         /// The device.
         device: String,
-        /// What differs from the ledger.
+        /// Difference from the ledger.
         reason: String,
     },
     /// the {backend} backend cannot do this: {reason}
     Unsupported {
         /// The backend.
         backend: super::Backend,
-        /// What and why, with a way out.
+        /// Operation and reason, with a remedy.
         reason: String,
     },
     /// this machine cannot do this: {0}
@@ -64,31 +64,31 @@ pub enum DiskError {
     Io {
         /// The operation.
         op: &'static str,
-        /// On what.
+        /// Object of the operation.
         path: String,
-        /// What the system (or the model) said.
+        /// Error of the operating system (or the model).
         source: Arc<std::io::Error>,
     },
 }
 
 impl DiskError {
-    /// An operating-system error, with what was done and to what.
+    /// Wraps an operating-system error with the operation and its object.
     pub fn io(op: &'static str, path: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::Io { op, path: path.into(), source: Arc::new(source.into()) }
     }
 
-    /// An error by errno, as the kernel would give it; the memory model uses it.
+    /// Builds an error from an errno, as the kernel would return it; used by the memory model.
     pub fn errno(op: &'static str, path: impl Into<String>, errno: rustix::io::Errno) -> Self {
         Self::io(op, path, errno)
     }
 
-    /// Whether the disk said ENOENT or ENOTDIR: there is no such file or directory.
+    /// Returns true for ENOENT or ENOTDIR: the file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         let codes = [rustix::io::Errno::NOENT, rustix::io::Errno::NOTDIR].map(|e| Some(e.raw_os_error()));
         matches!(self, Self::Io { source, .. } if codes.contains(&source.raw_os_error()))
     }
 
-    /// Whether the disk said EIO: the device is gone or broken under its mount.
+    /// Returns true for EIO: the device under the mount is gone or broken.
     pub fn is_eio(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()))
     }

@@ -1,4 +1,4 @@
-//! Faults of the disk plane, before any disk: operations fail, wait, never end, lie, or are done in part.
+//! Faults of the disk plane, for any disk: operations fail, wait, hang, report false success, or are done in part.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::{
     Usage,
 };
 
-/// A disk whose operations meet the faults of the plane `disk`, before and after. Operations are named as the trait names them
-/// (`append`, `sync`, `stage`), those of an open raw device as its trait names them (`write_at`, `sync`); faults can match
-/// `volume`, `node` and `path`.
+/// Disk whose operations meet the faults of the plane `disk`, before and after. Faults use the trait's names of
+/// operations (`append`, `sync`, `stage`), and for an open raw device those of its trait (`write_at`, `sync`). They can
+/// match `volume`, `node` and `path`.
 #[derive(Clone, Debug)]
 struct FaultyDisk {
     ctx: Ctx,
     disk: Arc<dyn Disk>,
 }
 
-/// `disk` as the process `ctx` has it: its operations meet the faults of the plane `disk`, in that process.
+/// Wraps `disk` for the process `ctx`: its operations meet the faults of the plane `disk` in that process.
 pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     ctx.faults().declare(crate::faults::DISK);
     Arc::new(FaultyDisk { ctx: ctx.clone(), disk })
@@ -31,10 +31,10 @@ pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
 /// Defines the errnos that a fault may name.
 macro_rules! errnos {
     ($($name:literal = $errno:ident,)*) => {
-        /// The names of errnos that an operation of a disk can be made to fail with.
+        /// Names of the errnos that a fault may set.
         pub const ERRNOS: &[&str] = &[$($name),*];
 
-        /// The errno of a name.
+        /// Returns the errno of a name.
         pub fn errno(name: &str) -> Option<Errno> {
             match name {
                 $($name => Some(Errno::$errno),)*
@@ -69,16 +69,16 @@ errnos! {
     "ETIMEDOUT" = TIMEDOUT,
 }
 
-/// What is left for the operation to do.
+/// Effect of a fault on the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// All of it.
+    /// None: perform all of it.
     Free,
-    /// Half of it, and then it fails.
+    /// Perform half of it, then fail.
     Torn,
-    /// Nothing, and it says that all is done.
+    /// Perform none of it and report success.
     Lost,
-    /// It finds the device of another volume.
+    /// Find the device of another volume.
     Wrong,
 }
 
@@ -88,7 +88,7 @@ impl FaultyDisk {
         self.meet(op, volume, path, Moment::Before).await
     }
 
-    /// Lets a fault act when the operation is done and has not answered.
+    /// Lets a fault act after the operation's effect and before its answer.
     async fn after(&self, op: &'static str, volume: &str, path: &Path) -> Result<(), DiskError> {
         self.meet(op, volume, path, Moment::AfterEffect).await.map(drop)
     }
@@ -100,7 +100,7 @@ impl FaultyDisk {
         let text = path.display().to_string();
         let mounted;
         let volume = if volume.is_empty() {
-            // A file lies on the volume that is mounted above it. A disk that cannot tell fails by itself.
+            // A file belongs to the volume mounted above it. A disk that does not answer fails by itself.
             let mounts = self.disk.mounts().await.unwrap_or_default();
             let above = mounts.into_iter().filter(|m| path.starts_with(&m.path));
             mounted = above.max_by_key(|m| m.path.as_os_str().len()).map(|m| m.volume).unwrap_or_default();
@@ -112,7 +112,7 @@ impl FaultyDisk {
         let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment };
         let Some(firing) = self.ctx.meet(&point).await else { return Ok(Way::Free) };
         match firing.effect {
-            // The catalogue takes no other name than those that are known here.
+            // The catalogue accepts only the names in `ERRNOS`.
             Effect::IoError(name) | Effect::Error(name) => {
                 Err(DiskError::errno(op, text, errno(&name).unwrap_or(Errno::IO)))
             }
@@ -123,12 +123,13 @@ impl FaultyDisk {
             Effect::LoseUnsynced(true) => Ok(Way::Lost),
             Effect::TornWrite(true) => Ok(Way::Torn),
             Effect::WrongDevice(true) => Ok(Way::Wrong),
-            // The rest is not in the catalogue, and so is refused where faults are added.
+            // Other effects are not in the catalogue, so they are refused when a fault is added.
             _ => Ok(Way::Free),
         }
     }
 
-    /// What finding another's device ends with: every backend compares what it found with what it looked for.
+    /// Returns the error for another volume's device: every backend compares the device it found with the one it looked
+    /// for.
     fn not_ours(&self, volume: &str) -> DiskError {
         DiskError::NotOurs {
             volume: volume.to_owned(),
@@ -138,8 +139,7 @@ impl FaultyDisk {
     }
 }
 
-/// Operations that a fault can only let through, delay or fail. Those that are `told` meet what acts after them in
-/// [`Disk::done`].
+/// Operations that a fault can only delay or fail. Those in [`TOLD`](super::TOLD) meet later faults in [`Disk::done`].
 macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
@@ -255,7 +255,7 @@ impl Disk for FaultyDisk {
 
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(async move {
-            // The lie that power loss brings to light.
+            // Reports success without a sync; a power loss reveals it.
             let lost = self.before("sync", "", path).await? == Way::Lost || is_lossy(&self.ctx, &*self.disk);
             if !lost {
                 self.disk.sync(path).await?;
@@ -265,7 +265,7 @@ impl Disk for FaultyDisk {
     }
 }
 
-/// An open raw device of a [`FaultyDisk`].
+/// Open raw device of a [`FaultyDisk`].
 #[derive(Debug)]
 struct FaultyDevice {
     disk: FaultyDisk,

@@ -1,7 +1,7 @@
-//! The file operations that the live disks share: resolve the path, then ask the root it lies in.
+//! File operations shared by the live disks: resolve the path, then call its root.
 
-/// The file operations of [`super::Disk`], for a disk whose `run` hands its inner value to a blocking thread and whose
-/// inner value has `place` (which root a path lies in, and where) and `mounts`.
+/// Implements the file operations of [`super::Disk`]. The disk's `run` passes its inner value to a blocking thread. The
+/// inner value has `place` (root and relative path of a path) and `mounts`.
 macro_rules! file_operations {
     () => {
         fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {

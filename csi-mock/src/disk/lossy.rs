@@ -1,4 +1,4 @@
-//! The planted defect `sync-does-nothing`: a disk in memory that keeps nothing but what was there when it was mounted.
+//! The planted defect `sync-does-nothing`: a memory disk that keeps only the data from before its mount.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use substrate::{Ctx, mutant};
 
 use super::{Backend, Disk, DiskError, Plug};
 
-/// Whether `disk` loses what is written to it.
+/// Returns true if `disk` loses its writes.
 pub(super) fn is_lossy(ctx: &Ctx, disk: &dyn Disk) -> bool {
     mutant!(ctx, "sync-does-nothing") && disk.backend() == Backend::Memory
 }
 
-/// Unmounts as [`Disk::unstage`] does, and writes nothing back: the device is pulled from under the mount for a moment,
-/// in which nobody can look.
+/// Unmounts like [`Disk::unstage`] without a write-back: it pulls the device from under the mount for a moment in which
+/// no other task runs.
 pub(super) async fn unstage(disk: &dyn Disk, volume: &str, path: &Path) -> Result<bool, DiskError> {
     let staged = disk.mounts().await?.iter().any(|m| m.volume == volume && m.path == path);
     let shared = disk.mounts().await?.iter().any(|m| m.volume == volume && m.path != path);

@@ -1,9 +1,9 @@
-//! What a node can do with block devices, mounts and files, behind one object-safe trait.
+//! Block devices, mounts and files of a node, behind one object-safe trait.
 //!
 //! One [`Disk`] value stands for one node; all nodes of a world share the bytes of the volumes. There are three
 //! backends: [`MemoryDisks`] (simulation: page cache, fsync and power loss as a model), `directory` (a volume is a
-//! directory, a mount is a symlink; anywhere, without root) and `loop` (loop devices, real filesystems and bind
-//! mounts; root on Linux).
+//! directory, a mount is a symlink; anywhere, without root) and `loop` (loop devices, real filesystems and bind mounts;
+//! root on Linux).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,14 +38,14 @@ pub use memory::MemoryDisks;
 pub use paced::{Pace, paced};
 pub use raw::{Mapping, RawDevice};
 
-/// The disk of a live node with the backend that was asked for; `None` takes the best one that works here.
+/// Opens the disk of a live node with the requested backend; `None` selects the best one that works here.
 ///
 /// `run` names the Mooring that owns the devices, `root` is the node's root directory, `volumes` the directory of all
 /// volumes' files.
 ///
 /// # Errors
-/// [`DiskError::Environment`] when the backend does not work here, with the reasons; [`DiskError::Unsupported`] for
-/// the memory backend, which has no place on this machine.
+/// [`DiskError::Environment`] if the backend does not work here, with the reasons; [`DiskError::Unsupported`] for the
+/// memory backend, which has no files on this machine.
 pub fn open(
     backend: Option<Backend>,
     run: &str,
@@ -77,27 +77,27 @@ fn open_loop(_: &str, _: &str, _: &Path, _: &Path) -> Result<Arc<dyn Disk>, Disk
     Err(DiskError::Environment("loop devices exist on Linux only".to_owned()))
 }
 
-/// Power loss of a node in `world`: its disk crashes, and the trace says so. The caller crashes the processes.
+/// Simulates power loss of a node in `world`: crashes its disk and emits an event. The caller crashes the processes.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's error.
 pub async fn power_loss(world: &World, disk: &dyn Disk) -> Result<(), DiskError> {
     disk.crash().await?;
     world.trace().info(&disk.node().into(), crate::events::DiskCrashed { node: disk.node().into() });
     Ok(())
 }
 
-/// Longest path that is accepted, in bytes (PATH_MAX of Linux).
+/// Longest accepted path in bytes (PATH_MAX of Linux).
 pub const MAX_PATH: usize = 4096;
 
-/// What every operation of a disk returns.
+/// Result of every disk operation.
 pub type DiskFuture<'a, T> = BoxFuture<'a, Result<T, DiskError>>;
 
-/// How the disk of a node works.
+/// Backend of a node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// A model in memory: unsynced writes are lost by a crash. For the simulation.
+    /// A model in memory: a crash loses unsynced writes. For the simulation.
     Memory,
     /// A volume is a directory and a mount is a symlink. No block device, no filesystem, no power loss.
     Directory,
@@ -115,12 +115,12 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A volume that arrives at a node, as the cloud's device stream tells it.
+/// Volume that arrives at a node, as in the cloud's device stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plug {
     /// The volume (`vol-…`).
     pub volume: String,
-    /// The device name that the cloud gave the attachment (`/dev/xvdaa`). The device is *found* by volume id only.
+    /// Device name that the cloud gave the attachment (`/dev/xvdaa`). The device is *found* by volume id only.
     pub device: String,
     /// The backing file, relative to the directory of all volumes; never taken from a user.
     pub file: String,
@@ -128,20 +128,20 @@ pub struct Plug {
     pub size_bytes: u64,
 }
 
-/// A block device that is plugged into a node.
+/// Block device plugged into a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// The volume whose bytes it holds, proved by the backend and not by its name.
+    /// Volume whose bytes it holds; the backend proves it, not the name.
     pub volume: String,
     /// The cloud's device name (`/dev/xvdaa`).
     pub name: String,
-    /// What opens it on this machine (`/dev/loop7`, a directory, or the cloud's name in memory).
+    /// Path that opens it on this machine (`/dev/loop7`, a directory, or the cloud's name in memory).
     pub path: PathBuf,
     /// Its size in bytes.
     pub size_bytes: u64,
 }
 
-/// What a mount is for.
+/// Purpose of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountKind {
@@ -156,51 +156,51 @@ pub enum MountKind {
 }
 
 impl MountKind {
-    /// Whether the device itself is mounted and not a filesystem on it.
+    /// Returns true if the device itself is mounted instead of a filesystem.
     pub fn is_raw(self) -> bool {
         matches!(self, Self::Block | Self::Map)
     }
 }
 
-/// A mount of a volume on a node.
+/// Mount of a volume on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mount {
     /// The volume (`vol-…`).
     pub volume: String,
-    /// Where.
+    /// Path.
     pub path: PathBuf,
-    /// What for.
+    /// Purpose.
     pub kind: MountKind,
-    /// Whether the kernel (or the model) refuses writes.
+    /// True if the kernel (or the model) refuses writes.
     pub readonly: bool,
 }
 
-/// What to stage and where.
+/// Request to stage a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// The volume; its device must be plugged.
     pub volume: String,
-    /// The staging path: an absolute directory path, which exists or whose parents exist.
+    /// Staging path: an absolute directory path, which exists or whose parents exist.
     pub path: PathBuf,
-    /// The filesystem to make when the device is truly empty: `ext4`, `xfs` or `btrfs`.
+    /// Filesystem to create on a truly empty device: `ext4`, `xfs` or `btrfs`.
     pub fs_type: String,
     /// Further mount options (`noatime`).
     pub mount_flags: Vec<String>,
-    /// Mount read-only; then an empty device is an error, since it cannot be formatted.
+    /// If set, mount read-only. An empty device is then an error, since it cannot be formatted.
     pub readonly: bool,
-    /// Give the filesystem to this group, as kubelet does for fsGroup: everything in it becomes the group's, readable
-    /// and writable, and new files inherit it.
+    /// Group that gets the filesystem, as kubelet does for fsGroup: everything in it becomes the group's, readable and
+    /// writable, and new files inherit it.
     pub group: Option<u32>,
 }
 
-/// What staging did.
+/// Result of staging.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staged {
-    /// Whether the device was empty and got a filesystem.
+    /// True if the device was empty and got a filesystem.
     pub formatted: bool,
-    /// Whether the mount refuses writes, as seen after the fact.
+    /// True if the mount refuses writes, as observed afterwards.
     pub readonly: bool,
-    /// Nothing was done: the volume was staged at this path already.
+    /// True if the volume was already staged at this path.
     pub already: bool,
     /// Filesystem that is mounted; empty where a directory stands for the volume.
     pub fs_type: String,
@@ -208,92 +208,94 @@ pub struct Staged {
     pub options: Vec<String>,
     /// Size of the filesystem in bytes, if the backend tells it.
     pub fs_bytes: Option<u64>,
-    /// Other nodes that hold a writable mount of the volume at this moment. Only a backend that sees all nodes
-    /// (memory) fills it; more than none with a writable mount here is what corrupts filesystems.
+    /// Other nodes that now hold a writable mount of the volume. Only the memory backend, which sees all nodes, fills
+    /// it. With a writable mount here, any entry means corruption.
     pub other_writers: Vec<String>,
 }
 
-/// What to publish and where.
+/// Request to publish a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publish {
-    /// The volume; it must be staged at `staging_path`, or plugged for raw block.
+    /// Volume; it must be staged at `staging_path`, or plugged for raw block.
     pub volume: String,
-    /// Where it is staged; not looked at for raw block.
+    /// Its staging path; ignored for raw block.
     pub staging_path: PathBuf,
-    /// The target path; its parent exists, its last component is made: a directory, or a file for raw block.
+    /// Target path. Its parent exists; the last component is created: a directory, or a file for raw block.
     pub path: PathBuf,
-    /// Publish the device itself and not a filesystem on it.
+    /// If set, publish the device itself instead of a filesystem.
     pub block: bool,
-    /// Give the filesystem to this group; see [`Stage::group`].
+    /// Group that gets the filesystem; see [`Stage::group`].
     pub group: Option<u32>,
     /// Further mount options.
     pub mount_flags: Vec<String>,
-    /// Refuse writes through this path. For raw block the device itself refuses them, so all publishes of it must agree.
+    /// If set, refuse writes through this path. For raw block the device itself refuses them, so all its publishes must
+    /// agree.
     pub readonly: bool,
 }
 
-/// What publishing did.
+/// Result of publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Whether the mount refuses writes, as seen after the fact.
+    /// True if the mount refuses writes, as observed afterwards.
     pub readonly: bool,
-    /// Nothing was done: the volume was published at this path already.
+    /// True if the volume was already published at this path.
     pub already: bool,
 }
 
-/// How full a mounted filesystem is.
+/// Usage of a mounted filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: u64,
     /// Bytes in use.
     pub used_bytes: u64,
     /// Bytes that an ordinary user can still write.
     pub available_bytes: u64,
-    /// Inodes in all; 0 where the filesystem has no such limit.
+    /// Total inodes; 0 if the filesystem has no such limit.
     pub total_inodes: u64,
     /// Inodes in use.
     pub used_inodes: u64,
-    /// Inodes left.
+    /// Free inodes.
     pub available_inodes: u64,
 }
 
-/// The operations that events tell of; see [`Disk::done`].
+/// Operations that emit events; see [`Disk::done`].
 pub const TOLD: &[&str] = &["expand", "plug", "publish", "resize", "stage", "unplug", "unpublish", "unstage"];
 
-/// The block devices, mounts and files of one node.
+/// Block devices, mounts and files of one node.
 ///
-/// All paths are absolute and must lie under the node's root (the memory backend has no root: any absolute path
-/// without `..` is good). No operation follows a symlink that it did not make. Every operation may be repeated.
+/// All paths are absolute and must lie below the node's root (the memory backend has no root: any absolute path without
+/// `..` is valid). No operation follows a symlink that it did not create. Every operation may be repeated.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// How it works.
+    /// Returns the backend.
     fn backend(&self) -> Backend;
 
-    /// The node whose disk it is.
+    /// Returns the node's name.
     fn node(&self) -> &str;
 
     /// Makes the block device of an attached volume appear. Plugging a plugged volume changes nothing.
     fn plug<'a>(&'a self, plug: &'a Plug) -> DiskFuture<'a, Device>;
 
-    /// Takes the block device of a volume away; true when it was there.
+    /// Removes the block device of a volume; true if it existed.
     ///
     /// # Errors
-    /// [`DiskError::Busy`] while the volume is mounted and not `force`. With `force` the device is pulled from
-    /// under its mounts: unsynced writes are lost and every later access fails, until they are unmounted.
+    /// [`DiskError::Busy`] while the volume is mounted and not `force`. With `force` the device is pulled from under
+    /// its mounts: unsynced writes are lost and every later access fails, until they are unmounted.
     fn unplug<'a>(&'a self, volume: &'a str, force: bool) -> DiskFuture<'a, bool>;
 
-    /// Tells a plugged device that its volume has grown to `size_bytes`; true when the device was there and smaller.
+    /// Updates a plugged device after its volume has grown to `size_bytes`. Returns true if the device existed and was
+    /// smaller.
     fn resize<'a>(&'a self, volume: &'a str, size_bytes: u64) -> DiskFuture<'a, bool>;
 
-    /// The device that holds `volume`, found by the volume id and never by the device name alone.
+    /// Returns the device of `volume`, found by the volume id and never by the device name alone.
     fn find<'a>(&'a self, volume: &'a str) -> DiskFuture<'a, Option<Device>>;
 
-    /// What is plugged, ordered by volume.
+    /// Returns the plugged devices, ordered by volume.
     fn devices(&self) -> DiskFuture<'_, Vec<Device>>;
 
-    /// The operation `op` is done and on record: here act the faults of the moment after it. Who asks for one of [`TOLD`]
-    /// says so, after the event that tells of it: what was done is on record also where the answer is an error. All other
-    /// operations have this in themselves.
+    /// Marks the operation `op` as done and recorded: faults of the moment after the effect act here. The caller of an
+    /// operation in [`TOLD`] calls it after emitting the event, so that the effect is recorded even if the answer is an
+    /// error. All other operations do this themselves.
     ///
     /// # Errors
     /// The error of a fault.
@@ -302,89 +304,89 @@ pub trait Disk: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What is mounted, ordered by path.
+    /// Returns the mounts, ordered by path.
     fn mounts(&self) -> DiskFuture<'_, Vec<Mount>>;
 
-    /// Finds the device, makes a filesystem only when the device is truly empty, checks the filesystem and mounts
-    /// it at the staging path.
+    /// Finds the device, creates a filesystem only on a truly empty device, checks the filesystem and mounts it at the
+    /// staging path.
     ///
     /// # Errors
-    /// [`DiskError::NotPlugged`]; [`DiskError::Occupied`] when the path holds another volume, or the volume is
-    /// staged elsewhere; [`DiskError::Corrupt`] when the device holds something that is not the filesystem asked for.
+    /// [`DiskError::NotPlugged`]; [`DiskError::Occupied`] if the path holds another volume, or the volume is staged
+    /// elsewhere; [`DiskError::Corrupt`] if the device holds something other than the requested filesystem.
     fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged>;
 
-    /// Flushes and unmounts the staging path; true when it was mounted. The directory stays.
+    /// Flushes and unmounts the staging path; true if it was mounted. The directory stays.
     ///
     /// # Errors
     /// [`DiskError::Busy`] while other mounts of the device exist.
     fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
 
-    /// Makes the staged filesystem visible at the target path.
+    /// Binds the staged filesystem at the target path.
     ///
     /// # Errors
-    /// [`DiskError::NotStaged`]; [`DiskError::Occupied`] when the path holds another volume.
+    /// [`DiskError::NotStaged`]; [`DiskError::Occupied`] if the path holds another volume.
     fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published>;
 
-    /// Takes the volume away from the target path and deletes the path; true when it was mounted.
+    /// Unmounts the volume from the target path and deletes the path; true if it was mounted.
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
 
-    /// Makes a published raw device known to a pod and opens it; it stays open for as long as the value lives. It may be
-    /// repeated, and then opens the device once more.
+    /// Maps a published raw device for a pod and opens it; it stays open while the value lives. A repeated call opens
+    /// the device once more.
     ///
     /// # Errors
-    /// [`DiskError::NotPlugged`]; [`DiskError::NotOurs`] when what is published is another device than the volume's;
-    /// [`DiskError::BadPath`] when it is no device; [`DiskError::Occupied`].
+    /// [`DiskError::NotPlugged`]; [`DiskError::NotOurs`] if the published device is not the volume's;
+    /// [`DiskError::BadPath`] if it is not a device; [`DiskError::Occupied`].
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>>;
 
-    /// Closes the device that was opened by [`Disk::map`] and takes it away from the pod; the published device stays.
+    /// Closes the device opened by [`Disk::map`] and unmaps it from the pod; the published device stays.
     fn unmap<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, ()>;
 
-    /// Makes the device, and the filesystem when one is mounted at `path`, as large as the volume; returns the size of
-    /// the device in bytes. It may be done while the volume is in use, and repeated.
+    /// Grows the device, and the filesystem if one is mounted at `path`, to the volume's size; returns the size of the
+    /// device in bytes. Works while the volume is in use, and may be repeated.
     ///
     /// # Errors
-    /// [`DiskError::NotStaged`] when the volume is not mounted at `path`; [`DiskError::Io`] (EROFS) for a read-only
+    /// [`DiskError::NotStaged`] if the volume is not mounted at `path`; [`DiskError::Io`] (EROFS) for a read-only
     /// filesystem that would have to grow.
     fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64>;
 
     /// Gives the filesystem mounted at `path` to a group, as kubelet does for fsGroup; see [`Stage::group`].
     ///
     /// # Errors
-    /// [`DiskError::NotStaged`] when no filesystem is mounted at `path`; [`DiskError::Unsupported`] where files cannot be
-    /// given away.
+    /// [`DiskError::NotStaged`] if no filesystem is mounted at `path`; [`DiskError::Unsupported`] if the backend cannot
+    /// change ownership.
     fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()>;
 
-    /// How full the filesystem mounted at `path` is; for raw block only the device's size is known.
+    /// Returns the usage of the filesystem mounted at `path`; for raw block only the device's size.
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage>;
 
-    /// Power loss of the node: every mount and device of it vanishes and unsynced writes are lost. Directories and
-    /// files outside of volumes stay.
+    /// Simulates power loss of the node: all its mounts and devices vanish and unsynced writes are lost. Directories
+    /// and files outside volumes stay.
     fn crash(&self) -> DiskFuture<'_, ()>;
 
-    /// Makes a directory and its parents; nothing when it exists.
+    /// Creates a directory and its parents; succeeds if it exists.
     fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 
-    /// Removes an empty directory; nothing when it does not exist.
+    /// Removes an empty directory; succeeds if it does not exist.
     ///
     /// # Errors
-    /// [`DiskError::Busy`] when something is mounted there, [`DiskError::Io`] (ENOTEMPTY) when it is not empty.
+    /// [`DiskError::Busy`] if it is a mount point, [`DiskError::Io`] (ENOTEMPTY) if it is not empty.
     fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 
-    /// The names in a directory, sorted; nothing when there is no such directory.
+    /// Returns the names in a directory, sorted; None if it does not exist.
     fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>>;
 
-    /// Adds bytes to the end of a file, which is made when it is missing (its directory must exist).
+    /// Appends bytes to a file, which is created if it is missing (its directory must exist).
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()>;
 
-    /// Replaces a file's content in one step and syncs it; for the node agent's own small files.
+    /// Replaces a file's content atomically and syncs it; for the node agent's own small files.
     fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()>;
 
-    /// Makes a file durable (fsync): a crash after it returns does not lose what was appended before.
+    /// Makes a file durable (fsync): a later crash does not lose bytes appended before.
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 
-    /// A file's bytes; nothing when there is no such file.
+    /// Returns a file's bytes; None if it does not exist.
     fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>>;
 
-    /// Removes a file; nothing when it does not exist.
+    /// Removes a file; succeeds if it does not exist.
     fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
 }

@@ -1,4 +1,4 @@
-//! A disk whose mkfs and mounts take the time that they take on real machines, for backends that take none.
+//! Disk whose mkfs and mounts take as long as on real machines, for backends without delays.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::{
     Backend, Device, Disk, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged, Usage,
 };
 
-/// How long the slow operations of a disk take: each from the first of the pair to the second, drawn evenly.
+/// Durations of slow disk operations: each drawn uniformly from its pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// mkfs on an empty device.
@@ -24,14 +24,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What operators of EBS quote: NodeStage 2–10 s on a new volume and half a second on one that has a filesystem,
-    /// NodePublish 100 ms (ec2-api.md §11).
+    /// Figures that operators of EBS quote: NodeStage 2–10 s on a new volume and half a second with an existing
+    /// filesystem, NodePublish 100 ms.
     pub fn aws() -> Self {
         let ms = Duration::from_millis;
         Self { mkfs: (ms(1_500), ms(9_400)), mount: (ms(400), ms(600)), bind: (ms(80), ms(120)) }
     }
 
-    /// What the driver's authors see: mkfs in about 2 s.
+    /// Figures of the driver's authors: mkfs in about 2 s.
     pub fn aws_recent() -> Self {
         let ms = Duration::from_millis;
         Self { mkfs: (ms(1_600), ms(2_400)), ..Self::aws() }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for PacedDisk {
     }
 }
 
-/// `disk`, which takes its time in `ctx`'s process.
+/// Wraps `disk` with delays in `ctx`'s process.
 pub fn paced(ctx: &Ctx, disk: Arc<dyn Disk>, pace: Pace) -> Arc<dyn Disk> {
     Arc::new(PacedDisk { ctx: ctx.clone(), disk, pace, rng: Mutex::new(Box::new(ctx.rng("disk pace"))) })
 }
@@ -63,7 +63,7 @@ impl PacedDisk {
     }
 }
 
-/// Operations that take no time.
+/// Operations without a delay.
 macro_rules! at_once {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
@@ -81,7 +81,7 @@ impl Disk for PacedDisk {
         self.disk.node()
     }
 
-    /// What was done takes its time before it is told; a crash meanwhile finds it done, as a kernel would have it.
+    /// The effect comes before the delay, the answer after it: a crash in between finds it done, as with a kernel.
     fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged> {
         Box::pin(async move {
             let staged = self.disk.stage(stage).await?;

@@ -1,45 +1,44 @@
-//! Raw devices in the hands of a pod: what the node agent makes of a published device, and how it is read and written.
+//! Raw devices for pods: the node agent's mapping of a published device, and its reads and writes.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::DiskFuture;
 
-/// A published raw device and the places at which kubelet makes it known to a pod (`MapBlockVolume`).
+/// Published raw device and the paths at which kubelet maps it for a pod (`MapBlockVolume`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// The volume.
     pub volume: String,
-    /// Where the driver published the device.
+    /// Path at which the driver published the device.
     pub device: PathBuf,
-    /// Where the node agent binds it a second time, below its own directory; the parents are made.
+    /// Path of the node agent's second bind, below its own directory; its parents are created.
     pub global: PathBuf,
-    /// The link by which the pod's containers find it; the parents are made.
+    /// Link for the pod's containers; its parents are created.
     pub link: PathBuf,
 }
 
-/// A raw device that is held open: as long as this value lives, neither the device nor its number can become
-/// another's.
+/// Raw device that is held open: while this value lives, neither the device nor its number can be reused.
 ///
-/// Before every use the kernel is asked whether the device is still the one that was opened; for a loop device that is
-/// the backing file's inode and device and our tag.
+/// Before every use the kernel must confirm that it is still the opened device; for a loop device by the backing file's
+/// inode and device and our tag.
 pub trait RawDevice: fmt::Debug + Send + Sync {
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     ///
     /// # Errors
-    /// [`super::DiskError::NotOurs`] when it is another device now, [`super::DiskError::Io`] (EIO) when it was pulled;
-    /// those of all operations.
+    /// [`super::DiskError::NotOurs`] if it is another device now, [`super::DiskError::Io`] (EIO) if it was pulled. All
+    /// operations can return them.
     fn size(&self) -> DiskFuture<'_, u64>;
 
-    /// At most `length` bytes from `offset` on: fewer only at the device's end.
+    /// Reads at most `length` bytes from `offset`; fewer only at the device's end.
     fn read_at(&self, offset: u64, length: usize) -> DiskFuture<'_, Vec<u8>>;
 
-    /// Writes bytes at `offset`; they are durable after [`RawDevice::sync`] only.
+    /// Writes bytes at `offset`. They are durable only after [`RawDevice::sync`].
     ///
     /// # Errors
     /// [`super::DiskError::Io`]: ENOSPC beyond the device's end, EPERM for a device that is published read-only.
     fn write_at<'a>(&'a self, offset: u64, data: &'a [u8]) -> DiskFuture<'a, ()>;
 
-    /// Makes what was written durable (fsync).
+    /// Makes written bytes durable (fsync).
     fn sync(&self) -> DiskFuture<'_, ()>;
 }

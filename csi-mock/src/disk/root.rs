@@ -1,7 +1,7 @@
 //! The root directory of a node, and paths that cannot leave it.
 //!
-//! Every path is opened relative to a descriptor of the root without following any symlink (product.md B.2 #4), so
-//! neither `..` nor a link planted below the root leads out of it, not even when it is planted between two calls.
+//! Every path is opened relative to a descriptor of the root without following any symlink. So neither `..` nor a link
+//! below the root leads out of it, even if it is planted between two calls.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,26 +13,26 @@ use rustix::io::Errno;
 
 use super::{DiskError, MAX_PATH};
 
-/// An open root directory.
+/// Open root directory.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
     fd: OwnedFd,
 }
 
-/// A place below a root: the descriptor of its parent directory and its last component.
+/// Path below a root: the descriptor of its parent directory and its last component.
 #[derive(Debug)]
 pub(super) struct Place {
     pub parent: OwnedFd,
     pub name: PathBuf,
 }
 
-/// Mode of directories that we make.
+/// Mode of directories that we create.
 const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
-/// Mode of files that we make.
+/// Mode of files that we create.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// What opening a read-only device for writing ends with.
+/// Errnos of opening a read-only device for writing.
 #[cfg(target_os = "linux")]
 const REFUSES_WRITES: [Option<i32>; 2] = [Some(Errno::ACCESS.raw_os_error()), Some(Errno::ROFS.raw_os_error())];
 
@@ -44,13 +44,13 @@ fn bad(path: &Path, reason: impl Into<String>) -> DiskError {
     DiskError::BadPath { path: text(path), reason: reason.into() }
 }
 
-/// What only opens a directory by name, without the right to read it.
+/// Flag that opens a directory without read permission.
 #[cfg(target_os = "linux")]
 const HANDLE: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const HANDLE: OFlags = OFlags::RDONLY;
 
-/// Opens `relative` below `dir`, following no symlink on the way.
+/// Opens `relative` below `dir`, following no symlink.
 #[cfg(target_os = "linux")]
 fn open_beneath(dir: BorrowedFd<'_>, relative: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     use rustix::fs::{ResolveFlags, openat2};
@@ -58,7 +58,7 @@ fn open_beneath(dir: BorrowedFd<'_>, relative: &Path, flags: OFlags, mode: Mode)
     let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     loop {
         match openat2(dir, relative, flags | OFlags::CLOEXEC, mode, resolve) {
-            // A rename raced with the walk; the kernel asks to try again.
+            // A rename raced with the walk; the kernel asks for a retry.
             Err(Errno::AGAIN) => {}
             done => return done,
         }
@@ -80,10 +80,10 @@ fn open_beneath(dir: BorrowedFd<'_>, relative: &Path, flags: OFlags, mode: Mode)
 }
 
 impl Root {
-    /// Opens the directory `path`, which is made when it is missing. Links in `path` itself are resolved once, here.
+    /// Opens the directory `path`; creates it if it is missing. Links in `path` itself are resolved once, here.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let io = |e: std::io::Error| DiskError::io("open root", text(path), e);
         std::fs::create_dir_all(path).map_err(io)?;
@@ -94,15 +94,15 @@ impl Root {
         Ok(Self { path, fd })
     }
 
-    /// The root itself, absolute and without links.
+    /// Returns the absolute path of the root, without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// `path` relative to the root. Pure: nothing is looked up.
+    /// Returns `path` relative to the root, without a lookup.
     ///
     /// # Errors
-    /// [`DiskError::BadPath`] when it is relative, contains `..`, is too long, or does not lie below the root.
+    /// [`DiskError::BadPath`] if it is relative, contains `..`, is too long, or lies outside the root.
     pub fn relative(&self, path: &Path) -> Result<PathBuf, DiskError> {
         if !path.is_absolute() {
             return Err(bad(path, "must be absolute"));
@@ -118,7 +118,7 @@ impl Root {
         Ok(relative)
     }
 
-    /// `path` in one spelling, with the root in front.
+    /// Returns the normalized absolute `path` below the root.
     ///
     /// # Errors
     /// See [`Root::relative`].
@@ -141,17 +141,17 @@ impl Root {
     /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// What the system says, with ENOENT and ENOTDIR as such.
+    /// The operating system's error; ENOENT and ENOTDIR are kept.
     pub fn dir(&self, path: &Path) -> Result<OwnedFd, DiskError> {
         let relative = self.relative(path)?;
         open_beneath(self.fd.as_fd(), &relative, HANDLE | OFlags::DIRECTORY, Mode::empty())
             .map_err(|e| Self::fail("open directory", path, e))
     }
 
-    /// Opens whatever is at `path` by name, without the right to read it.
+    /// Opens the object at `path` without read permission.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn handle(&self, path: &Path) -> Result<OwnedFd, DiskError> {
         let relative = self.relative(path)?;
         open_beneath(self.fd.as_fd(), &relative, HANDLE | OFlags::NOFOLLOW, Mode::empty())
@@ -161,17 +161,17 @@ impl Root {
     /// Opens the directory at `path` for reading.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn readable_dir(&self, path: &Path) -> Result<OwnedFd, DiskError> {
         let relative = self.relative(path)?;
         open_beneath(self.fd.as_fd(), &relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
             .map_err(|e| Self::fail("open directory", path, e))
     }
 
-    /// The parent directory of `path` and its last component.
+    /// Returns the parent directory of `path` and its last component.
     ///
     /// # Errors
-    /// [`DiskError::BadPath`] for the root itself, else what the system says about the parent.
+    /// [`DiskError::BadPath`] for the root itself, else the operating system's error for the parent.
     pub fn place(&self, path: &Path) -> Result<Place, DiskError> {
         let relative = self.relative(path)?;
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
@@ -182,10 +182,10 @@ impl Root {
         Ok(Place { parent, name: name.into() })
     }
 
-    /// Makes `path` and its parents.
+    /// Creates `path` and its parents.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn make_dirs(&self, path: &Path) -> Result<(), DiskError> {
         let relative = self.relative(path)?;
         let mut at = rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(|e| Self::fail("mkdir", path, e))?;
@@ -201,18 +201,18 @@ impl Root {
         Ok(())
     }
 
-    /// Removes the empty directory at `path`; false when it is not there.
+    /// Removes the empty directory at `path`; false if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn remove_dir(&self, path: &Path) -> Result<bool, DiskError> {
         self.unlink("rmdir", path, AtFlags::REMOVEDIR)
     }
 
-    /// Removes the file or link at `path`; false when it is not there.
+    /// Removes the file or link at `path`; false if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn remove_file(&self, path: &Path) -> Result<bool, DiskError> {
         self.unlink("unlink", path, AtFlags::empty())
     }
@@ -229,10 +229,10 @@ impl Root {
         }
     }
 
-    /// Where the link at `path` points; nothing when there is no link.
+    /// Returns the target of the link at `path`; None if it is not a link.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn read_link(&self, path: &Path) -> Result<Option<PathBuf>, DiskError> {
         let place = match self.place(path) {
             Err(error) if error.is_not_found() => return Ok(None),
@@ -245,10 +245,10 @@ impl Root {
         }
     }
 
-    /// Makes a link at `path`, in place of an empty directory or an older link.
+    /// Creates a link at `path`, replacing an empty directory or an older link.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn link(&self, target: &Path, path: &Path) -> Result<(), DiskError> {
         let place = self.place(path)?;
         for flags in [AtFlags::REMOVEDIR, AtFlags::empty()] {
@@ -268,10 +268,10 @@ impl Root {
         rustix::fs::symlinkat(target, &place.parent, &place.name).map_err(|e| Self::fail("symlink", path, e))
     }
 
-    /// The names in the directory at `path`, sorted; nothing when there is none.
+    /// Returns the names in the directory at `path`, sorted; None if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn list(&self, path: &Path) -> Result<Option<Vec<String>>, DiskError> {
         let relative = self.relative(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -294,20 +294,20 @@ impl Root {
     fn file(&self, op: &'static str, path: &Path, flags: OFlags) -> Result<File, DiskError> {
         let relative = self.relative(path)?;
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        // openat2 refuses a mode for a file that is not to be made.
+        // openat2 refuses a mode without O_CREAT.
         let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
         let fd = open_beneath(self.fd.as_fd(), &relative, flags, mode).map_err(|e| Self::fail(op, path, e))?;
         Ok(File::from(fd))
     }
 
-    /// Opens the device at `path` and says whether it takes no writes.
+    /// Opens the device at `path`. Returns true with it if it refuses writes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     #[cfg(target_os = "linux")]
     pub fn device(&self, path: &Path) -> Result<(File, bool), DiskError> {
         match self.file("open", path, OFlags::RDWR) {
-            // The kernel has no writer for a device that refuses writes.
+            // A read-only device cannot be opened for writing.
             Err(DiskError::Io { source, .. }) if REFUSES_WRITES.contains(&source.raw_os_error()) => {
                 self.file("open", path, OFlags::RDONLY).map(|file| (file, true))
             }
@@ -315,19 +315,19 @@ impl Root {
         }
     }
 
-    /// Adds bytes to a file.
+    /// Appends bytes to a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn append(&self, path: &Path, data: &[u8]) -> Result<(), DiskError> {
         let mut file = self.file("write", path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
         file.write_all(data).map_err(|e| DiskError::io("write", text(path), e))
     }
 
-    /// Replaces a file in one step and syncs it.
+    /// Replaces a file atomically and syncs it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn write(&self, path: &Path, data: &[u8]) -> Result<(), DiskError> {
         let io = |e: std::io::Error| DiskError::io("write", text(path), e);
         let mut part = path.as_os_str().to_owned();
@@ -343,7 +343,7 @@ impl Root {
     /// Makes a file durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn sync(&self, path: &Path) -> Result<(), DiskError> {
         self.file("fsync", path, OFlags::RDONLY)?.sync_all().map_err(|e| DiskError::io("fsync", text(path), e))?;
         // The name must be durable too: a new file is lost with its directory entry.
@@ -354,10 +354,10 @@ impl Root {
         rustix::fs::fsync(dir).map_err(|e| Self::fail("fsync", parent, e))
     }
 
-    /// A file's bytes; nothing when there is none.
+    /// Returns a file's bytes; None if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's error.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
         let mut file = match self.file("read", path, OFlags::RDONLY) {
             Err(error) if error.is_not_found() => return Ok(None),

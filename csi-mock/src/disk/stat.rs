@@ -1,4 +1,4 @@
-//! How full a filesystem is, from fstatvfs.
+//! Usage of a filesystem, from fstatvfs.
 
 use std::os::fd::OwnedFd;
 
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::Usage;
 
-/// Asks the filesystem that the open directory lies on.
+/// Reads the usage of the open directory's filesystem.
 pub(super) fn usage(dir: &OwnedFd) -> Result<Usage, Errno> {
     let stat = rustix::fs::fstatvfs(dir)?;
     let blocks = |n: u64| n.saturating_mul(stat.f_frsize);

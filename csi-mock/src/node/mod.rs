@@ -1,7 +1,8 @@
 //! The Node service: from an attached device to a directory in a pod, and back.
 //!
-//! What is staged and published is asked of the [`Disk`] at every call, so that a restarted driver needs no file of
-//! its own. Only the arguments of earlier calls are kept in memory, to tell an incompatible repeat from a repeat.
+//! The [`Disk`] is asked for staged and published volumes at every call, so that a restarted driver needs no file of
+//! its own. Only the arguments of earlier calls are kept in memory, to distinguish an incompatible repeat from a
+//! repeat.
 
 mod publish;
 mod service;
@@ -21,30 +22,30 @@ use crate::settings::Settings;
 
 pub use service::NodeService;
 
-/// How many volumes a node takes when nothing else is said: an m5.large with default metadata (ec2-api.md §7).
+/// Default volume limit of a node: an m5.large with default metadata (27 shared slots, less the root volume).
 pub const DEFAULT_MAX_VOLUMES: i64 = 26;
 
-/// What the node service of one node is made with.
+/// Configuration of the node service of one node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// The Kubernetes node's name; the `node` field of the trace.
+    /// Name of the Kubernetes node; the `node` field of events.
     pub node_name: String,
-    /// The CSI node id: the instance id.
+    /// CSI node id: the instance id.
     pub node_id: String,
-    /// The zone that the node is in.
+    /// Zone of the node.
     pub zone: String,
-    /// The node's disk.
+    /// Disk of the node.
     pub disk: Arc<dyn Disk>,
-    /// The driver's name.
+    /// Name of the driver.
     pub driver_name: String,
-    /// How many volumes can be attached while the settings do not say; 0 leaves it to the CO.
+    /// Default volume limit; 0 leaves it to the CO.
     pub max_volumes: i64,
-    /// What can be changed while the driver runs.
+    /// Settings that can change at run time.
     pub settings: Settings,
 }
 
 impl NodeConfig {
-    /// A node with the default driver name and limit.
+    /// Returns the configuration of a node with the default driver name and limit.
     pub fn new(node_name: &str, node_id: &str, zone: &str, disk: Arc<dyn Disk>) -> Self {
         Self {
             node_name: node_name.to_owned(),
@@ -58,7 +59,7 @@ impl NodeConfig {
     }
 }
 
-/// Starts the Identity and Node services in process `ctx`; returns the router, with the admin endpoints.
+/// Starts the Identity and Node services in process `ctx`. Returns the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
     let calls = Calls::with(ctx, config.settings.clone());
     let routes = identity::routes(&calls, &config.driver_name, false);

@@ -30,7 +30,7 @@ impl NodeService {
         let capability = self.capability(request.volume_capability.as_ref())?;
         let stages = self.calls.settings().has(Feature::StageUnstageVolume);
         if stages && request.staging_target_path.is_empty() {
-            // CSI: code 9 when the plugin has STAGE_UNSTAGE_VOLUME and the path is missing.
+            // CSI: code 9 if the plugin has STAGE_UNSTAGE_VOLUME and the path is missing.
             return Err(Status::failed_precondition("staging_target_path: is required, this driver stages volumes"));
         }
         if !request.staging_target_path.is_empty() {
@@ -52,7 +52,7 @@ impl NodeService {
             (there.is_some(), there.map_or(readonly, |m| m.readonly))
         };
         if already && made_readonly != readonly {
-            // Published before a restart of the driver, with the other kind of access.
+            // Published before a restart of the driver, with the other access.
             return Err(Status::already_exists(format!(
                 "volume `{volume}` is published at `{target}` with readonly={made_readonly}"
             )));
@@ -68,7 +68,7 @@ impl NodeService {
         Ok(NodePublishVolumeResponse {})
     }
 
-    /// The T/P table of NodePublishVolume, against what the disk has.
+    /// Checks the T/P table of NodePublishVolume against the disk's state.
     async fn check_publish(
         &self,
         volume: &str,
@@ -94,7 +94,8 @@ impl NodeService {
         }
     }
 
-    /// Makes the staged filesystem or the raw device visible at the target: whether it was already, and read-only.
+    /// Publishes the staged filesystem or the raw device at the target. Returns true if it was published already, and
+    /// true if it is read-only.
     async fn bind(
         &self,
         call: &Call,
@@ -139,7 +140,7 @@ impl NodeService {
             if mounts.iter().any(|m| m.path == path && m.kind == MountKind::Staging) {
                 unmounted = self.disk().unstage(volume, path).await.map_err(|e| status(&e))?;
                 if unmounted {
-                    // One mount was both, and the disk may fail before it is asked for the other.
+                    // One unmount ended both, and the disk may fail before the second call.
                     let (node, path) = (self.node(), target);
                     self.calls.ctx().emit(DiskUnstaged { volume: volume.into(), node, path: path.into() });
                     let node = self.node();

@@ -30,7 +30,7 @@ pub struct NodeService {
     table: Arc<Mutex<Table>>,
 }
 
-/// The gRPC status of a disk error (csi-driver.md §1).
+/// Converts a disk error to a gRPC status.
 pub(super) fn status(error: &DiskError) -> Status {
     let text = error.to_string();
     match error {
@@ -67,24 +67,24 @@ impl NodeService {
         }
     }
 
-    /// The node's name, for the trace.
+    /// Returns the node's name, for the trace.
     pub(super) fn node(&self) -> Text {
         self.config.node_name.as_str().into()
     }
 
-    /// The mounts of a volume that this driver made: what the node agent makes of a raw device is the agent's.
+    /// Returns the mounts of a volume that this driver made, without the node agent's second bind of a raw device.
     pub(super) async fn mounts(&self, volume: &str) -> Result<Vec<Mount>, Status> {
         let mut mounts = self.disk().mounts().await.map_err(|e| status(&e))?;
         mounts.retain(|m| m.volume == volume && m.kind != MountKind::Map);
         Ok(mounts)
     }
 
-    /// The device of a volume on this node.
+    /// Returns the device of a volume on this node.
     pub(super) async fn find(&self, volume: &str) -> Result<Option<Device>, Status> {
         self.disk().find(volume).await.map_err(|e| status(&e))
     }
 
-    /// A capability that this node can serve.
+    /// Checks a capability against this node's.
     pub(super) fn capability(&self, value: Option<&VolumeCapability>) -> Result<Capability, Status> {
         let capability = check::capability("volume_capability", value)?;
         let settings = self.calls.settings();

@@ -17,19 +17,19 @@ use crate::check::{self, Capability};
 use crate::disk::{DiskError, MountKind, Stage, Staged};
 use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
 
-/// The key of the publish context under which the device name travels from the controller (EBS driver).
+/// Key of the device name in the publish context from the controller (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
-/// The key of the publish context that says that the volume was published read-only.
+/// Key in the publish context of a read-only publish.
 const READONLY: &str = "readonly";
 
-/// The file that a planted defect leaves behind.
+/// File that a planted defect leaves behind.
 const LEFT: &str = ".csi-mock";
 
-/// How often NodeStageVolume looks for a device that has not appeared, and how long it waits between two looks.
+/// Number of times that NodeStageVolume looks for a missing device, and the wait between them.
 const LOOKS: usize = 20;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Whether the controller published the volume read-only.
+/// Returns true if the controller published the volume read-only.
 pub(super) fn published_readonly(context: &std::collections::BTreeMap<String, String>) -> bool {
     context.get(READONLY).is_some_and(|v| v == "true")
 }
@@ -50,8 +50,8 @@ impl NodeService {
         let arguments = StageArguments { path: path.to_owned(), capability: capability.clone() };
         let mounts = self.mounts(volume).await?;
         let there = mounts.iter().find(|m| m.path == Path::new(path));
-        // A path that is not mounted any more (power loss, an unmount behind our back) binds nobody; a raw device is
-        // staged as long as it is plugged, and mounted nowhere.
+        // A path without a mount (after a power loss or a foreign unmount) counts as not staged. A raw device has no
+        // mount; it is staged while it is plugged.
         let known = there.is_some() || (capability.block && self.find(volume).await?.is_some());
         let incompatible = there.is_some_and(|m| capability.block || m.readonly != readonly)
             || (known && self.table().stage(volume, &arguments) == Verdict::Incompatible);
@@ -60,7 +60,7 @@ impl NodeService {
                 "volume `{volume}` is staged at `{path}` with another volume_capability"
             )));
         }
-        // What this process has staged itself is staged whole; before its time a stage may have been cut off.
+        // A stage by this process is complete; an earlier process's may have been interrupted.
         let done = there.is_some_and(|m| m.kind == MountKind::Staging) && self.table().is_staged(volume);
         if !done {
             self.await_device(volume).await?;
@@ -81,7 +81,7 @@ impl NodeService {
         Ok(NodeStageVolumeResponse {})
     }
 
-    /// Gives the device time to appear: the cloud says `attached` when the machine begins to see it.
+    /// Waits for the device to appear: the cloud reports `attached` when the machine starts to see it.
     async fn await_device(&self, volume: &str) -> Result<(), Status> {
         let ctx = self.calls.ctx();
         for _ in 0..LOOKS {
@@ -93,7 +93,7 @@ impl NodeService {
         Ok(())
     }
 
-    /// The device is found by the volume alone; that the controller named another one is put on record.
+    /// Finds the device by the volume alone; emits an event if the controller named another one.
     async fn compare_device(&self, volume: &str, told: Option<&String>) -> Result<(), Status> {
         let Some(told) = told else { return Ok(()) };
         if let Some(found) = self.find(volume).await?.filter(|d| d.name != *told) {
@@ -185,17 +185,16 @@ impl NodeService {
         Ok(NodeUnstageVolumeResponse {})
     }
 
-    /// Takes down what came about in spite of an error: the caller takes the volume for not staged, and will not ask for its
-    /// unmount.
+    /// Unmounts a volume that was staged despite an error: the caller treats it as not staged, and will not unstage it.
     async fn take_down(&self, volume: &str, path: &str) {
-        // If that fails, too, the next attempt finds the mount. Nobody is answered, so no fault acts after it.
+        // If that fails, too, the next attempt finds the mount. There is no answer, so no fault applies after it.
         if let Ok(true) = self.disk().unstage(volume, Path::new(path)).await {
             let (volume, path) = (volume.into(), path.into());
             self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
         }
     }
 
-    /// What a planted defect does: the volume whose device has the name that this one had here before.
+    /// Planted defect: returns the volume whose device now has the name that this volume's device had before.
     async fn named_as_before(&self, volume: &str) -> Result<Option<String>, Status> {
         let Some(found) = self.find(volume).await? else { return Ok(None) };
         let name = self.table().first_name(volume, &found.name);
@@ -204,7 +203,7 @@ impl NodeService {
         there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
     }
 
-    /// What a planted defect does: a device that could not be looked at counts as empty.
+    /// Planted defect: treats a device that could not be read as empty.
     async fn format_anew(&self, stage: &Stage) -> Result<Staged, DiskError> {
         let disk = self.disk();
         let staged = disk.stage(stage).await?;
@@ -214,19 +213,19 @@ impl NodeService {
         Ok(Staged { formatted: true, ..staged })
     }
 
-    /// What a planted defect does: a path that is to go stays, with a file in it.
+    /// Planted defect: leaves a file in a path that should go.
     pub(super) async fn leave_behind(&self, path: &str) -> Result<(), Status> {
         let path = Path::new(path);
         self.disk().make_dir(path).await.map_err(|e| status(&e))?;
         self.disk().append(&path.join(LEFT), b"").await.map_err(|e| status(&e))
     }
 
-    /// What the disk has done is on record.
+    /// Marks a disk operation as recorded.
     pub(super) async fn done(&self, call: &Call, op: &'static str, volume: &str, path: &str) -> Result<(), Status> {
         self.disk().done(op, volume, Path::new(path)).await.map_err(|e| self.refused(call, &e))
     }
 
-    /// The status of a disk error, and what it says about the caller on record.
+    /// Converts a disk error to a status, and records a violation by the caller.
     pub(super) fn refused(&self, call: &Call, error: &DiskError) -> Status {
         match error {
             DiskError::NotPlugged(_) => call.violates(Rule::StageWithoutAttach),

@@ -1,10 +1,10 @@
-//! The arguments of earlier node calls, and what a repeat with the same or other arguments means. Pure.
+//! Arguments of earlier node calls, for evaluating repeats with the same or other arguments. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::check::Capability;
 
-/// What a volume was staged with.
+/// Arguments of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StageArguments {
     /// The staging path.
@@ -13,32 +13,32 @@ pub(crate) struct StageArguments {
     pub capability: Capability,
 }
 
-/// What a volume was published with at one target.
+/// Arguments of a publish at one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublishArguments {
     /// The staging path.
     pub staging_path: String,
     /// The capability.
     pub capability: Capability,
-    /// Whether it was asked to be read-only.
+    /// True if read-only was requested.
     pub readonly: bool,
 }
 
-/// What is known of one volume on this node.
+/// Entry of one volume.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     staged: Option<StageArguments>,
     published: BTreeMap<String, PublishArguments>,
 }
 
-/// The arguments by volume.
+/// Arguments by volume, and first device names for a planted defect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(BTreeMap<String, Entry>, BTreeMap<String, String>);
 
-/// How a call relates to earlier ones.
+/// Relation of a call to earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing speaks against it.
+    /// No conflict.
     Go,
     /// ALREADY_EXISTS: the same path with other arguments.
     Incompatible,
@@ -47,12 +47,12 @@ pub(crate) enum Verdict {
 }
 
 impl Table {
-    /// What a planted defect remembers: the device name that the volume had when it was first staged here.
+    /// Planted defect: remembers the device name that the volume had when it was first staged here.
     pub fn first_name(&mut self, volume: &str, now: &str) -> String {
         self.1.entry(volume.to_owned()).or_insert_with(|| now.to_owned()).clone()
     }
 
-    /// Whether `volume` may be staged with these arguments (CSI: NodeStageVolume, code 6).
+    /// Checks a stage of `volume` with these arguments (CSI: NodeStageVolume, code 6).
     pub fn stage(&self, volume: &str, arguments: &StageArguments) -> Verdict {
         match self.0.get(volume).and_then(|e| e.staged.as_ref()) {
             Some(earlier) if earlier.path == arguments.path && earlier != arguments => Verdict::Incompatible,
@@ -60,8 +60,8 @@ impl Table {
         }
     }
 
-    /// The T/P table of NodePublishVolume: T is the target, P the other arguments. `targets` are those at which the
-    /// disk has the volume published now; it knows also those of before a restart.
+    /// Applies the T/P table of NodePublishVolume: T is the target, P the other arguments. `targets` are the disk's
+    /// current targets of the volume, including those from before a restart.
     pub fn publish(&self, volume: &str, target: &str, arguments: &PublishArguments, targets: &[String]) -> Verdict {
         let known = self.0.get(volume).and_then(|e| e.published.get(target));
         if targets.iter().any(|t| t == target) {
@@ -76,22 +76,22 @@ impl Table {
         }
     }
 
-    /// Whether a stage of the volume is remembered.
+    /// Returns true if a stage of the volume is recorded.
     pub fn is_staged(&self, volume: &str) -> bool {
         self.0.get(volume).is_some_and(|e| e.staged.is_some())
     }
 
-    /// Whether the stage that is remembered is that of a raw device.
+    /// Returns true if the recorded stage is that of a raw device.
     pub fn has_block(&self, volume: &str) -> bool {
         self.0.get(volume).and_then(|e| e.staged.as_ref()).is_some_and(|s| s.capability.block)
     }
 
-    /// Remembers a stage.
+    /// Records a stage.
     pub fn staged(&mut self, volume: &str, arguments: StageArguments) {
         self.0.entry(volume.to_owned()).or_default().staged = Some(arguments);
     }
 
-    /// Remembers a publish.
+    /// Records a publish.
     pub fn published(&mut self, volume: &str, target: &str, arguments: PublishArguments) {
         self.0.entry(volume.to_owned()).or_default().published.insert(target.to_owned(), arguments);
     }

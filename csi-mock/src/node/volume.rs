@@ -1,4 +1,4 @@
-//! NodeGetVolumeStats and NodeExpandVolume: how a volume on the node is, and making it larger.
+//! NodeGetVolumeStats and NodeExpandVolume.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn not_mounted(volume: &str, path: &str) -> Status {
 }
 
 impl NodeService {
-    /// The mount of `volume` at `path`.
+    /// Returns the mount of `volume` at `path`.
     async fn mounted(&self, volume: &str, path: &str) -> Result<Mount, Status> {
         let found = self.mounts(volume).await?.into_iter().find(|m| m.path == Path::new(path));
         found.ok_or_else(|| not_mounted(volume, path))
@@ -41,7 +41,8 @@ impl NodeService {
             })
         };
         let usage = self.disk().usage(Path::new(path)).await;
-        // Statistics take no lock, so an unpublish may have come between: then these are of what lies under the mount.
+        // Statistics take no lock. After a concurrent unpublish they would be those of the directory below the mount,
+        // so check again.
         self.mounted(volume, path).await?;
         let usage = match usage {
             Ok(usage) => usage,
@@ -52,7 +53,7 @@ impl NodeService {
                     volume_condition: condition(Some(message)),
                 });
             }
-            // It was published again since.
+            // It was unpublished meanwhile.
             Err(error) if error.is_not_found() => return Err(not_mounted(volume, path)),
             Err(error) => return Err(status(&error)),
         };
@@ -62,7 +63,7 @@ impl NodeService {
         };
         let bytes = row(volume_usage::Unit::Bytes, usage.total_bytes, usage.used_bytes, usage.available_bytes);
         let inodes = row(volume_usage::Unit::Inodes, usage.total_inodes, usage.used_inodes, usage.available_inodes);
-        // Of a raw device only the size is known.
+        // A raw device has only a size.
         let usage = if mount.kind == MountKind::Block { vec![bytes] } else { vec![bytes, inodes] };
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: condition(None) })
     }
@@ -90,7 +91,7 @@ impl NodeService {
         let _held = self.calls.lock(volume)?;
         self.mounted(volume, path).await?;
         let size = self.disk().expand(volume, Path::new(path)).await.map_err(|error| match &error {
-            // CSI: code 9, the filesystem cannot be expanded as it is staged.
+            // CSI: code 9 if the filesystem cannot be expanded while staged like this.
             DiskError::Io { op: "resize", source, .. }
                 if source.raw_os_error() == Some(rustix::io::Errno::ROFS.raw_os_error()) =>
             {

@@ -1,4 +1,4 @@
-//! Call sequences are compared, and every call can be hooked.
+//! Call sequences can be compared, and every call can be hooked.
 
 use csi_mock::capabilities::Capabilities;
 use csi_proto::csi::NodeStageVolumeRequest;
@@ -6,7 +6,7 @@ use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 
 use crate::bench::*;
 
-/// The log of calls, oldest first.
+/// Returns the log of calls, oldest first.
 async fn log(b: &Bench) -> Vec<serde_json::Value> {
     let request = http::Request::get("/admin/v1/calls").body(substrate::body::empty()).unwrap();
     let response = substrate::body::call(b.service.clone(), request).await.unwrap();
@@ -15,23 +15,23 @@ async fn log(b: &Bench) -> Vec<serde_json::Value> {
     told["calls"].as_array().unwrap().clone()
 }
 
-/// The RPCs that the driver was asked, with the codes that they ended with, oldest first.
+/// Returns the RPCs called on the driver with their codes, oldest first.
 pub async fn calls(b: &Bench) -> Vec<(String, String)> {
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
     log(b).await.iter().map(|c| (text(&c["rpc"]), text(&c["code"]))).collect()
 }
 
-/// How often an RPC was asked.
+/// Returns the number of calls of an RPC.
 pub async fn count(b: &Bench, rpc: &str) -> usize {
     calls(b).await.iter().filter(|(name, _)| name == rpc).count()
 }
 
-/// Runs a story with a driver that offers everything.
+/// Runs a test with a driver that has all capabilities.
 pub fn driver<F: Future<Output = ()>>(story: impl FnOnce(Bench) -> F) {
     once(false, Capabilities::all(), story);
 }
 
-/// Has the next call of `rpc` end with `effect` at `at`.
+/// Makes the next call of `rpc` end with `effect` at `at`.
 pub fn hook(b: &Bench, rpc: &str, at: Moment, effect: Effect) {
     let fault = Fault {
         name: format!("{rpc}-{}", b.world.faults().list().len()),

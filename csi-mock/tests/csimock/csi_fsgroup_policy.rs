@@ -1,4 +1,4 @@
-//! fsGroup policies: whatever the orchestrator does with groups, the driver publishes the same volume.
+//! fsGroup policies: the driver publishes the same volume under each policy.
 
 use csi_mock::capabilities::Feature;
 use csi_proto::csi::*;
@@ -7,8 +7,8 @@ use crate::base::driver;
 use crate::bench::*;
 use crate::csi_fsgroup_mount::with_group;
 
-/// With a policy of File or None the orchestrator asks for no group; with delegation it does. Between two lives of a
-/// pod the policy may change in either direction.
+/// With the policies File and None the orchestrator sends no group; with delegation it does. The policy may change in
+/// either direction between two pods.
 #[test]
 fn a_change_of_policy_between_two_pods_takes_effect_with_the_next() {
     driver(async |b| {

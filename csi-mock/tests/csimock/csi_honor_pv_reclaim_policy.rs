@@ -1,4 +1,4 @@
-//! DeleteVolume happens exactly when it is asked for, once or twice, and before or after anything else.
+//! DeleteVolume deletes exactly the requested volume, when called once or twice, and before or after other calls.
 
 use crate::base::{count, driver};
 

@@ -10,7 +10,7 @@ use crate::bench::*;
 
 fn labelled(b: &Bench, label: &str) -> Option<VolumeCapability> {
     let mount_flags = vec![format!("context=\"system_u:object_r:container_file_t:s0:{label}\"")];
-    // A label of two categories has a comma, and stays one option all the same.
+    // A label of two categories contains a comma, but stays one option.
     let mount = MountVolume { mount_flags, ..Default::default() };
     Some(VolumeCapability { access_type: Some(AccessType::Mount(mount)), ..b.capability(Mode::SingleNodeWriter) })
 }

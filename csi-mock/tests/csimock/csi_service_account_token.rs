@@ -1,4 +1,4 @@
-//! Tokens of service accounts come with NodePublishVolume, are renewed by repeats, and are written down nowhere.
+//! Service account tokens arrive with NodePublishVolume, are renewed by repeats, and are never stored.
 
 use csi_proto::csi::*;
 

@@ -1,4 +1,4 @@
-//! Snapshots: secrets, deletion, and what outlives what.
+//! Snapshots: secrets, deletion, and independent lifetimes of snapshot and volume.
 
 use csi_proto::csi::*;
 use tonic::Code;

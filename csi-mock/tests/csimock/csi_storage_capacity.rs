@@ -1,4 +1,4 @@
-//! RESOURCE_EXHAUSTED of CreateVolume, with and without topology, and capacity that comes back.
+//! RESOURCE_EXHAUSTED from CreateVolume, with and without topology, and capacity that becomes free again.
 
 use csi_proto::csi::*;
 use tonic::Code;

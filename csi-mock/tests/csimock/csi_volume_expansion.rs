@@ -1,4 +1,4 @@
-//! Expansion: on the controller, on the node, on either alone, and when it fails.
+//! Expansion: in the controller, on the node, in only one of them, and failures.
 
 use csi_mock::capabilities::Feature;
 use csi_proto::csi::*;

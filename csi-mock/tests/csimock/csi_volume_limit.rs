@@ -1,4 +1,4 @@
-//! The node's limit, and what happens beyond it.
+//! The node's limit, and publishes beyond it.
 
 use csi_proto::csi::NodeGetInfoRequest;
 use tonic::Code;

@@ -1,4 +1,4 @@
-//! Facts about the pod come in the volume context, and do not make a repeat another call.
+//! Pod facts arrive in the volume context; different facts do not make a repeat incompatible.
 
 use csi_proto::csi::*;
 use tonic::Code;

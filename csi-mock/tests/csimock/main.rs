@@ -1,7 +1,6 @@
-//! The behaviours that upstream tests with csimock, one file for each of theirs: the driver's half of each, that is
-//! what a driver must offer, answer and leave behind so that the orchestrator can behave as the original demands. The
-//! orchestrator's half stands in the tests of the control loops and of the node agent; SELinux labels and metrics of health
-//! have none yet.
+//! The behaviours that upstream tests with csimock, one file for each of theirs. Each file tests the driver's half: the
+//! capabilities, answers and leftovers that the orchestrator depends on. The tests of the control loops and of the node
+//! agent cover the orchestrator's half; SELinux labels and health metrics have no tests yet.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

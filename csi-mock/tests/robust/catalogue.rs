@@ -1,4 +1,4 @@
-//! Every row of the catalogue does what it says: each operation, moment and effect is met once.
+//! Every row of the fault catalogue has its effect: each operation, moment and effect is tried once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ use tonic::{Code, Status};
 use crate::bench::*;
 use crate::restart::{Made, STEPS, rpc, state, step};
 
-/// A fault of a row, with a value that it can have.
+/// Builds a fault of a row, with a valid value.
 fn fault(operation: &Operation, possible: &Possible, at: Moment) -> Fault {
     let value = match possible.values {
         Values::Flag => json!(true),
@@ -46,13 +46,13 @@ fn fault(operation: &Operation, possible: &Possible, at: Moment) -> Fault {
     .unwrap()
 }
 
-/// All rows of an operation but those for machines, which whoever runs machines tests.
+/// Returns all rows of an operation except those for machines, which other tests cover.
 fn rows(operation: &'static Operation) -> impl Iterator<Item = (Possible, Moment)> {
     let rows = operation.possible().filter(|p| p.effect != Kind::Reboot);
     rows.flat_map(|possible| possible.at.iter().map(move |at| (possible, *at)).collect::<Vec<_>>())
 }
 
-/// What a call met: how it ended, and how long it took. It is given up after a day; what hangs is freed after an hour.
+/// Result and duration of a call with a fault. It is abandoned after a day; a hang is released after an hour.
 struct Met<E> {
     result: Option<Result<(), E>>,
     took: Duration,
@@ -82,12 +82,12 @@ async fn meet<E>(world: &World, fault: Fault, work: impl Future<Output = Result<
     Met { result, took: clock.mono() - began }
 }
 
-/// The step of the story that a call of this RPC is; nothing for calls that only look.
+/// Returns the step of the story that calls this RPC; None for calls that only read.
 fn step_of(name: &str) -> Option<usize> {
     STEPS.iter().position(|s| rpc(s) == name)
 }
 
-/// A call that only looks, at what the story has made.
+/// Makes a call that only reads objects of the story.
 async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
     let volume_id = made.volume.clone();
     match name {
@@ -138,18 +138,18 @@ async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
     Ok(())
 }
 
-/// Runs the story up to a call and has the call, and its repeats, meet these rows; tells what there is afterwards.
-/// `made` says that the call is made once more, without a fault.
+/// Runs the story up to a call, applies these rows to the call and its repeats, and returns the final state. `made`:
+/// make the call once more, without a fault.
 fn told(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) -> Value {
     let (told, name) = (std::cell::RefCell::new(Value::Null), operation.name);
     once(false, Capabilities::all(), async |b| {
         let mut story = Made::default();
-        // What only looks is called when there is most to see.
+        // Calls that only read are made when there is most to see.
         for earlier in &STEPS[..step_of(name).unwrap_or(10)] {
             step(&b, earlier, &mut story).await.unwrap();
         }
         if step_of(name).is_none() {
-            // Snapshots are taken by then.
+            // By then snapshots are completed.
             b.ctx.sleep(Duration::from_secs(24 * 3600)).await;
         }
         let call = async |story: &mut Made| match step_of(name) {
@@ -164,7 +164,7 @@ fn told(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) 
         if made {
             call(&mut story).await.unwrap();
         }
-        // Whatever the cloud is at has ended by then.
+        // By then all transitions of the cloud have ended.
         b.ctx.sleep(Duration::from_secs(5 * 24 * 3600)).await;
         *told.borrow_mut() = state(&b).await;
     });
@@ -192,7 +192,7 @@ fn check_call(row: &str, fault: &Fault, met: &Met<Status>) {
     }
 }
 
-/// Whether a call that met it has ended without being done.
+/// Returns true if a call with this row ends without its effect.
 fn prevents((possible, at): &(Possible, Moment)) -> bool {
     *at == Moment::Before && fails(possible) && possible.effect != Kind::DropReply
 }
@@ -208,7 +208,7 @@ fn each_row_of_a_call_does_what_it_says() {
         let all: Vec<_> = rows(operation).collect();
         seen += all.len();
         if !operation.moments.contains(&Moment::AfterEffect) {
-            // A cloud without files tells no blocks, so nothing comes after the beginning of these.
+            // A cloud without files has no blocks, so these calls never get beyond their start.
             let blocks = operation.name.starts_with("GetMetadata");
             let all: Vec<_> = all.into_iter().filter(|row| !blocks || prevents(row)).collect();
             told(operation, &all, !blocks);
@@ -222,7 +222,7 @@ fn each_row_of_a_call_does_what_it_says() {
         for at in ALL {
             let failing: Vec<_> = failing.iter().filter(|(_, moment)| moment == at).copied().collect();
             let then = told(operation, &failing, false);
-            // Tags of a modification come after its effect.
+            // The tags of a modification are set after its effect.
             if (operation.name, *at) != ("ControllerModifyVolume", Moment::AfterEffect) {
                 assert_eq!(then, with, "{} fails and is done, {at:?}", operation.name);
             }
@@ -256,7 +256,7 @@ fn each_row_of_the_registration_does_what_it_says() {
     }
 }
 
-/// A node's disk with two volumes: one has a filesystem, the other is a raw device.
+/// A node's disk with two volumes: one with a filesystem, one raw device.
 struct Rig {
     world: World,
     disks: MemoryDisks,
@@ -310,7 +310,7 @@ impl Rig {
         Self { world: world.clone(), disks, bare, disk, raw }
     }
 
-    /// Does an operation, and says so where that is for the caller to do.
+    /// Performs an operation, and marks it as done if that is the caller's task.
     async fn act(&self, operation: &'static str) -> Result<(), DiskError> {
         self.operate(operation).await?;
         if !disk::TOLD.contains(&operation) {
@@ -360,7 +360,7 @@ impl Rig {
         }
     }
 
-    /// What there is on the disk.
+    /// Returns the state of the disk.
     async fn state(&self) -> Value {
         let text = |bytes: Option<Vec<u8>>| bytes.map(|b| String::from_utf8_lossy(&b).into_owned());
         let opened = match &self.raw {
@@ -487,7 +487,7 @@ fn what_cannot_happen_or_is_misspelled_is_refused_with_field_and_nearest_word() 
         "effect": { "hang": true },
     });
     assert_eq!(refused(attribute), ("match.where.volum".into(), near("volume")));
-    // Letter case and underscores of a code do not matter.
+    // Case and underscores of a code are ignored.
     simulate(Options::default(), async |world| {
         world.faults().declare(OPERATIONS);
         let fault = json!({ "name": "f", "match": { "plane": "csi" }, "effect": { "grpc": "FailedPrecondition" } });

@@ -1,4 +1,4 @@
-//! Many callers who do not know of one another, on threads of their own.
+//! Many uncoordinated callers on their own threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const CLIENTS: u64 = 32;
 const VOLUMES: u64 = 50;
 const CALLS: u64 = 100_000;
 
-/// One call that a client thought of; the code that it got.
+/// Makes one random call; returns its code.
 async fn one(b: &Bench, ids: &[String], draw: u64) -> Code {
     let number = draw % VOLUMES;
     let volume = ids[number as usize].clone();
@@ -65,7 +65,7 @@ async fn one(b: &Bench, ids: &[String], draw: u64) -> Code {
     }
 }
 
-/// Side effects are told under the lock of their volume: each must follow from those before it.
+/// Checks that each side effect follows from those before it. Events are emitted under the lock of their volume.
 fn check_effects(events: &[Arc<Event>]) {
     let (mut staged, mut published) = (BTreeSet::new(), BTreeMap::<Text, BTreeSet<Text>>::new());
     for event in events {
@@ -88,13 +88,13 @@ fn check_effects(events: &[Arc<Event>]) {
 fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
-        // Waits of the driver take no time to speak of; who finishes when is up to the threads.
+        // The driver's waits are very short; the threads decide the order.
         let scale = TimeScale::new(1e6);
         let world = World::live(Options { scale, ..Options::default() });
         let process = Process::start(&world, "csi", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
         let disks = MemoryDisks::new();
-        // A machine with room for all.
+        // A machine with room for all volumes.
         let mut machine = InstanceSpec::new("node-a", "us-east-1a");
         machine.instance_type = "m7i.24xlarge".into();
         let config = Config { instances: vec![machine], ..Config::default() };
@@ -153,15 +153,15 @@ fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
                 }
             }
         };
-        // Far more than it takes: only a deadlock gets there.
+        // Far more than needed: only a deadlock takes that long.
         tokio::time::timeout(Duration::from_secs(900), all).await.expect("no client is stuck");
         assert_eq!(codes.values().sum::<u64>(), CALLS);
         let expected = [Code::Ok, Code::NotFound, Code::FailedPrecondition, Code::Aborted, Code::Internal];
         let expected = expected.map(i32::from);
         let events = world.trace().events();
         let odd = events.iter().filter_map(|e| e.get::<CsiDone>()).filter(|done| done.code == "INTERNAL");
-        // A device that was detached while it was mounted leaves its name poisoned: the cloud lists it nowhere and says
-        // that it is in use (ec2-api.md §5.2). The driver takes another name the next time.
+        // A device that was detached while mounted leaves its name poisoned: the cloud lists it nowhere and reports it
+        // as in use. The driver takes another name the next time.
         let odd = odd.filter(|done| !done.message.as_ref().is_some_and(|m| m.contains("is already in use")));
         let odd: BTreeSet<_> = odd.map(|done| (done.rpc.clone(), done.message.clone())).collect();
         assert!(odd.is_empty(), "{odd:#?}");
@@ -169,7 +169,7 @@ fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
         assert!(codes[&i32::from(Code::Ok)] > CALLS / 4, "{codes:?}");
         check_effects(&events);
 
-        // Whatever they left can be taken down, and then nothing is left.
+        // All leftovers can be taken down, and then none remain.
         for (n, volume) in ids.iter().enumerate() {
             let request = NodeUnpublishVolumeRequest { volume_id: volume.clone(), target_path: format!("/pods/p/{n}") };
             b.node().node_unpublish_volume(request).await.unwrap();
@@ -181,7 +181,7 @@ fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
         }
         assert!(b.disk.mounts().await.unwrap().is_empty());
         assert_eq!(b.disk.list_dir(std::path::Path::new("/pods/p")).await.unwrap(), Some(vec![]));
-        // The cloud may still be at it, but there is no volume beside those.
+        // Transitions may still be under way, but there is no other volume.
         let left = b.ec2.dump()["volumes"].as_array().unwrap().clone();
         let left: Vec<_> = left.iter().filter(|v| v["tags"].get("CSIVolumeName").is_some()).collect();
         assert!(left.iter().all(|v| v["state"] == "deleting"), "{left:#?}");

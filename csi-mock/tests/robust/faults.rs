@@ -99,7 +99,7 @@ fn the_disk_plane_fails_waits_lies_and_tears() {
     });
 }
 
-/// What was done is done, whatever the answer says: whoever follows volumes by events must know of it.
+/// An effect is recorded even if the answer is an error: observers of volumes rely on the events.
 #[test]
 fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
     story(async |b| {
@@ -138,7 +138,7 @@ fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
             assert_eq!(code_of(node.node_unstage_volume(unstage.clone()).await.map(drop)), expected);
         }
         let told: Vec<_> = b.world.trace().events().iter().map(|event| event.kind()).collect();
-        // The mount that came about in spite of the first error was taken down.
+        // The mount that was made despite the first error was taken down.
         for (name, times) in [("disk.staged", 2), ("disk.published", 1), ("disk.unpublished", 1), ("disk.unstaged", 2)]
         {
             assert_eq!(told.iter().filter(|told| **told == name).count(), times, "{name}: {told:?}");

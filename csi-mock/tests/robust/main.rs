@@ -1,4 +1,4 @@
-//! What the driver bears: many callers at once, a crash at every point of every call, faults of every kind.
+//! Robustness of the driver: many callers at once, a crash at every point of every call, faults of every kind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

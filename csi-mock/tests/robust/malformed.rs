@@ -1,4 +1,4 @@
-//! Every malformed request is INVALID_ARGUMENT with the field named; paths that lead elsewhere are refused.
+//! Every malformed request is INVALID_ARGUMENT with the field named; paths that lead out of the root are refused.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn mount(mount: MountVolume) -> Option<VolumeCapability> {
     Some(VolumeCapability { access_mode: Some(mode), access_type: Some(AccessType::Mount(mount)) })
 }
 
-/// What was asked, which field is wrong, and the answer.
+/// RPC, invalid field, and the answer.
 #[derive(Default)]
 struct Asked(Vec<(&'static str, &'static str, Option<Status>)>);
 
@@ -155,7 +155,7 @@ fn controller_requests() {
     });
 }
 
-/// Paths that no request may carry.
+/// Returns paths that no request may contain.
 fn paths() -> [String; 5] {
     ["relative".into(), "/a/../b".into(), "/..".into(), "/a\0b".into(), format!("/{}", "x".repeat(4096))]
 }
@@ -177,7 +177,7 @@ fn node_requests() {
             let request = NodeUnpublishVolumeRequest { volume_id: ID.into(), target_path: path.clone() };
             asked.note("NodeUnpublishVolume", "target_path", n.node_unpublish_volume(request).await);
             if path == "relative" {
-                // Where a volume is looked for it may not be found.
+                // In queries a relative path is NOT_FOUND.
                 continue;
             }
             let request =

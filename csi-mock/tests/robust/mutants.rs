@@ -1,4 +1,4 @@
-//! The planted defects of the driver: with the feature each changes what comes out of a story, without it none does.
+//! Planted defects of the driver: with the feature each changes the result of a story, without it none does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::bench::*;
 
 const FILE: &str = "/pods/p/mount/f";
 
-/// What is seen of the way of a volume that a pod wrote to, after all calls were answered with OK.
+/// Observations on a volume that a pod wrote to, after all calls succeeded.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
-    /// Mounts that are left.
+    /// Remaining mounts.
     mounts: usize,
-    /// Whether the staging and the target directory can be removed.
+    /// True if the staging and the target directory can be removed.
     staging_goes: bool,
     target_goes: bool,
-    /// What was synced and is durable.
+    /// Bytes that were synced and are durable.
     bytes: Option<Vec<u8>>,
     unstaged: usize,
-    /// How the cloud has the attachment right after the answer, and a minute later.
+    /// True if the cloud has the attachment right after the answer, and a minute later.
     attached: bool,
     attached_later: bool,
 }
@@ -101,13 +101,13 @@ fn without_one_all_is_right() {
 fn each_does_what_it_says_and_nothing_else() {
     for mutant in MUTANTS {
         let wrong = match mutant.name {
-            // The machine keeps a device that is mounted, so the cloud detaches it only when it is forced.
+            // The machine keeps a mounted device, so the cloud detaches it only by force.
             "unstage-forgets-unmount" => continue,
-            // They show where something was left or went wrong before.
+            // They show only after leftovers or an earlier error.
             "publish-trusts-directory" | "formats-after-error" | "device-by-name" => continue,
-            // They show when a detach fails, which the search looks at: two of them end the process of a test.
+            // They show only after a failed detach, which the search tests: two of them end the process of a test.
             "panics-on-failed-detach" | "retries-without-wait" | "failed-calls-pile-up" => continue,
-            // It shows in what the node is told.
+            // It shows in the node's requests.
             "names-another-device" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
@@ -135,7 +135,7 @@ fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
     });
 }
 
-/// What `story` gives without and with the defect.
+/// Returns the results of `story` without and with the defect.
 #[cfg(feature = "mutants")]
 fn both<F: Future<Output = T>, T: Default>(mutant: &str, story: impl Fn(Bench) -> F) -> (T, T) {
     assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
@@ -242,7 +242,7 @@ fn a_volume_that_comes_back_under_another_name_is_taken_for_what_has_its_old_one
         b.stage(&one).await;
         b.node().node_unstage_volume(unstage(&one)).await.unwrap();
         b.controller().controller_unpublish_volume(detach(&one)).await.unwrap();
-        // The machine hears of it, and the other volume gets the name.
+        // The machine is told, and the other volume gets the name.
         let hears = || b.ctx.sleep(std::time::Duration::from_secs(1));
         hears().await;
         b.attach(&two).await;

@@ -1,4 +1,4 @@
-//! The driver crashes at each fault point of each call, starts anew, and the caller repeats the call: the state is
+//! The driver crashes at each fault point of each call and restarts, and the caller repeats the call: the state equals
 //! that of a run without the crash.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tonic::Status;
 
 use crate::bench::*;
 
-/// The calls of a volume's life, in order, by the name of their RPC. What comes out of one is kept for the next.
+/// Calls of a volume's life, in order, by the name of their RPC. Results are kept for later calls.
 pub const STEPS: [&str; 19] = [
     "CreateVolume",
     "ControllerPublishVolume",
@@ -35,7 +35,7 @@ pub const STEPS: [&str; 19] = [
     "DeleteClone",
 ];
 
-/// The RPC behind a step.
+/// Returns the RPC of a step.
 pub fn rpc(step: &str) -> &str {
     match step {
         "CloneVolume" => "CreateVolume",
@@ -87,7 +87,7 @@ pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> 
             b.node().node_expand_volume(request).await?;
         }
         "ControllerModifyVolume" => {
-            // The cloud is still at the modification before: as callers do, later again.
+            // The previous modification is still under way: call again later, as callers do.
             b.ctx.sleep(Duration::from_secs(3600)).await;
             let mutable_parameters =
                 [("throughput".to_owned(), "250".to_owned()), ("tagSpecification_1".to_owned(), "a=b".to_owned())];
@@ -98,7 +98,7 @@ pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> 
         "CreateSnapshot" => {
             let answer = b.controller().create_snapshot(snapshot_request("s", &volume)).await?.into_inner();
             made.snapshot = answer.snapshot.unwrap().snapshot_id;
-            // The cloud takes one snapshot of a volume in fifteen seconds.
+            // The cloud allows one snapshot of a volume in fifteen seconds.
             b.ctx.sleep(Duration::from_secs(20)).await;
         }
         "CreateVolumeGroupSnapshot" => {
@@ -142,7 +142,7 @@ pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> 
     Ok(())
 }
 
-/// What there is, without names that the cloud chose.
+/// Returns the state, without names that the cloud chose.
 pub async fn state(b: &Bench) -> Value {
     // The plug follows the cloud.
     b.ctx.sleep(Duration::from_secs(60)).await;
@@ -177,7 +177,7 @@ fn crash(op: &str, at: Moment) -> Fault {
     }
 }
 
-/// Runs the story up to and with step `last`; a crash of step `last` at `moment` comes in between.
+/// Runs the story up to and including step `last`, with a crash of that step at `moment`.
 fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
     let told = std::cell::RefCell::new(Value::Null);
     once(block, Capabilities::all(), async |mut b| {
@@ -188,7 +188,7 @@ fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
         if let Some(moment) = moment {
             b.world.faults().add(b.world.clock().mono(), crash(rpc(STEPS[last]), moment)).unwrap();
             let mut lost = made.clone();
-            // Whoever runs the driver sees the fault fire and ends it; the caller's connection breaks.
+            // The supervisor sees the fault and removes it; the caller's connection breaks.
             let patience = Duration::from_secs(2 * 3600);
             let call = tokio::time::timeout(patience, step(&b, STEPS[last], &mut lost)).await;
             assert!(call.is_err(), "{} at {moment:?}: the fault fired", STEPS[last]);
@@ -199,7 +199,7 @@ fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
         if moment.is_none() {
             return;
         }
-        // And the rest of the story goes on from there.
+        // And the rest of the story continues from there.
         for name in &STEPS[last + 1..] {
             step(&b, name, &mut made).await.unwrap_or_else(|e| panic!("{name} after {}: {e}", STEPS[last]));
         }
@@ -214,7 +214,7 @@ fn a_crash_at_each_point_of_each_call_and_a_repeat_give_the_same_state() {
         for (last, name) in STEPS.into_iter().enumerate() {
             let without = run(block, last, None);
             let mut moments = vec![Moment::Before, Moment::BeforeReply];
-            // What only looks has no effect to crash after.
+            // Calls that only read have no effect to crash after.
             if !matches!(name, "NodeGetVolumeStats" | "ListVolumes") {
                 moments.push(Moment::AfterEffect);
             }

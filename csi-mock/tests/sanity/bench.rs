@@ -1,4 +1,4 @@
-//! A driver with everything around it.
+//! A driver with its whole environment.
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
@@ -30,7 +30,7 @@ pub const GIB: i64 = 1 << 30;
 pub const STAGING: &str = "/staging/pv/globalmount";
 pub const TARGET: &str = "/pods/p/mount";
 
-/// The bytes of the cloud's volumes and snapshots are those of the memory disks.
+/// Storage that keeps the bytes of the cloud's volumes and snapshots in memory disks.
 #[derive(Debug)]
 struct Bytes(MemoryDisks);
 
@@ -56,7 +56,7 @@ impl VolumeBytes for Bytes {
     }
 }
 
-/// One driver on one node, as csi-sanity meets it.
+/// One driver on one node, as csi-sanity tests it.
 #[derive(Clone)]
 pub struct Bench {
     pub world: World,
@@ -65,7 +65,7 @@ pub struct Bench {
     pub disks: MemoryDisks,
     pub settings: Settings,
     pub service: HttpService,
-    /// The instances: the first is the node.
+    /// The instances; the first is the node.
     pub nodes: Vec<String>,
     pub block: bool,
     pub ec2: Ec2,
@@ -95,12 +95,12 @@ fn driver(
     (process, ctx, service)
 }
 
-/// Runs a story with one kind of volume and one set of capabilities.
+/// Runs a test with one kind of volume and one set of capabilities.
 pub fn once<F: Future<Output = ()>>(block: bool, offered: Capabilities, story: impl FnOnce(Bench) -> F) {
     once_with(Options::default(), block, offered, story);
 }
 
-/// The same in a world of these options.
+/// Runs such a test in a world with these options.
 pub fn once_with<F: Future<Output = ()>>(
     options: Options,
     block: bool,
@@ -127,8 +127,7 @@ pub fn once_with<F: Future<Output = ()>>(
     });
 }
 
-/// Runs a story with mount and block volumes, with all capabilities and the minimal ones, where all that it needs is
-/// offered.
+/// Runs a test with mount and block volumes, with all and with minimal capabilities, if they include `needs`.
 pub fn case<F: Future<Output = ()>>(needs: &[Feature], story: impl Fn(Bench) -> F) {
     let mut ran = 0;
     for block in [false, true] {
@@ -153,7 +152,7 @@ pub fn code<T>(result: Result<T, tonic::Status>) -> Code {
 }
 
 impl Bench {
-    /// The driver's process ends as by `kill -9`, and there is a new one.
+    /// Restarts the driver's process after a crash, as by `kill -9`.
     pub fn restart(&mut self) {
         self.process.crash();
         (self.process, self.ctx, self.service) =
@@ -202,7 +201,7 @@ impl Bench {
         }
     }
 
-    /// Makes a volume; returns its id.
+    /// Creates a volume; returns its id.
     pub async fn volume(&self, name: &str, gib: i64) -> String {
         let made = self.controller().create_volume(self.create(name, gib)).await.unwrap();
         made.into_inner().volume.unwrap().volume_id
@@ -270,7 +269,7 @@ impl Bench {
         self.node().node_unpublish_volume(request).await.unwrap();
     }
 
-    /// A volume that is published at [`TARGET`].
+    /// Creates a volume and publishes it at [`TARGET`].
     pub async fn published(&self, name: &str) -> String {
         let volume = self.volume(name, 1).await;
         self.attach(&volume).await;
@@ -279,7 +278,7 @@ impl Bench {
         volume
     }
 
-    /// Takes a volume down that [`Bench::published`] made.
+    /// Takes down a volume of [`Bench::published`].
     pub async fn gone(&self, volume: &str) {
         self.unpublish(volume).await;
         self.unstage(volume).await;
@@ -287,7 +286,7 @@ impl Bench {
         self.delete(volume).await;
     }
 
-    /// Nothing is left on the node.
+    /// Checks that the node has no leftovers.
     pub async fn clean(&self) {
         self.ctx.sleep(Duration::from_secs(1)).await;
         assert!(self.disk.mounts().await.unwrap().is_empty() && self.disk.devices().await.unwrap().is_empty());

@@ -88,7 +88,7 @@ mod list_volumes {
         });
     }
 
-    /// The case that csi-sanity has disabled.
+    /// A case that csi-sanity has disabled.
     #[test]
     fn pagination_should_detect_volumes_added_between_pages_and_accept_tokens_when_the_last_volume_is_deleted() {
         case(&[Feature::ListVolumes], async |b| {
@@ -244,7 +244,7 @@ mod create_volume {
             let made = b.controller().create_volume(request.clone()).await.unwrap().into_inner().volume.unwrap();
             assert_eq!(made.content_source, from_volume(&source));
             assert_ne!(made.volume_id, source);
-            // The suite uses a name again as soon as its volume is deleted.
+            // The suite reuses a name as soon as its volume is deleted.
             let earlier = b.volume("again", 1).await;
             b.delete(&earlier).await;
             assert_ne!(b.volume("again", 1).await, earlier);
@@ -409,7 +409,7 @@ mod controller_publish_volume {
             };
             let told = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().max_volumes_per_node;
             assert_eq!(full("v").await, (told, Code::ResourceExhausted));
-            // Without a limit of the driver's the cloud decides: an m5.large takes 28 with its root volume and network
+            // Without a limit in the driver the cloud decides: an m5.large takes 28 with its root volume and network
             // interface.
             b.settings.set_attach_limit(Some(0));
             assert_eq!(full("w").await, (26 - told, Code::ResourceExhausted));

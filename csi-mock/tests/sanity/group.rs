@@ -1,4 +1,4 @@
-//! GroupController Service: 6 cases, and what csi-sanity leaves out: the way to a group and back.
+//! GroupController Service: 6 cases, and the life of a group, which csi-sanity omits.
 
 use csi_mock::capabilities::Feature;
 use csi_proto::csi::group_controller_service_capability::{Type, rpc};

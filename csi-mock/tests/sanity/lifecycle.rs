@@ -1,4 +1,4 @@
-//! The whole way of a volume, once and with every call repeated; and what the lifecycle does not allow.
+//! The whole life of a volume, once and with every call repeated; and violations of the lifecycle.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn what_the_lifecycle_does_not_allow_is_answered_and_recorded() {
         b.attach(&volume).await;
         let early = b.node().node_publish_volume(b.target_request(&volume, TARGET)).await;
         if !b.block {
-            // A raw device is staged as soon as it is there.
+            // A raw device is staged as soon as it exists.
             assert_eq!(code(early), Code::FailedPrecondition);
             assert_eq!(rules(&b)[1..], ["publish-before-stage"]);
         }

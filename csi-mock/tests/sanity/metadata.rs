@@ -1,4 +1,4 @@
-//! SnapshotMetadata: which blocks of a snapshot hold data, and which changed since another.
+//! SnapshotMetadata: allocated blocks of a snapshot, and changed blocks between two.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,10 +21,10 @@ use tonic::Code;
 
 use crate::bench::{GIB, code, snapshot_request};
 
-/// A block of the EBS direct API.
+/// Block size of the EBS direct API.
 const BLOCK: i64 = 512 << 10;
 
-/// A driver over a cloud whose volumes have files in a directory.
+/// Driver over a cloud whose volumes have files in a directory.
 struct Files {
     ctx: Ctx,
     service: HttpService,
@@ -45,7 +45,7 @@ fn with_files<F: Future<Output = ()>>(story: impl FnOnce(Files) -> F) {
     });
 }
 
-/// Offsets and sizes that were told, message by message, and the size of the volume.
+/// Returned offsets and sizes, message by message, and the size of the volume.
 type Told = (Vec<Vec<(i64, i64)>>, i64);
 
 fn pairs(blocks: &[BlockMetadata]) -> Vec<(i64, i64)> {
@@ -72,7 +72,7 @@ impl Files {
     }
 
     async fn snapshot(&self, name: &str, volume: &str) -> String {
-        // The cloud takes one snapshot of a volume in fifteen seconds.
+        // The cloud allows one snapshot of a volume in fifteen seconds.
         self.ctx.sleep(Duration::from_secs(20)).await;
         let mut controller = ControllerClient::new(Channel(self.service.clone()));
         let made = controller.create_snapshot(snapshot_request(name, volume)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is not offered is UNIMPLEMENTED, and what is offered can change while the driver runs.
+//! A capability that is not offered is UNIMPLEMENTED, and the offer can change while the driver runs.
 
 use csi_mock::capabilities::{Capabilities, Feature};
 use csi_proto::Channel;
@@ -8,7 +8,7 @@ use tonic::Code;
 
 use crate::bench::*;
 
-/// Calls every RPC without arguments: whether each is implemented.
+/// Calls every RPC without arguments; returns true for each that is implemented.
 async fn implemented(b: &Bench) -> Vec<(Feature, bool)> {
     let (mut c, mut n, mut g) = (b.controller(), b.node(), b.group());
     let mut m = SnapshotMetadataClient::new(Channel(b.service.clone()));

@@ -1,4 +1,4 @@
-//! What the suites share: a simulated world with one process, capabilities, and a cloud that fits in a page.
+//! Shared parts of the suites: a simulated world with one process, capabilities, and a minimal cloud.
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
@@ -64,22 +64,22 @@ pub fn events(world: &World, prefix: &str) -> Vec<Line> {
 pub const NODE_A: &str = "i-0aaaaaaaaaaaaaaaa";
 pub const NODE_B: &str = "i-0bbbbbbbbbbbbbbbb";
 
-/// A cloud of two instances with just enough of EC2 to drive the controller through its cases.
+/// Cloud of two instances with just enough of EC2 for the controller's cases.
 #[derive(Clone, Default)]
 pub struct Cloud(pub Arc<Mutex<State>>);
 
 #[derive(Default)]
 pub struct State {
     pub volumes: BTreeMap<String, Volume>,
-    /// ClientToken → volume id and the request's size.
+    /// ClientToken → volume id and requested size.
     pub tokens: BTreeMap<String, (String, String)>,
-    /// The actions that were called, with their volume.
+    /// Called actions, with their volumes.
     pub calls: Vec<String>,
-    /// Answers of the next calls of an action, before the cloud itself is asked.
+    /// Scripted answers to the next calls of an action.
     pub scripted: BTreeMap<String, Vec<(u16, String, String)>>,
-    /// How many looks an attachment stays `attaching` or `detaching`.
+    /// Number of reads during which an attachment stays `attaching` or `detaching`.
     pub slow: u32,
-    /// The last request's headers.
+    /// Authorization header of the last request.
     pub authorization: String,
 }
 
@@ -88,7 +88,7 @@ pub struct Volume {
     pub size: String,
     pub zone: String,
     pub tags: Vec<String>,
-    /// Instance, device, state, looks left in it.
+    /// Instance, device, state, remaining reads in it.
     pub attachment: Option<(String, String, &'static str, u32)>,
 }
 
@@ -268,7 +268,7 @@ impl Volume {
     }
 }
 
-/// How long `work` took in virtual time.
+/// Returns the duration of `work` in virtual time.
 pub async fn timed<T>(ctx: &Ctx, work: impl Future<Output = T>) -> (T, Duration) {
     let began = ctx.now().mono;
     let done = work.await;

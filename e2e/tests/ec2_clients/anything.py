@@ -1,4 +1,4 @@
-"""What holds for requests of any kind (F20–F22, F25, F26, F31–F34, F47–F50)."""
+"""Behaviour of requests of any kind: errors, filters, pages, throttling, tags."""
 
 import xml.etree.ElementTree
 
@@ -69,7 +69,7 @@ def f25_a_dry_run_says_that_it_would_do_it_and_does_nothing(cloud):
     equal((described["State"], described["Size"], described.get("Tags")), ("available", 4, None))
     equal((cloud.attachment(attached), cloud.instance_state(node)), ("attached", "running"))
     equal(cloud.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"], [])
-    # Parameters are looked at first.
+    # Parameters are checked first.
     refused("InvalidVolume.NotFound", cloud.ec2.delete_volume, DryRun=True, VolumeId=NO_VOLUME)
 
 
@@ -79,7 +79,7 @@ def f26_a_dry_describe_gives_no_data(cloud):
         cloud.ec2.describe_volumes,
         cloud.ec2.describe_instances,
         cloud.ec2.describe_snapshots,
-        # The EBS driver's sign that all is well.
+        # The EBS driver's health check.
         cloud.ec2.describe_availability_zones,
     ):
         refused("DryRunOperation", call, 412, DryRun=True)
@@ -97,7 +97,7 @@ def f31_a_page_has_as_many_items_as_asked_and_the_last_has_no_token(cloud):
     seen = [volume["VolumeId"] for page in pages for volume in page["Volumes"]]
     equal(sorted(seen), sorted(everything))
     assert "NextToken" not in pages[-1], pages[-1]
-    # A page may hold fewer than asked, and none twice.
+    # A page may hold fewer entries than asked for, but no duplicates.
     for operation, key in (("describe_instances", "Reservations"), ("describe_tags", "Tags")):
         whole = getattr(cloud.ec2, operation)()[key]
         pages = list(cloud.ec2.get_paginator(operation).paginate(PaginationConfig={"PageSize": 5}))
@@ -141,7 +141,7 @@ def f34_documented_filters_work_and_others_are_refused(cloud):
 def f47_a_burst_empties_the_bucket(cloud):
     for _ in range(300):
         cloud.ec2.describe_volumes()
-    # Without what comes back, so that the count depends on no clock.
+    # Without refill, so that the count does not depend on the clock.
     cloud.switch(throttle={"unfiltered-describe": {"refill": 0}, "describe": {}})
     for _ in range(50):
         cloud.ec2.describe_volumes()
@@ -166,7 +166,7 @@ def f48_tags_of_the_wrong_kind_are_refused(cloud):
     volume = cloud.volume(TagSpecifications=tags(many[:50]))
     more = {"Resources": [volume], "Tags": [{"Key": "one-more", "Value": ""}]}
     refused("TagLimitExceeded", cloud.ec2.create_tags, **more)
-    # One that is there already is replaced.
+    # An existing tag is replaced.
     cloud.ec2.create_tags(Resources=[volume], Tags=[{"Key": "key-00", "Value": "y"}])
     kept = {tag["Key"]: tag["Value"] for tag in cloud.describe(volume)["Tags"]}
     equal((len(kept), kept["key-00"]), (50, "y"))
@@ -201,5 +201,5 @@ def f50_an_unknown_action_is_an_error_that_sdks_can_read(cloud):
     root = xml.etree.ElementTree.fromstring(answer.text)
     equal((root.tag, root.findtext("Errors/Error/Code")), ("Response", "InvalidAction"))
     equal(root.findtext("RequestID"), answer.headers["x-amzn-requestid"])
-    # One that the SDK knows and this cloud does not is the same to its caller.
+    # The same for an action that the SDK knows but this cloud does not.
     refused("InvalidAction", cloud.ec2.describe_vpn_gateways)

@@ -1,4 +1,4 @@
-"""AttachVolume and DetachVolume (F2–F13, F15, F16, F30, F46)."""
+"""AttachVolume and DetachVolume."""
 
 from cloud import case, equal, refused, until
 
@@ -11,7 +11,7 @@ def f02_an_attach_is_seen_attaching_by_volume_and_instance(cloud):
     equal({key: answer[key] for key in wanted}, wanted)
     described = cloud.describe(volume)
     (attachment,) = described["Attachments"]
-    # The volume is in use first, and its device is what was asked for, byte for byte.
+    # The volume is in-use at once, with the requested device name, byte for byte.
     equal((described["State"], attachment["State"], attachment["Device"]), ("in-use", "attaching", "/dev/xvdaa"))
     equal(attachment["DeleteOnTermination"], False)
     reservations = cloud.ec2.describe_instances(InstanceIds=[node])["Reservations"]
@@ -27,7 +27,7 @@ def f03_detaching_and_busy_can_be_seen(cloud):
     cloud.attached(volume, node)
     equal(cloud.ec2.detach_volume(VolumeId=volume, InstanceId=node)["State"], "detaching")
     equal((cloud.attachment(volume), cloud.describe(volume)["State"]), ("detaching", "in-use"))
-    # Once more: what is under way, and no error that a driver would take for success.
+    # A second call returns the current state, not an error that a driver would take for success.
     equal(cloud.ec2.detach_volume(VolumeId=volume, InstanceId=node)["State"], "detaching")
     cloud.end(volume, "attachment")
     cloud.state_becomes(volume, "available")
@@ -73,11 +73,11 @@ def f06_an_attach_across_zones_is_refused(cloud):
 def f07_the_limit_of_the_type_holds_and_agrees_with_what_it_says(cloud):
     node = cloud.instance("narrow")
     (kind,) = cloud.ec2.describe_instance_types(InstanceTypes=["d3.8xlarge"])["InstanceTypes"]
-    # The limit is shared with network interfaces, of which there is one.
+    # The limit is shared with network interfaces; there is one.
     equal(kind["EbsInfo"]["AttachmentLimitType"], "shared")
     most = kind["EbsInfo"]["MaximumEbsAttachments"]
     volumes = [cloud.volume() for _ in range(most)]
-    # The root volume has a slot too.
+    # The root volume occupies a slot, too.
     for letter, volume in zip("fghijk", volumes[1:]):
         cloud.attached(volume, node, f"/dev/sd{letter}")
     said = refused("AttachmentLimitExceeded", cloud.attach, volume=volumes[0], instance=node, device="/dev/sdz")
@@ -159,7 +159,7 @@ def f15_force_frees_a_busy_volume_and_poisons_its_device_name(cloud):
     cloud.ec2.detach_volume(VolumeId=volume, InstanceId=node, Force=True)
     cloud.state_becomes(volume, "available")
     cloud.mounted(node)
-    # Under the same name it sticks, while a later one under another name goes through; a reboot clears the name.
+    # An attachment under the same name sticks, a later one under another name completes; a reboot clears the name.
     cloud.attach(other, node, "/dev/sdf")
     cloud.attached(third, node, "/dev/sdg")
     equal(cloud.attachment(other), "attaching")
@@ -189,7 +189,7 @@ def f30_an_io2_volume_with_multi_attach_has_two_instances_at_once(cloud):
     both = until(lambda: [x for x in [cloud.describe(volume)["Attachments"]] if all(y["State"] == "attached" for y in x)])
     equal(sorted(attachment["InstanceId"] for attachment in both[0]), sorted([a, b]))
     refused("VolumeInUse", cloud.attach, volume=volume, instance=a, device="/dev/sdg")
-    # Which one is meant must be said.
+    # The instance must be given.
     refused("MissingParameter", cloud.ec2.detach_volume, VolumeId=volume)
     cloud.ec2.detach_volume(VolumeId=volume, InstanceId=a)
     until(lambda: len(cloud.describe(volume)["Attachments"]) == 1)

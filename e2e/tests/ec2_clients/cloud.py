@@ -1,4 +1,4 @@
-"""A mock-ec2 program of its own for each case, and what cases say about it."""
+"""A mock-ec2 program of its own for each case, and the helpers of cases."""
 
 import functools
 import json
@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-# How long anything may take before a case gives up.
+# Time limit of each wait, in seconds.
 PATIENCE = 30.0
 
 INSTANCES = [
     {"name": "node-a", "zone": "us-east-1a"},
     {"name": "node-b", "zone": "us-east-1a"},
     {"name": "node-c", "zone": "us-east-1b"},
-    # Three devices at most, the root volume included.
+    # At most three devices, including the root volume.
     {"name": "narrow", "zone": "us-east-1a", "instanceType": "d3.8xlarge"},
     {"name": "two-cards", "zone": "us-east-1a", "instanceType": "r8gb.48xlarge"},
 ]
@@ -29,8 +29,8 @@ CASES = {}
 
 
 def case(held=(), flags=()):
-    """Registers a case under its function's name. What `held` names does not end before the case lets it; `flags` are
-    the program's, with {directory} for one that goes with the case."""
+    """Registers a case under its function's name. Transitions in `held` complete only when the case says so; `flags`
+    are the program's, with {directory} for a temporary directory of the case."""
 
     def register(function):
         assert function.__name__ not in CASES, f"two cases are called {function.__name__}"
@@ -78,11 +78,11 @@ class Cloud:
         return ready.read_text() if ready.exists() else None
 
     def client(self, service, retries=None, **more):
-        """A client of this cloud; it does not repeat requests unless told so."""
+        """A client of this cloud; without retries by default."""
         retries = retries or {"total_max_attempts": 1}
         settings = Config(connect_timeout=10, read_timeout=PATIENCE, retries=retries)
         client = self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
-        # An older SDK does not know all that the cloud tells; it passes over what it does not know.
+        # An older SDK does not know all elements, and ignores unknown ones.
         if service == "ec2" and "VolumeArn" in client.meta.service_model.shape_for("Volume").members:
             client.meta.events.register("before-parse.ec2.*", known_elements)
         return client
@@ -99,7 +99,7 @@ class Cloud:
         self.log.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    # What a test may do and a customer may not.
+    # The admin API.
 
     def admin(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
@@ -109,7 +109,7 @@ class Cloud:
             return json.load(answer)
 
     def end(self, volume, which="volume"):
-        """Ends what the volume is in the middle of."""
+        """Completes the volume's transition in progress."""
         done = self.admin("POST", f"volumes/{volume}/complete", {"which": which})
         assert done["changed"], f"nothing was under way: {done}"
 
@@ -123,14 +123,14 @@ class Cloud:
     def switch(self, **switches):
         self.admin("POST", "switches", switches)
 
-    # What customers do.
+    # Operations of customers.
 
     def instance(self, name):
         found = self.ec2.describe_instances(Filters=[{"Name": "tag:Name", "Values": [name]}])
         return found["Reservations"][0]["Instances"][0]["InstanceId"]
 
     def volume(self, size=4, zone="us-east-1a", **more):
-        """Makes a gp3 volume and waits until it is available."""
+        """Creates a gp3 volume and waits until it is available."""
         more.setdefault("VolumeType", "gp3")
         made = self.ec2.create_volume(Size=size, AvailabilityZone=zone, **more)["VolumeId"]
         self.state_becomes(made, "available")
@@ -140,7 +140,7 @@ class Cloud:
         return self.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device=device)
 
     def attached(self, volume, instance, device="/dev/sdf"):
-        """Attaches and waits until it is done."""
+        """Attaches and waits until it is attached."""
         self.attach(volume, instance, device)
         self.attachment_becomes(volume, "attached")
 
@@ -159,7 +159,7 @@ class Cloud:
         return until(lambda: self.attachment(volume) == state)
 
     def mapping(self, instance):
-        """Device names and volumes as the instance has them."""
+        """Device names and volumes of the instance."""
         found = self.ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
         return [(item["DeviceName"], item["Ebs"]["VolumeId"]) for item in found["BlockDeviceMappings"]]
 
@@ -172,7 +172,7 @@ class Cloud:
 
 
 def known_elements(operation_model, response_dict, **_):
-    """Every element of an answer is one that the SDK's own model of EC2 has, and stands where it has it."""
+    """Asserts that the SDK's EC2 model has every element of a response, at the same place."""
     if response_dict["status_code"] >= 300:
         return
     root = ElementTree.fromstring(response_dict["body"])
@@ -180,7 +180,7 @@ def known_elements(operation_model, response_dict, **_):
     top = [element for element in root if element.tag != f"{NAMESPACE}requestId"]
     assert len(top) == len(root) - 1, "one request id"
     if operation_model.output_shape is None:
-        # Such as DeleteVolume, which says that it was done.
+        # Actions without output, such as DeleteVolume.
         assert [element.tag for element in top] == [f"{NAMESPACE}return"], top
     else:
         known(operation_model.output_shape, top, operation_model.name)
@@ -206,7 +206,7 @@ def known(shape, elements, path):
 
 
 def until(probe):
-    """Calls `probe` until it says something true, and says it."""
+    """Calls `probe` until its result is true, and returns that."""
     deadline = time.monotonic() + PATIENCE
     while True:
         answer = probe()
@@ -217,7 +217,7 @@ def until(probe):
 
 
 def refused(code, call, status=400, **parameters):
-    """The text with which `call` is refused with `code`."""
+    """Asserts that `call` is refused with `code`, and returns the message."""
     try:
         answer = call(**parameters)
     except ClientError as error:

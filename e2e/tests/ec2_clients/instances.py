@@ -1,4 +1,4 @@
-"""Instances that stop and end under their volumes (F17–F19)."""
+"""Instances that stop and terminate with attached volumes."""
 
 import pathlib
 import re
@@ -70,7 +70,7 @@ def numbers(version):
 
 @case()
 def instance_types_are_those_that_every_botocore_knows(cloud):
-    """The table is made from one botocore. An older one knows fewer types, a newer one more."""
+    """The table is generated from one version of botocore. An older one has fewer types, a newer one more."""
     table = pathlib.Path(__file__).parents[3] / "mock-ec2/src/state/instance_types/types.txt"
     (made_from,) = re.findall(r"InstanceType of botocore (\S+)\.", table.read_text())
     known = set(cloud.ec2.meta.service_model.shape_for("InstanceType").enum)

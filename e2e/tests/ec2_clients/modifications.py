@@ -1,4 +1,4 @@
-"""ModifyVolume and what is told of it (F35–F40)."""
+"""ModifyVolume and DescribeVolumesModifications."""
 
 from cloud import case, equal, refused, until
 
@@ -53,7 +53,7 @@ def f36_a_volume_that_is_being_modified_cannot_be_modified_again(cloud):
         until(lambda: progress(cloud, volume)[0] == "optimizing")
     cloud.end(volume, "modification")
     until(lambda: progress(cloud, volume)[0] == "completed")
-    # Four in a day.
+    # At most four a day.
     refused("VolumeModificationRateExceeded", cloud.ec2.modify_volume, VolumeId=volume, Size=9)
 
 
@@ -93,5 +93,5 @@ def f40_a_volume_that_was_never_modified_is_an_error(cloud):
     refused("InvalidVolumeModification.NotFound", cloud.ec2.describe_volumes_modifications, VolumeIds=[never])
     cloud.ec2.modify_volume(VolumeId=volume, Size=8)
     said = refused("InvalidVolumeModification.NotFound", cloud.ec2.describe_volumes_modifications, VolumeIds=[volume, never])
-    # One fails all of them, and clients scrape the text for the one.
+    # One unknown id fails the whole request, and clients parse the id from the message.
     assert never in said and volume not in said, said

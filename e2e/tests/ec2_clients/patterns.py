@@ -1,5 +1,5 @@
-"""How the EBS CSI driver and Terraform call the cloud, request by request. Their rules are written down anew here:
-neither of the two runs."""
+"""The requests of the EBS CSI driver and Terraform to the cloud. Neither program runs: their rules are reimplemented
+here."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ from cloud import case, equal, refused, until
 
 
 def create_request(name, attempt=1):
-    """What the driver asks for a claim's volume; the token changes with the attempt."""
+    """The driver's CreateVolume parameters for a claim; the token changes with the attempt."""
     token = hashlib.sha256((name if attempt == 1 else f"{name}-{attempt}").encode()).hexdigest()
     tags = {
         "CSIVolumeName": name,
@@ -38,16 +38,16 @@ def csi_driver_provisions_attaches_detaches_and_deletes(cloud):
     made = ec2.create_volume(**create_request(name))
     volume = made["VolumeId"]
     assert made["Size"] == 4, made
-    # It looks in batches, by id and by tag.
+    # It describes volumes in batches, by id and by tag.
     until(lambda: ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]["State"] in ("available", "in-use"))
     asked = [name, *(f"pvc-{number}" for number in range(499))]
     found = ec2.describe_volumes(Filters=[{"Name": "tag:CSIVolumeName", "Values": asked[:200]}])["Volumes"]
     equal([v["VolumeId"] for v in found], [volume])
-    # Its largest batches have more names than AWS takes.
+    # Its largest batches have more names than AWS accepts.
     by_name = [{"Name": "tag:CSIVolumeName", "Values": asked}]
     refused("FilterLimitExceeded", ec2.describe_volumes, Filters=by_name)
 
-    # The device name is the first free one of its list, and must come back byte for byte.
+    # The device name is the first free one of its list, and must be returned byte for byte.
     node = cloud.instance("node-a")
     instance = ec2.describe_instances(InstanceIds=[node])["Reservations"][0]["Instances"][0]
     used = {mapping["DeviceName"] for mapping in instance["BlockDeviceMappings"]}
@@ -65,15 +65,15 @@ def csi_driver_provisions_attaches_detaches_and_deletes(cloud):
     until(attached)
     refused("VolumeInUse", ec2.delete_volume, VolumeId=volume)
 
-    # Neither Device nor Force, ever.
+    # The driver sends neither Device nor Force.
     ec2.detach_volume(VolumeId=volume, InstanceId=node)
     until(lambda: not cloud.describe(volume)["Attachments"])
-    # Which it takes for detached already.
+    # The driver takes this error for already detached.
     refused("IncorrectState", ec2.detach_volume, VolumeId=volume, InstanceId=node)
     ec2.delete_volume(VolumeId=volume)
     until(lambda: not ec2.describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume]}])["Volumes"])
     refused("InvalidVolume.NotFound", ec2.delete_volume, VolumeId=volume)
-    # The same claim again: its token is spent, and the driver goes on with the next one.
+    # The same claim again: its token is used, and the driver continues with the next one.
     refused("IdempotentParameterMismatch", ec2.create_volume, **create_request(name))
     assert ec2.create_volume(**create_request(name, attempt=2))["VolumeId"] != volume
 
@@ -85,7 +85,7 @@ def csi_driver_describes_five_hundred_volumes_at_once_and_one_unknown_fails_all(
     equal({v["VolumeId"] for v in found}, set(volumes))
     said = refused("InvalidVolume.NotFound", cloud.ec2.describe_volumes, VolumeIds=[*volumes[:499], "vol-0123456789abcdef0"])
     equal(said, "The volume 'vol-0123456789abcdef0' does not exist.")
-    # The labeler goes on until there is no token at all.
+    # The labeler continues until the response has no token.
     more, seen = {}, 0
     while True:
         page = cloud.ec2.describe_instances(MaxResults=5, **more)
@@ -133,7 +133,7 @@ def csi_driver_waits_for_a_volume_to_be_initialized(cloud):
     word, told = status(volume)
     equal(word, "initializing")
     assert told["InitializationStatusDetails"]["EstimatedTimeToCompleteInSeconds"] > 0, told
-    # A volume without a snapshot has nothing to wait for.
+    # A volume that is not from a snapshot is initialised at once.
     equal(status(cloud.volume())[0], "completed")
 
 
@@ -151,7 +151,7 @@ def csi_driver_modifies_a_volume_and_its_tags(cloud):
     until(done)
     described = cloud.describe(volume)
     equal((described["Size"], described["Iops"]), (8, 4000))
-    # A class of volume attributes changes tags.
+    # A VolumeAttributesClass changes tags.
     ec2.create_tags(Resources=[volume], Tags=[{"Key": "team", "Value": "storage"}, {"Key": "tier", "Value": "hot"}])
     ec2.delete_tags(Resources=[volume], Tags=[{"Key": "tier"}])
     equal(cloud.describe(volume)["Tags"], [{"Key": "team", "Value": "storage"}])
@@ -172,7 +172,7 @@ def terraform_volume_is_created_read_changed_and_destroyed(cloud):
     assert read["KmsKeyId"].startswith("arn:aws:kms:us-east-1:000000000000:key/"), read
     equal({tag["Key"] for tag in read["Tags"]}, {"Name", "env"})
 
-    # Changed in place: tags by what differs, size and type by ModifyVolume.
+    # Changed in place: differing tags, and size and type by ModifyVolume.
     ec2.delete_tags(Resources=[volume], Tags=[{"Key": "env"}])
     ec2.create_tags(Resources=[volume], Tags=[{"Key": "Name", "Value": "renamed"}])
     told = ec2.modify_volume(VolumeId=volume, Size=20, VolumeType="gp3", Iops=3500, Throughput=200)
@@ -217,7 +217,7 @@ def terraform_attachment_is_found_by_id_and_filters_at_once(cloud):
     until(lambda: attachments() == ["attached"])
     ec2.detach_volume(Device="/dev/sdh", Force=False, InstanceId=node, VolumeId=volume)
     until(lambda: attachments() == [])
-    # Destroyed twice, as after a plan that was refreshed late.
+    # Destroyed twice, as with a stale plan.
     refused("IncorrectState", ec2.detach_volume, Device="/dev/sdh", Force=False, InstanceId=node, VolumeId=volume)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots, and the actions that emulators tend to lack (F41–F45)."""
+"""Snapshots, and the actions that emulators tend to lack."""
 
 from cloud import case, equal, refused, until
 
@@ -7,7 +7,7 @@ SOON = {"Delay": 0, "MaxAttempts": 200}
 
 
 def snapshot_of(cloud, volume):
-    """Makes a snapshot and waits until it is completed."""
+    """Creates a snapshot and waits until it is completed."""
     snapshot = cloud.ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
     cloud.ec2.get_waiter("snapshot_completed").wait(SnapshotIds=[snapshot], WaiterConfig=SOON)
     return snapshot
@@ -38,7 +38,7 @@ def f42_a_volume_is_not_smaller_than_its_snapshot(cloud):
     request = {"AvailabilityZone": "us-east-1a", "SnapshotId": snapshot}
     said = refused("InvalidParameterValue", cloud.ec2.create_volume, Size=9, **request)
     assert snapshot in said, said
-    # Without a size it has the snapshot's.
+    # The default size is the snapshot's.
     equal(cloud.ec2.create_volume(**request)["Size"], 10)
     equal(cloud.ec2.create_volume(Size=11, **request)["SnapshotId"], snapshot)
 

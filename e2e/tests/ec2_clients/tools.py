@@ -1,4 +1,4 @@
-"""What the SDK itself does: retries, waiters, signatures, resources, the EBS direct API, the metadata service."""
+"""Features of the SDK itself: retries, waiters, signatures, resources, the EBS direct API, the metadata service."""
 
 import base64
 import concurrent.futures
@@ -36,7 +36,7 @@ def sdk_gets_through_a_bucket_that_others_empty(cloud):
 @case()
 def sdk_makes_one_volume_when_the_first_reply_is_lost(cloud):
     cloud.fault("CreateVolume", {"first": 1}, {"drop_reply": True}, at="after_effect")
-    # The SDK makes the token itself, and sends it again.
+    # The SDK generates the token, and sends it again on a retry.
     made = cloud.client("ec2", STANDARD).create_volume(AvailabilityZone="us-east-1a", Size=7)
     equal(made["ResponseMetadata"]["RetryAttempts"], 1)
     found = cloud.ec2.describe_volumes(Filters=[{"Name": "size", "Values": ["7"]}])["Volumes"]
@@ -47,7 +47,7 @@ def sdk_makes_one_volume_when_the_first_reply_is_lost(cloud):
 def sdk_learns_that_an_attach_was_done_when_its_reply_was_lost(cloud):
     volume, node = cloud.volume(), cloud.instance("node-a")
     cloud.fault("AttachVolume", {"first": 1}, {"drop_reply": True}, at="after_effect")
-    # It has no token: the repeated request finds the volume attached.
+    # AttachVolume has no token: the retry finds the volume attached.
     ec2 = cloud.client("ec2", STANDARD)
     refused("VolumeInUse", ec2.attach_volume, VolumeId=volume, InstanceId=node, Device="/dev/sdf")
     cloud.attachment_becomes(volume, "attached")
@@ -89,7 +89,7 @@ def resources_of_the_sdk_follow_a_volume(cloud):
     volume = resource.create_volume(AvailabilityZone="us-east-1a", Size=1)
     cloud.state_becomes(volume.id, "available")
     volume.reload()
-    # As on AWS: no list of tags rather than an empty one.
+    # As on AWS: the list of tags is absent, not empty.
     equal((volume.state, volume.tags, volume.attachments), ("available", None, []))
     volume.create_tags(Tags=[{"Key": "Name", "Value": "data"}])
     volume.reload()
@@ -194,7 +194,7 @@ def other_services_say_what_is_served(cloud):
 
 
 def ebs_refusal(ebs):
-    """Its errors carry no request id in the body."""
+    """Errors of the EBS direct API have no request id in the body."""
 
     def call(**parameters):
         try:
@@ -210,8 +210,8 @@ def ebs_refusal(ebs):
 @case(flags=["--imds-listen", "127.0.0.1:0"])
 def metadata_service_tells_the_sdk_its_region(cloud):
     (first, *_) = cloud.ready["imds"]
-    # Without the worker's environment, which switches metadata off.
+    # Without the worker's environment, which disables the metadata service.
     asked = {"base_url": first["endpoint"], "num_attempts": 1, "env": {}}
     equal(InstanceMetadataRegionFetcher(**asked).retrieve_region(), "us-east-1")
-    # There are no credentials to be had from it.
+    # It serves no credentials.
     equal(InstanceMetadataFetcher(**asked).retrieve_iam_role_credentials(), {})

@@ -1,4 +1,4 @@
-"""CreateVolume and DeleteVolume (F1, F14, F23, F24, F27–F29, F51)."""
+"""CreateVolume and DeleteVolume."""
 
 from cloud import case, equal, refused, until
 

@@ -19,11 +19,11 @@ from cloud import CASES
 
 
 def main(binary):
-    # Of one session, so that the service's model is read once.
+    # One session, so that the service's model is read only once.
     session = boto3.Session(aws_access_key_id="mooring", aws_secret_access_key="mooring", region_name="us-east-1")
     for line in sys.stdin:
         name = line.strip()
-        # A case that hangs says where, and ends the worker.
+        # A hanging case prints its traceback and ends the worker.
         faulthandler.dump_traceback_later(90, exit=True)
         try:
             if name == "names":

@@ -1,6 +1,6 @@
-"""Apache Libcloud's life cycle of a node, a volume and a snapshot, over GET with the signature version of its argument.
+"""A node, a volume and a snapshot from creation to deletion with Apache Libcloud, over GET; argument: signature version.
 
-Prints `ok` when all of it went as it should.
+Prints `ok` on success.
 """
 
 import sys
@@ -66,7 +66,7 @@ def main(endpoint, version):
     becomes(lambda: next(v.state for v in driver.list_volumes() if v.id == restored.id), StorageVolumeState.AVAILABLE)
     equal(next(v.extra["snapshot_id"] for v in driver.list_volumes() if v.id == restored.id), snapshot.id)
 
-    # What it modifies is told until it is over.
+    # A modification is listed until it is complete.
     driver.ex_modify_volume(volume, {"Size": 20})
     becomes(lambda: found().size, 20)
     assert volume.id in [m.volume_id for m in driver.ex_describe_volumes_modifications()]

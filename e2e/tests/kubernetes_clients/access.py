@@ -1,4 +1,4 @@
-"""Who one is and what one may do; discovery; plain HTTP."""
+"""Authentication, authorization, discovery, plain HTTP."""
 
 from kubernetes import client
 

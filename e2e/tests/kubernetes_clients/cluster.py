@@ -1,4 +1,4 @@
-"""A fake-apiserver program of its own for each case, and what cases say about it."""
+"""A fake-apiserver program of its own for each case, and the helpers of cases."""
 
 import functools
 import json
@@ -12,7 +12,7 @@ import urllib.request
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-# How long anything may take before a case gives up, in seconds.
+# Time limit of each wait, in seconds.
 PATIENCE = 30.0
 # The media types of patches.
 MERGE = "application/merge-patch+json"
@@ -58,7 +58,7 @@ class Cluster:
         # TLS, with the certificate authority and the user of the kubeconfig.
         self.configuration = client.Configuration()
         config.load_kube_config(str(self.kubeconfig), client_configuration=self.configuration)
-        # What parts of the client library make for themselves is configured so too.
+        # Clients that the library creates itself use the same configuration.
         client.Configuration.set_default(self.configuration)
         self.api = client.ApiClient(self.configuration)
         self.core = client.CoreV1Api(self.api)
@@ -84,12 +84,12 @@ class Cluster:
             return json.load(answer)
 
     def settings(self, name, **data):
-        """Makes a ConfigMap."""
+        """Creates a ConfigMap."""
         body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data=data)
         return self.core.create_namespaced_config_map("default", body)
 
     def pod(self, name, **spec):
-        """Makes a pod."""
+        """Creates a pod."""
         body = {"metadata": {"name": name, "labels": {"app": name}},
                 "spec": {"containers": [{"name": "main", "image": "busybox"}], **spec}}
         return self.core.create_namespaced_pod("default", body)
@@ -108,7 +108,7 @@ class Cluster:
 
 
 def until(probe):
-    """What `probe` gives once it is something."""
+    """Calls `probe` until its result is true, and returns that."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = probe()
@@ -123,7 +123,7 @@ def equal(found, wanted):
 
 
 def refused(status, reason, call, *arguments, **parameters):
-    """Expects a failure; gives its Status."""
+    """Expects a failure; returns its Status."""
     try:
         answer = call(*arguments, **parameters)
     except ApiException as error:

@@ -44,7 +44,7 @@ def a_definition_is_served_at_once(cluster):
     define(cluster)
     custom = client.CustomObjectsApi(cluster.api)
     made = custom.create_namespaced_custom_object(*PLACE, bucket("a", size=3, odd=1))
-    # Filled in and pruned.
+    # Defaulted and pruned.
     equal(made["spec"], {"size": 3, "copies": 1})
     body = refused(422, "Invalid", custom.create_namespaced_custom_object, *PLACE, bucket("b", size=0))
     assert "spec.size" in body["message"], body
@@ -118,7 +118,7 @@ def a_definition_that_is_deleted_takes_its_objects_with_it(cluster):
     custom.create_namespaced_custom_object(*PLACE, made)
     definitions = client.ApiextensionsV1Api(cluster.api)
     definitions.delete_custom_resource_definition("buckets.example.com")
-    # It waits for its object, which waits for its finalizer.
+    # The deletion of the definition waits for its object, which waits for its finalizer.
     assert definitions.read_custom_resource_definition("buckets.example.com").metadata.deletion_timestamp
     custom.patch_namespaced_custom_object(*PLACE, "a", {"metadata": {"finalizers": None}}, _content_type=MERGE)
 

@@ -1,4 +1,4 @@
-"""Objects through the typed client: their life, patches, conflicts, pages, selectors, subresources."""
+"""Objects through the typed client: create to delete, patches, conflicts, pages, selectors, subresources."""
 
 from kubernetes import client, utils
 
@@ -12,11 +12,11 @@ def an_object_is_created_read_replaced_and_deleted(cluster):
     made.data["k"] = "2"
     replaced = cluster.core.replace_namespaced_config_map("a", "default", made)
     assert int(replaced.metadata.resource_version) > int(made.metadata.resource_version)
-    # What was read before is too old now.
+    # The version that was read before is too old now.
     body = refused(409, "Conflict", cluster.core.replace_namespaced_config_map, "a", "default", made)
     assert "the object has been modified" in body["message"], body
     status = cluster.core.delete_namespaced_config_map("a", "default")
-    # Versions of the client differ in whether they make this a model.
+    # Only some versions of the client convert this to a model.
     status = status if isinstance(status, dict) else status.to_dict()
     equal((status["status"], status["details"]["name"]), ("Success", "a"))
     body = refused(404, "NotFound", cluster.core.read_namespaced_config_map, "a", "default")
@@ -43,7 +43,7 @@ def every_kind_of_patch_does_what_it_says(cluster):
     operations = [{"op": "test", "path": "/data/l", "value": "1"}, {"op": "replace", "path": "/data/l", "value": "2"}]
     equal(patch("a", "default", operations, _content_type=JSON).data, {"l": "2", "m": "1"})
     refused(422, "Invalid", patch, "a", "default", operations, _content_type=JSON)
-    # Of a pod's containers the one of that name changes.
+    # Only the pod's container of that name changes.
     cluster.pod("p")
     image = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
     pod = cluster.core.patch_namespaced_pod("p", "default", image, _content_type=STRATEGIC)

@@ -92,7 +92,7 @@ def an_informer_keeps_up_with_the_cluster(cluster):
 
 
 def leads(cluster, lock):
-    """Whether a candidate becomes the leader."""
+    """Returns whether a candidate becomes the leader."""
     leading = threading.Event()
     config = electionconfig.Config(
         lock, lease_duration=3, renew_deadline=2, retry_period=1, onstarted_leading=leading.set,
@@ -108,7 +108,7 @@ def one_of_two_candidates_leads_by_a_lease(cluster):
     second = leads(cluster, LeaseLock("lock", "default", "two"))
     lease = client.CoordinationV1Api(cluster.api).read_namespaced_lease("lock", "default")
     equal(lease.spec.holder_identity, "one")
-    # Longer than the first one needs to renew.
+    # Longer than the first candidate's renewal.
     assert not second.wait(2)
 
 

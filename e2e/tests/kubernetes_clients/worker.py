@@ -14,11 +14,11 @@ from cluster import CASES
 
 
 def main(binary):
-    # A candidate of an ended case finds its server gone.
+    # The server of an ended case's candidate is gone.
     threading.excepthook = lambda _: None
     for line in sys.stdin:
         name = line.strip()
-        # A case that hangs says where, and ends the worker.
+        # A hanging case prints its traceback and ends the worker.
         faulthandler.dump_traceback_later(90, exit=True)
         try:
             if name == "names":

@@ -1,4 +1,4 @@
-//! A bare axum server that reads a request whole and answers bytes that it was given: what HTTP itself costs here.
+//! Bare axum server that reads a request and answers fixed bytes: the cost of HTTP itself on this machine.
 
 use std::process::Command;
 
@@ -6,10 +6,10 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::header;
 
-/// Where the answer is handed over.
+/// Environment variable with the answer.
 const ANSWER: &str = "FIGURES_ANSWER";
 
-/// This program as such a server at `port`, with `answer`.
+/// Returns the command that starts this program as such a server at `port`, with `answer`.
 pub fn command(answer: &str, port: u16) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(ANSWER, answer).arg(format!("--echo={port}"));

@@ -1,8 +1,8 @@
-//! The figures that mock-ec2 is held to, beside a bare axum server that answers the same bytes in the same run; what a
-//! state file costs; what memory stays after load.
+//! Figures of mock-ec2 beside a bare axum server with the same answers in the same run; cost of a state file; memory
+//! after a load.
 //!
-//! `cargo bench -p mock-ec2 --bench figures`; `VOLUMES` sets another number than 10,000. Nothing here decides a test: the
-//! figures depend on what else the machine does, which is why ratios are printed too.
+//! `cargo bench -p mock-ec2 --bench figures`; `VOLUMES` sets another number than 10,000. No test depends on it: the
+//! figures vary with the machine's other load, so ratios are printed too.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -26,9 +26,9 @@ const CONNECTIONS: usize = 16;
 const INSTANCES: usize = 40;
 /// Volumes attached to each of them in one round.
 const PER_INSTANCE: usize = 64;
-/// How long each rate is measured at least.
+/// Shortest duration of each rate measurement.
 const LASTING: Duration = Duration::from_secs(4);
-/// Connections that stay open while memory is looked at.
+/// Connections that stay open during the memory measurement.
 const OPEN: usize = 500;
 
 fn main() {
@@ -44,7 +44,7 @@ fn main() {
     let plain = Bed::new(&[], volumes);
     let before = plain.server.resident_mib();
     let (attach, answer) = plain.attach();
-    // The same requests, and answers of the same bytes.
+    // The same requests, and answers with the same bytes.
     let bare = Server::start(|port| echo::command(&answer, port));
     let echoed = rate(bare.port, &plain.attach_loads());
     drop(bare);
@@ -67,7 +67,7 @@ fn main() {
     }
 }
 
-/// What requests took.
+/// Durations and rate of requests.
 struct Rate {
     per_second: f64,
     median: f64,
@@ -91,12 +91,12 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// Sends `loads` again and again.
+/// Sends `loads` repeatedly.
 fn rate(port: u16, loads: &[Load]) -> Rate {
     rate_with(port, loads, || ())
 }
 
-/// Sends `loads` again and again, and does `between` after each time.
+/// Sends `loads` repeatedly, and runs `between` after each round.
 fn rate_with(port: u16, loads: &[Load], mut between: impl FnMut()) -> Rate {
     let (mut took, mut wall) = (Vec::new(), Duration::ZERO);
     while wall < LASTING {
@@ -111,7 +111,7 @@ fn rate_with(port: u16, loads: &[Load], mut between: impl FnMut()) -> Rate {
     Rate { per_second: took.len() as f64 / wall.as_secs_f64(), median: at(0.5), p99: at(0.99) }
 }
 
-/// A server with volumes and instances.
+/// Server with volumes and instances.
 struct Bed {
     server: Server,
     instances: Vec<String>,
@@ -137,7 +137,7 @@ impl Bed {
         Self { server, instances, volumes }
     }
 
-    /// Each connection has its own instances and volumes.
+    /// Builds one load per connection, each with its own instances and volumes.
     fn loads(&self, form: impl Fn(usize) -> String) -> Vec<Load> {
         let most = (INSTANCES * PER_INSTANCE).min(self.volumes.len());
         let own = |c: usize| (0..most).filter(move |n| n % CONNECTIONS == c);
@@ -153,7 +153,7 @@ impl Bed {
         })
     }
 
-    /// Attaches, with a detach of all between the rounds that is not measured; and one answer.
+    /// Measures attaches; the detaches between rounds are not measured. Returns one answer, too.
     fn attach(&self) -> (Rate, String) {
         let detach = self.loads(|n| format!("Action=DetachVolume&VolumeId={}", self.volumes[n]));
         let undo = || drop(run(self.server.port, detach.clone()));
@@ -181,7 +181,7 @@ impl Bed {
     }
 }
 
-/// What memory stays when the load is over and its connections are closed.
+/// Measures the memory after the load, with its connections closed.
 fn memory(bed: &Bed, before: f64) {
     let port = bed.server.port;
     let open: Vec<TcpStream> = (0..OPEN).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();

@@ -1,28 +1,28 @@
-//! The load generator: plain HTTP/1.1 on tokio's sockets, all connections on one thread, so that it takes as little as
-//! it can of the cores that it shares with the server.
+//! Load generator: plain HTTP/1.1 on tokio's sockets, all connections on one thread, to use little of the cores that it
+//! shares with the server.
 
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What one connection sends, one request after the other.
+/// Requests of one connection, sent one after the other.
 #[derive(Clone)]
 pub struct Load {
     pub requests: Vec<String>,
-    /// The element whose first text is kept of each answer.
+    /// Element whose first text is kept from each answer.
     pub keep: Option<&'static str>,
 }
 
-/// What came of it.
+/// Result of a load.
 #[derive(Default)]
 pub struct Done {
-    /// From the first byte sent to the last byte read, for each request.
+    /// Duration of each request, from the first byte sent to the last byte read.
     pub took: Vec<Duration>,
     pub kept: Vec<String>,
 }
 
-/// Sends each load on a connection of its own, all at once.
+/// Sends each load on its own connection, all in parallel.
 pub fn run(port: u16, loads: Vec<Load>) -> Vec<Done> {
     runtime().block_on(async {
         let tasks: Vec<_> = loads.into_iter().map(|load| one(port, load)).collect();
@@ -63,7 +63,7 @@ fn texts<'a>(body: &'a str, tag: &str) -> impl Iterator<Item = &'a str> {
     body.split(&open).skip(1).map(|rest| &rest[..rest.find(&close).unwrap()]).collect::<Vec<_>>().into_iter()
 }
 
-/// One client without hurry.
+/// Client for single requests.
 pub struct Client {
     port: u16,
     runtime: tokio::runtime::Runtime,
@@ -82,13 +82,13 @@ impl Client {
         body.to_owned()
     }
 
-    /// The texts of all elements `tag` of the answer.
+    /// Returns the texts of all elements `tag` of the answer.
     pub fn all(&mut self, form: &str, tag: &str) -> Vec<String> {
         texts(&self.ask(form), tag).map(str::to_owned).collect()
     }
 }
 
-/// A connection that is made again when the server closes it.
+/// Connection that reconnects when the server closes it.
 struct Connection {
     port: u16,
     stream: Option<TcpStream>,
@@ -139,13 +139,13 @@ impl Connection {
     }
 }
 
-/// What stands before the body.
+/// Response head.
 #[derive(Clone, Copy)]
 struct Head {
     bytes: usize,
     length: Length,
     status: u16,
-    /// Whether the connection ends with the answer.
+    /// True if the connection ends with the answer.
     close: bool,
 }
 
@@ -153,12 +153,12 @@ struct Head {
 enum Length {
     Known(usize),
     Chunked,
-    /// Up to the end of the connection.
+    /// Until the end of the connection.
     Rest,
 }
 
-/// Where the answer ends, once all of it is there. Chunks are not taken apart: whoever counts elements in the body
-/// needs none of their borders.
+/// Returns the end of the answer, once it is complete. Chunks are not decoded: counting elements in the body does not
+/// need it.
 fn ended(head: &Head, bytes: &[u8]) -> Option<usize> {
     match head.length {
         Length::Known(length) => Some(head.bytes + length).filter(|end| bytes.len() >= *end),
@@ -167,7 +167,7 @@ fn ended(head: &Head, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The head, when it is there.
+/// Parses the head, if it is complete.
 fn parse(bytes: &[u8]) -> Option<Head> {
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..end]).unwrap();

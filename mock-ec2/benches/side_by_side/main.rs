@@ -1,9 +1,9 @@
 //! mock-ec2 and moto's server side by side: one load generator, the same requests, in one run.
 //!
-//! `cargo bench -p mock-ec2 --bench side_by_side` measures mock-ec2. With `MOTO_VENV` set to a Python environment that has `moto[ec2,server]`,
-//! moto is measured in the same run (with 10,000 volumes that takes some minutes; `VOLUMES` sets another number).
-//! Every answer is read to its last byte before its time is taken. Nothing here decides a test: the figures depend on
-//! what else the machine does, which is why CPU time per request is printed too.
+//! `cargo bench -p mock-ec2 --bench side_by_side` measures mock-ec2. With `MOTO_VENV` set to a Python environment with
+//! `moto[ec2,server]`, it also measures moto (some minutes with 10,000 volumes; `VOLUMES` sets another number). Every
+//! answer is read to its last byte before its time is taken. No test depends on it: the figures vary with the machine's
+//! other load, so CPU time per request is printed too.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -25,14 +25,14 @@ const CONNECTIONS: usize = 16;
 const INSTANCES: usize = 40;
 /// Volumes attached to each of them in one round.
 const PER_INSTANCE: usize = 64;
-/// The same of a slow server with many volumes, which takes a tenth of a second for each request.
+/// Same for a slow server with many volumes, which needs a tenth of a second per request.
 const SLOW_PER_INSTANCE: usize = 4;
-/// How long each rate is measured.
+/// Duration of each rate measurement.
 const LASTING: Duration = Duration::from_secs(3);
-/// An image that moto knows; mock-ec2 takes any.
+/// Image that moto knows; mock-ec2 accepts any.
 const IMAGE: &str = "ami-12c6146b";
 
-/// What a figure should be.
+/// Target of a figure.
 enum Target {
     Most(f64),
     Least(f64),
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// Prints a figure as soon as it is there: a slow server takes minutes.
+/// Prints a figure at once: a slow server takes minutes.
 fn print(name: &str, value: f64, unit: &str, target: Option<Target>) {
     let verdict = match target {
         None => String::new(),
@@ -81,7 +81,7 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// moto's server.
+/// Starts moto's server.
 fn moto(program: &Path) -> Server {
     Server::start(|port| {
         let mut command = Command::new(program);
@@ -90,19 +90,19 @@ fn moto(program: &Path) -> Server {
     })
 }
 
-/// How much a server is asked for.
+/// Amount of load for a server.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// How often it is started.
+    /// Number of starts.
     starts: usize,
-    /// Whether large requests are asked once only.
+    /// If set, large requests run only once.
     slow: bool,
 }
 
 const MOCK: Effort = Effort { starts: 11, slow: false };
 const MOTO: Effort = Effort { starts: 1, slow: true };
 
-/// Measures a server; one that is not slow also with a hundred thousand volumes.
+/// Measures a server; unless it is slow, also with a hundred thousand volumes.
 fn measure(start: &dyn Fn() -> Server, volumes: usize, effort: Effort) {
     let mut add = |name: &str, value: f64, unit: &'static str, target: Option<Target>| {
         print(name, value, unit, target.filter(|_| !effort.slow));
@@ -148,10 +148,10 @@ fn measure(start: &dyn Fn() -> Server, volumes: usize, effort: Effort) {
 /// Clock ticks of /proc per second, on every Linux.
 const TICKS: u32 = 100;
 
-/// CPU time that a server took so far.
+/// Returns the CPU time that a server has used.
 fn cpu_of(server: &Server) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
-    // The name in parentheses may have spaces; user and system time are fields 14 and 15.
+    // The name in parentheses may contain spaces; user and system time are fields 14 and 15.
     let fields: Vec<&str> = text[text.rfind(')').unwrap() + 2..].split(' ').collect();
     let ticks: u32 = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
     Duration::from_secs(1) * ticks / TICKS
@@ -168,7 +168,7 @@ fn create(server: &Server, volumes: usize, add: Add<'_>) -> Vec<String> {
     ids
 }
 
-/// Makes the volumes numbered `from..to`, each with its own name, and gives their ids.
+/// Creates the volumes `from..to`, each with its own name, and returns their ids.
 fn create_from(server: &Server, from: usize, to: usize) -> Vec<String> {
     let request = |n: usize| {
         format!(
@@ -186,13 +186,13 @@ fn create_from(server: &Server, from: usize, to: usize) -> Vec<String> {
     run(server.port, loads.collect()).into_iter().flat_map(|done| done.kept).collect()
 }
 
-/// AttachVolume, DetachVolume and DescribeVolumes of one id.
+/// Measures AttachVolume, DetachVolume and DescribeVolumes of one id.
 fn rates(server: &Server, effort: Effort, ids: &[String], instances: &[String], volumes: usize, add: Add<'_>) {
     let device = |n: usize| {
         let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
         format!("/dev/xvd{}{}", letter(n / 26), letter(n))
     };
-    // Each connection has its own instances, so that the same requests can be sent again round by round.
+    // Each connection has its own instances, so that the same requests can be repeated in each round.
     let place = |n: usize| (&instances[n % INSTANCES], device(n / INSTANCES));
     let spread: Vec<&String> = ids.iter().step_by((ids.len() / (INSTANCES * PER_INSTANCE)).max(1)).collect();
     let each = if effort.slow && volumes >= 10_000 { SLOW_PER_INSTANCE } else { PER_INSTANCE };
@@ -231,7 +231,7 @@ fn rates(server: &Server, effort: Effort, ids: &[String], instances: &[String], 
     }
 }
 
-/// DescribeVolumes of everything, and by a tag that one volume has.
+/// Measures DescribeVolumes of everything, and by a tag of one volume.
 fn describes(server: &Server, effort: Effort, volumes: usize, add: Add<'_>) {
     let mut client = Client::new(server.port);
     let mut time = |form: &str, times: usize, hits: usize| {
@@ -239,7 +239,7 @@ fn describes(server: &Server, effort: Effort, volumes: usize, add: Add<'_>) {
             let began = Instant::now();
             let answer = client.ask(form);
             let lasted = ms(began.elapsed());
-            // Root volumes are volumes, too.
+            // Includes root volumes.
             let found = answer.matches("<createTime>").count();
             assert!(found >= hits && found <= hits + INSTANCES, "{found} of {hits} volumes");
             lasted

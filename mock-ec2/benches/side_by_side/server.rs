@@ -1,4 +1,4 @@
-//! A server process under measurement: its port and its memory.
+//! Server process under measurement: its port and its memory.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// mock-ec2 with more flags.
+    /// Starts mock-ec2 with more flags.
     pub fn mock_ec2(flags: &[&str]) -> Self {
         Self::start(|port| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_mock-ec2"));
@@ -20,7 +20,7 @@ impl Server {
         })
     }
 
-    /// The server that `command` starts at a port, once it answers.
+    /// Starts `command` at a port and waits until it answers.
     pub fn start(command: impl FnOnce(u16) -> Command) -> Self {
         let port = free_port();
         let mut command = command(port);
@@ -34,7 +34,7 @@ impl Server {
         server
     }
 
-    /// Resident memory in MiB.
+    /// Returns resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = text.lines().find(|l| l.starts_with("VmRSS:")).unwrap();

@@ -1,7 +1,7 @@
-//! The device stream: which devices an instance has, and each that comes or goes, as JSON lines.
+//! The device stream: the devices of an instance and their changes, as JSON lines.
 //!
-//! Whoever plays the instance's hardware follows it and plugs or pulls a block device for each line. File names are
-//! given out here and never taken in.
+//! The process that plays the instance's hardware follows it and plugs or unplugs a block device for each line. File
+//! names are only sent, never received.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,26 +23,26 @@ use crate::state::event::Event;
 use crate::state::ids::{InstanceId, VolumeId};
 use crate::state::volume::AttachmentState;
 
-/// Lines that wait for a slow reader before its stream is cut; it then follows anew and gets the whole picture.
+/// Number of lines that wait for a slow reader before its stream is cut. A new stream starts with all current devices.
 const BACKLOG: usize = 1_024;
 
-/// One line of the stream.
+/// Line of the stream.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Line<'a> {
-    /// The device is there.
+    /// The device exists.
     Attached {
         volume: &'a VolumeId,
         device: &'a str,
-        /// The name of the backing file, relative to the volume directory.
+        /// Name of the backing file, relative to the volume directory.
         file: &'a str,
         size_bytes: u64,
     },
-    /// The lines before this one are all devices that were there when the stream began.
+    /// The lines before this one are all devices that existed at the start of the stream.
     Synced,
-    /// The device is about to go.
+    /// The device is being removed.
     Detaching { volume: &'a VolumeId, forced: bool },
-    /// The device is gone.
+    /// The device was removed.
     Detached { volume: &'a VolumeId, forced: bool },
     /// The device has a new size.
     Resized { volume: &'a VolumeId, size_bytes: u64 },
@@ -56,21 +56,21 @@ impl Line<'_> {
     }
 }
 
-/// A line on its way to one reader, and what it does to a device.
+/// Line on its way to one reader, with its effect on a device.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) bytes: Bytes,
     pub(super) change: Change,
 }
 
-/// What a line does to a device.
+/// Effect of a line on a device.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// The device of the volume appears under a name; with its size in bytes.
     Appears(VolumeId, String, u64),
     /// The device of the volume goes or is gone.
     Goes(VolumeId),
-    /// Nothing that another line would undo.
+    /// No effect that another line would undo.
     Other,
 }
 
@@ -87,12 +87,12 @@ impl Told {
     }
 }
 
-/// The line of a device that appears with the bytes of the file `file`.
+/// Encodes the line of a device that appears with the bytes of the file `file`.
 pub(super) fn appears(volume: &VolumeId, device: &str, file: &str, size_bytes: u64) -> Bytes {
     Line::Attached { volume, device, file, size_bytes }.bytes()
 }
 
-/// Everyone who follows an instance.
+/// Readers of all device streams.
 #[derive(Debug, Default)]
 pub(super) struct DeviceStreams(Mutex<Vec<(InstanceId, mpsc::Sender<Told>)>>);
 
@@ -101,7 +101,7 @@ impl DeviceStreams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new stream of `instance`, with what is there now already in it.
+    /// Opens a stream of `instance` that starts with the current devices.
     fn follow(&self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
         let slots = &state.instance(instance)?.slots;
         let (lines, stream) = mpsc::channel(BACKLOG);
@@ -109,7 +109,7 @@ impl DeviceStreams {
             let Some(attachment) = volume.attachments.get(instance) else { continue };
             if attachment.state != AttachmentState::Attaching {
                 let line = attached(&volume.id, &attachment.device, volume.size_gib);
-                // The channel holds more lines than an instance has slots.
+                // The channel has more room than an instance has slots.
                 let _ = lines.try_send(Told::of(&line));
             }
             if matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy) {
@@ -119,13 +119,13 @@ impl DeviceStreams {
         }
         let _ = lines.try_send(Told::of(&Line::Synced));
         let mut all = self.lock();
-        // Nobody may have been told of anything since others left.
+        // Closed streams are only noticed here if there was no event since.
         all.retain(|(_, lines)| !lines.is_closed());
         all.push((instance.clone(), lines));
         Ok(stream)
     }
 
-    /// Tells those who follow the instance of `event`. A stream that nobody reads, or too slowly, ends.
+    /// Sends `event` to the readers of the instance. A closed stream, or one that is too slow, ends.
     fn tell(&self, event: &Event) {
         let Event::Attachment(AttachmentChanged { volume, instance, device, state, forced }, size_gib) = event else {
             return;
@@ -134,14 +134,14 @@ impl DeviceStreams {
         let line = match state {
             AttachmentPhase::Attached => attached(volume, device, *size_gib),
             AttachmentPhase::Detaching => Line::Detaching { volume, forced },
-            // The device stays where it is, or is not there yet.
+            // The device stays, or does not exist yet.
             AttachmentPhase::Busy | AttachmentPhase::Attaching => return,
             AttachmentPhase::Detached => Line::Detached { volume, forced },
         };
         self.send(instance, &line);
     }
 
-    /// Tells those who follow one of `instances` that the device of `volume` has a new size.
+    /// Tells the readers of `instances` that the device of `volume` has a new size.
     fn resized<'a>(&self, volume: &VolumeId, size_gib: u64, instances: impl Iterator<Item = &'a InstanceId>) {
         for instance in instances {
             self.send(instance, &Line::Resized { volume, size_bytes: size_gib << 30 });
@@ -170,7 +170,7 @@ fn attached<'a>(volume: &'a VolumeId, device: &'a str, size_gib: u64) -> Line<'a
     Line::Attached { volume, device, file: volume.as_str(), size_bytes: size_gib << 30 }
 }
 
-/// `GET /admin/v1/devices?instance=i-…`.
+/// Serves `GET /admin/v1/devices?instance=i-…`.
 pub(super) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("instance=")) else {

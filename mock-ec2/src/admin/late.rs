@@ -1,4 +1,5 @@
-//! What faults do to the devices of an instance: they appear late or never (A13), or with another volume's bytes (A14).
+//! Faults of an instance's devices: they appear late or never, or with another volume's bytes
+//! (aws-ebs-csi-driver#1224).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,16 +15,16 @@ use super::devices::{Change, Told, appears};
 use crate::faults::DEVICES;
 use crate::state::ids::{InstanceId, VolumeId};
 
-/// The lines of one reader, the late ones held back.
+/// Lines of one reader, with delayed ones held back.
 pub(super) struct Late {
     app: Arc<App>,
     instance: InstanceId,
     lines: mpsc::Receiver<Told>,
-    /// Devices that faults may hold, in the order in which they came: each gives its line, or none.
+    /// Devices that faults may hold, in order of arrival. Each future returns its line, or None.
     waiting: Vec<(VolumeId, BoxFuture<'static, Option<Bytes>>)>,
 }
 
-/// What comes next to a reader.
+/// Next item for a reader.
 enum Next {
     Line(Bytes),
     Told(Option<Told>),
@@ -34,7 +35,7 @@ impl Late {
         Self { app, instance, lines, waiting: Vec::new() }
     }
 
-    /// The next line; nothing when the stream has ended.
+    /// Returns the next line; None at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let told = match self.step().await {
@@ -44,7 +45,7 @@ impl Late {
             match told.change {
                 Change::Other => return Some(told.bytes),
                 Change::Goes(volume) => {
-                    // What did not appear yet does not appear any more.
+                    // A device that has not appeared yet no longer appears.
                     self.waiting.retain(|(late, _)| *late != volume);
                     return Some(told.bytes);
                 }
@@ -58,7 +59,7 @@ impl Late {
         }
     }
 
-    /// The first line that waits no more, or what is told next.
+    /// Returns the first line whose delay is over, or the next event.
     async fn step(&mut self) -> Next {
         poll_fn(|cx| {
             let mut at = 0;
@@ -79,8 +80,8 @@ impl Late {
     }
 }
 
-/// Lets the device of `volume` meet its fault, and gives the line that is left of it: none, or one that is wrong.
-/// Nothing when it appears as it should.
+/// Applies the fault of `volume`'s device, and returns the resulting line: none, or a wrong one. Returns None if no
+/// fault applies.
 async fn meet(
     app: Arc<App>,
     instance: InstanceId,
@@ -100,7 +101,7 @@ async fn meet(
     }
 }
 
-/// Another volume: the one that was made last.
+/// Returns another volume: the newest.
 fn other(app: &App, volume: &VolumeId) -> Option<VolumeId> {
     app.ec2.poke(&app.ctx, |state, _| {
         let others = state.volumes().filter(|v| !v.root && v.id != *volume);

@@ -1,5 +1,5 @@
-//! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not. Where several regions
-//! are served, `?region=` names the one that is meant: the first when it does not, and for a reset all of them.
+//! The admin API under `/admin/v1/`: operations that EC2 does not offer to its customers. With several regions,
+//! `?region=` selects one. The default is the first region, and for a reset all regions.
 
 mod devices;
 mod late;
@@ -26,17 +26,17 @@ use crate::state::ids::InstanceId;
 use devices::DeviceStreams;
 use watch::Watchers;
 
-/// What every handler works on.
+/// State of the handlers.
 struct App {
     ec2: Ec2,
     ctx: Ctx,
-    /// All regions, this one among them.
+    /// All regions, including this one.
     regions: Regions,
     devices: Arc<DeviceStreams>,
     watchers: Arc<Watchers>,
 }
 
-/// The peer that answers for the admin API of `ec2` in process `ctx`.
+/// Returns the service of the admin API of `ec2` in process `ctx`.
 pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
     let (devices, watchers) = (Arc::<DeviceStreams>::default(), Arc::<Watchers>::default());
     ec2.listen(&devices);
@@ -69,13 +69,13 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
     body::from_router(router)
 }
 
-/// The faults of the cloud. What they hold goes on as soon as they end.
+/// Returns the API of the cloud's faults. Transitions that a fault holds continue as soon as it ends.
 fn faults(app: &App) -> FaultsApi {
     let (ec2, ctx) = (app.ec2.clone(), app.ctx.clone());
     FaultsApi::new(&app.ctx, &[Plane::Ec2]).on_end(move || ec2.refresh(&ctx))
 }
 
-/// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
+/// Checks the token, if one is configured, and accepts bodies only as JSON (which a foreign page cannot send).
 async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if let Some(refusal) = refusal(&app, &request) {
         return refusal;
@@ -109,7 +109,7 @@ fn refusal(app: &App, request: &Request) -> Option<Response> {
     None
 }
 
-/// The region that a request names.
+/// Returns the region that a request names.
 fn region(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("region="))
 }
@@ -118,7 +118,7 @@ async fn state(State(app): State<Arc<App>>) -> Response {
     reply(StatusCode::OK, &app.ec2.dump())
 }
 
-/// Begins anew: the region that is named, or all of them.
+/// Resets the named region, or all of them.
 async fn reset(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let clouds = if region(&uri).is_some() { std::slice::from_ref(&app.ec2) } else { app.regions.clouds() };
     match clouds.iter().try_for_each(|cloud| cloud.reset(&app.ctx)) {
@@ -138,12 +138,12 @@ async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response 
     }
 }
 
-/// An answer in JSON.
+/// Builds a JSON answer.
 fn reply(status: StatusCode, value: &impl Serialize) -> Response {
     admin::reply(status, value).map(axum::body::Body::new)
 }
 
-/// A refusal in JSON: `{"error": "…"}`.
+/// Builds a JSON error: `{"error": "…"}`.
 fn error(status: StatusCode, message: impl ToString) -> Response {
     admin::error(status, &message.to_string()).map(axum::body::Body::new)
 }

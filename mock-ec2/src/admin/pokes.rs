@@ -1,4 +1,4 @@
-//! Pokes: changes that no customer of a cloud can make.
+//! Pokes: changes that a customer of a cloud cannot make.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ const BODY_LIMIT: usize = 64 << 10;
 
 type Outcome = Result<Response, Refusal>;
 
-/// Why a poke is refused.
+/// Refusal of a poke.
 pub(super) struct Refusal(StatusCode, String);
 
 impl IntoResponse for Refusal {
@@ -33,7 +33,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The body of `request` as JSON; an empty one counts as `{}`.
+/// Parses the body of `request` as JSON; an empty one counts as `{}`.
 async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
     let bytes = axum::body::to_bytes(request.into_body(), BODY_LIMIT)
         .await
@@ -55,7 +55,7 @@ pub(super) async fn switches(State(app): State<Arc<App>>) -> Response {
     reply(StatusCode::OK, &app.ec2.poke(&app.ctx, |state, _| state.switches().clone()))
 }
 
-/// Changes those switches that the body names.
+/// Changes the switches that the body names.
 pub(super) async fn switch(State(app): State<Arc<App>>, request: Request) -> Outcome {
     let changes: serde_json::Map<String, Value> = body(request).await?;
     let outcome = app.ec2.poke(&app.ctx, |state, _| {
@@ -80,7 +80,7 @@ struct Mounts {
     volumes: BTreeSet<VolumeId>,
 }
 
-/// What the node says is mounted: all of it, each time.
+/// Sets the volumes that the node reports as mounted, as a complete list.
 pub(super) async fn mounts(State(app): State<Arc<App>>, Path(instance): Path<String>, request: Request) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;
     let Mounts { volumes } = body(request).await?;
@@ -99,7 +99,7 @@ pub(super) async fn hardware(State(app): State<Arc<App>>, Path(instance): Path<S
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "deviceLimit": limit })))
 }
 
-/// Begins the end of the instance, as TerminateInstances does.
+/// Starts the termination of the instance, like TerminateInstances.
 pub(super) async fn terminate(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;
     let command = Action::TerminateInstances(vec![instance.clone()]).into();
@@ -107,7 +107,7 @@ pub(super) async fn terminate(State(app): State<Arc<App>>, Path(instance): Path<
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "state": "shutting-down" })))
 }
 
-/// `complete` and `stick` of an instance.
+/// Handles `complete` and `stick` of an instance.
 pub(super) async fn instance(State(app): State<Arc<App>>, Path((instance, verb)): Path<(String, String)>) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;
     let push = push(&verb)?;
@@ -115,7 +115,7 @@ pub(super) async fn instance(State(app): State<Arc<App>>, Path((instance, verb))
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "changed": changed })))
 }
 
-/// Takes the instance away at once and for good.
+/// Removes the instance at once and permanently.
 pub(super) async fn purge(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;
     app.ec2.poke(&app.ctx, |state, now| state.purge_instance(now, &instance)).map_err(refusal)?;
@@ -141,7 +141,7 @@ struct Impaired {
     impaired: bool,
 }
 
-/// `vanish`, `state`, `impair`, `complete`, `stick` and `fail` of a volume.
+/// Handles `vanish`, `state`, `impair`, `complete`, `stick` and `fail` of a volume.
 pub(super) async fn volume(
     State(app): State<Arc<App>>,
     Path((volume, verb)): Path<(String, String)>,
@@ -171,7 +171,7 @@ pub(super) async fn volume(
     Ok(reply(StatusCode::OK, &json!({ "volume": volume, "changed": outcome.map_err(refusal)? })))
 }
 
-/// `complete`, `stick` and `fail` of a snapshot.
+/// Handles `complete`, `stick` and `fail` of a snapshot.
 pub(super) async fn snapshot(State(app): State<Arc<App>>, Path((snapshot, verb)): Path<(String, String)>) -> Outcome {
     let snapshot: SnapshotId = id("snapshot", &snapshot)?;
     let push = push(&verb)?;

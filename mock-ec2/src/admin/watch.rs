@@ -14,19 +14,19 @@ use tokio::sync::mpsc;
 use super::App;
 use crate::cloud::{Heard, Listener};
 
-/// Events that wait for a slow reader before its stream is cut.
+/// Number of events that wait for a slow reader before its stream is cut.
 const BACKLOG: usize = 4_096;
 
-/// Everyone who follows all transitions.
+/// Readers of all transitions.
 #[derive(Debug, Default)]
 pub(super) struct Watchers(Mutex<Vec<mpsc::Sender<Bytes>>>);
 
 impl Watchers {
-    /// A new stream.
+    /// Opens a stream.
     fn follow(&self) -> mpsc::Receiver<Bytes> {
         let (events, stream) = mpsc::channel(BACKLOG);
         let mut all = self.lock();
-        // Nobody may have been told of anything since others left.
+        // Closed streams are only noticed here if there was no event since.
         all.retain(|events| !events.is_closed());
         all.push(events);
         stream
@@ -38,7 +38,7 @@ impl Watchers {
 }
 
 impl Listener for Watchers {
-    /// Tells everyone. A stream that nobody reads, or too slowly, ends.
+    /// Sends an event to all readers. A closed stream, or one that is too slow, ends.
     fn hear(&self, heard: &Heard<'_>) {
         let mut all = self.lock();
         if all.is_empty() {
@@ -52,7 +52,7 @@ impl Listener for Watchers {
     }
 }
 
-/// `GET /admin/v1/events`.
+/// Serves `GET /admin/v1/events`.
 pub(super) async fn events(State(app): State<Arc<App>>) -> Response {
     let stream = futures_util::stream::unfold(app.watchers.follow(), async |mut stream| {
         stream.recv().await.map(|text| (Ok::<_, Infallible>(text), stream))
@@ -64,7 +64,7 @@ pub(super) async fn events(State(app): State<Arc<App>>) -> Response {
     response
 }
 
-/// `GET /metrics`.
+/// Serves `GET /metrics`.
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = String::new();
     let figures = figures(&app);
@@ -85,7 +85,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     response
 }
 
-/// What there is to count: samples as labels and value.
+/// Metrics: samples as labels and value.
 #[derive(Debug, Default)]
 struct Figures {
     requests: Vec<(String, u64)>,

@@ -1,4 +1,4 @@
-//! The files that flags name.
+//! Files named by flags.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use substrate::host::Failure;
 use crate::config::{InstanceSpec, LatencyProfile};
 use crate::state::latency::LatencyFile;
 
-/// Longest seed file.
+/// Largest seed file.
 const SEED_FILE_LIMIT: u64 = 1 << 20;
 
-/// The profile called `text`, or what the file of that name says.
+/// Returns the profile `text`, or the content of the file of that name.
 pub(super) fn latency(text: &str) -> Result<LatencyFile, Failure> {
     let error = match text.parse::<LatencyProfile>() {
         Ok(base) => return Ok(LatencyFile { base, rules: Vec::new() }),
@@ -25,7 +25,7 @@ pub(super) fn latency(text: &str) -> Result<LatencyFile, Failure> {
     LatencyFile::parse(&text).map_err(|reason| Failure::usage(format!("--latency {}: {reason}", path.display())))
 }
 
-/// A seed file: a list, or a map with a list called `instances`.
+/// Seed file: a list, or a map with a list called `instances`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum SeedFile {
@@ -51,7 +51,7 @@ pub(super) fn instances(path: &Path) -> Result<Vec<InstanceSpec>, Failure> {
 }
 
 fn parse_instances(text: &str) -> Result<Vec<InstanceSpec>, String> {
-    // By its first shape, so that an error speaks of the field and not of both shapes.
+    // The error of the first shape, so that it is about the field instead of both shapes.
     let list = substrate::yaml::from_str::<Vec<InstanceSpec>>(text);
     match substrate::yaml::from_str::<SeedFile>(text) {
         Ok(SeedFile::List(list) | SeedFile::Map(SeedMap { instances: list })) => Ok(list),

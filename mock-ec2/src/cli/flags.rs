@@ -1,4 +1,4 @@
-//! The flags, and the configuration that they make.
+//! Flags, and the configuration from them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,48 +27,48 @@ with instances.yaml:
 #[derive(Debug, Parser)]
 #[command(name = "mock-ec2", version, after_help = EXAMPLE)]
 pub(super) struct Flags {
-    /// Where to listen; port 0 picks one. Off loopback a token is needed.
+    /// Listen address; port 0 picks a free port. Off loopback a token is needed.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address, default_value = "127.0.0.1:4566")]
     pub(super) listen: SocketAddr,
-    /// A region that is served, with data and zones of its own; `all` for those of AWS. Repeatable. The first is meant
-    /// where a request of the admin API does not say ?region=NAME.
+    /// Served region, with its own data and zones; `all` for those of AWS. Repeatable. The first is the default of
+    /// admin requests without ?region=NAME.
     #[arg(long, value_name = "REGION|all", default_value = "us-east-1")]
     pub(super) region: Vec<String>,
     /// The account that owns everything, twelve digits.
     #[arg(long, default_value = "000000000000")]
     pub(super) account_id: String,
-    /// The availability zones, whose names begin with their region's; a, b and c of a region of which none is named.
+    /// Availability zones, whose names begin with their region's. Default: a, b and c of each region.
     #[arg(long, value_name = "ZONE,…", value_delimiter = ',')]
     pub(super) zones: Vec<String>,
-    /// Where the metadata service listens: one port per instance of the list, counted up from this one.
+    /// First listen address of the metadata service: one port per instance of the list, counted up from it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     pub(super) imds_listen: Option<SocketAddr>,
-    /// How long transitions take: instant, aws, aws-recent, or a YAML file with rules.
+    /// Duration of transitions: instant, aws, aws-recent, or a YAML file with rules.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "instant")]
     pub(super) latency: String,
-    /// Gives every volume a sparse backing file in this directory, which must be mock-ec2's own. Regions but the first
-    /// have a directory of their own in it, called as they are.
+    /// Directory of mock-ec2's own for a sparse backing file of each volume. Each region except the first has a
+    /// subdirectory with its name.
     #[arg(long, value_name = "DIR")]
     pub(super) volume_dir: Option<PathBuf>,
-    /// Most bytes that the backing files of a region may really occupy, such as 512MiB or 10GiB.
+    /// Largest space of a region's backing files on disk, such as 512MiB or 10GiB.
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = size)]
     pub(super) disk_limit: u64,
     /// YAML or JSON list of instances that run from the start (name, zone, instanceType, id, …).
     #[arg(long, value_name = "FILE")]
     pub(super) instances: Option<PathBuf>,
-    /// An access key and its secret. When there are any, signatures are verified. Repeatable.
+    /// Access key and its secret. If any are given, signatures are verified. Repeatable.
     #[arg(long, value_name = "KEY:SECRET", value_parser = credential)]
     pub(super) credential: Vec<(String, Secret)>,
-    /// Where the whole state is kept from one run to the next. An answered change is in it, however the program ends:
-    /// before an answer its record is written. What is in the backing files of --volume-dir is as safe as their
-    /// filesystem makes it. Regions but the first have a file of their own beside it: FILE.REGION.
+    /// File that keeps the whole state from one run to the next. An answered change is in it, however the program ends:
+    /// its record is written before the answer. The backing files of --volume-dir are as safe as their filesystem makes
+    /// them. Each region except the first has its own file beside it: FILE.REGION.
     #[arg(long, value_name = "FILE")]
     pub(super) state_file: Option<PathBuf>,
-    /// What an answered change in --state-file survives: the end of the program, even by kill -9 (process), or the loss
-    /// of power, too (power), which waits for the disk once for each group of answers.
+    /// Failure that an answered change in --state-file survives: the end of the program, even by kill -9 (process), or
+    /// also the loss of power (power), which syncs the disk once for each group of answers.
     #[arg(long, value_name = "WHAT", default_value = "process", requires = "state_file")]
     pub(super) state_sync: Survives,
-    /// A host name, besides IP addresses and localhost, under which requests may come. Repeatable.
+    /// Host name, besides IP addresses and localhost, that requests may use. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub(super) allow_host: Vec<String>,
     /// Bearer token that admin requests must carry.
@@ -78,7 +78,7 @@ pub(super) struct Flags {
     pub(super) host: HostOptions,
 }
 
-/// What an answered change survives.
+/// Failure that an answered change survives.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Survives {
     /// The end of the program.
@@ -103,7 +103,7 @@ fn credential(text: &str) -> Result<(String, Secret), String> {
     }
 }
 
-/// The regions that are asked for, each once.
+/// Returns the requested regions, without duplicates.
 fn regions(flags: &Flags) -> Vec<String> {
     let mut regions: Vec<String> = Vec::new();
     for word in &flags.region {
@@ -117,7 +117,7 @@ fn regions(flags: &Flags) -> Vec<String> {
     regions
 }
 
-/// A configuration for each region.
+/// Returns a configuration for each region.
 pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
     let LatencyFile { base, rules } = files::latency(&flags.latency)?;
     let regions = regions(flags);

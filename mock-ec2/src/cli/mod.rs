@@ -1,4 +1,4 @@
-//! The `mock-ec2` program: flags in, a served cloud until it is told to end.
+//! The `mock-ec2` program: parses flags, and serves a cloud until it is told to end.
 
 mod files;
 mod flags;
@@ -16,17 +16,17 @@ use crate::state::ids::{InstanceId, Malformed};
 use crate::{Ec2, Regions, serve};
 use flags::Flags;
 
-/// The program's name.
+/// Name of the program.
 const NAME: &str = "mock-ec2";
 
-/// Runs the program with `args`, the first of which is its name, and gives its exit code: 0 after SIGTERM, 130 after
-/// SIGINT, 2 for wrong usage, 3 when the environment does not allow it.
+/// Runs the program with `args`, of which the first is its name. Returns its exit code: 0 after SIGTERM, 130 after
+/// SIGINT, 2 for wrong usage, 3 for an unsuitable environment.
 pub fn main_with<I>(args: I) -> ExitCode
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Keeps the program out of the caller's crate.
     main_of(args.into_iter().map(Into::into).collect())
 }
 
@@ -54,7 +54,7 @@ async fn run(world: World, host: Host, flags: Flags) -> Result<(), Failure> {
     let listener = serve::bind(flags.listen).map_err(environment(format!("--listen {}", flags.listen)))?;
     let metadata = flags.imds_listen.map(|at| metadata(&regions, at)).transpose()?.unwrap_or_default();
     let address = listener.local_addr().map_err(environment("--listen".to_owned()))?;
-    // Nobody asks for past events; whoever wants them follows the stream or names a file.
+    // Past events cannot be queried here; readers follow the stream or name a file.
     world.trace().keep(0);
     let imds: Vec<Value> = metadata
         .iter()
@@ -66,7 +66,7 @@ async fn run(world: World, host: Host, flags: Flags) -> Result<(), Failure> {
     host.at_end({
         let (world, regions, state_file) = (world.clone(), regions.clone(), flags.state_file.clone());
         async move {
-            // Nothing is answered any more that would not be saved.
+            // After this there is no answer that would not be saved.
             process.end().await;
             let saved = match state_file {
                 Some(path) => {
@@ -96,7 +96,7 @@ fn start(
 ) -> Process {
     let (regions, allowed_hosts) = (regions.clone(), allowed_hosts.to_vec());
     let metadata = Arc::new(Mutex::new(metadata));
-    // The process is started once; the factory's type would allow more.
+    // The process starts once, although the factory's type allows more.
     let listener = Arc::new(Mutex::new(Some(listener)));
     Process::start(world, NAME, move |ctx| {
         let (regions, allowed_hosts) = (regions.clone(), allowed_hosts.clone());
@@ -123,7 +123,7 @@ fn start(
     })
 }
 
-/// The address under which clients on this machine reach the listener.
+/// Returns the address at which clients on this machine reach the listener.
 fn endpoint(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),

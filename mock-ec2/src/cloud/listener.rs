@@ -1,23 +1,23 @@
-//! Who hears what happens to the cloud.
+//! Listeners of the cloud's events.
 
 use substrate::Now;
 
 use crate::state::State;
 use crate::state::event::Event;
 
-/// Hears of every event, in order, while the cloud is locked: it must not call back.
+/// Receives every event, in order, while the cloud is locked: it must not call back.
 pub(crate) trait Listener: Send + Sync {
-    /// Hears of one.
+    /// Handles an event.
     fn hear(&self, heard: &Heard<'_>);
 }
 
-/// An event, and what it happened to.
+/// Event with its context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard<'a> {
-    /// What happened.
+    /// The event.
     pub(crate) event: &'a Event,
-    /// When it is told.
+    /// Time of its publication.
     pub(crate) now: Now,
-    /// The machine after all that happened at that time.
+    /// State of the machine after all events of that time.
     pub(crate) state: &'a State,
 }

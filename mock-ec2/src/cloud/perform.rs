@@ -1,4 +1,4 @@
-//! What a request does: one command, on the state as it is or as it was, and the bytes that come with it.
+//! Performs a request: one command on the current or an earlier state, with the bytes of volumes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,7 +20,7 @@ use crate::state::snapshot::Snapshot;
 use crate::storage::{Target, kept};
 
 impl Ec2 {
-    /// Takes what `action` costs from the buckets, when it is throttled.
+    /// Takes the tokens of `action` from its bucket, if it is throttled.
     pub(crate) fn admit(&self, ctx: &Ctx, action: &Action) -> Result<(), Ec2Error> {
         let mut inner = self.lock();
         let Inner { state, buckets, .. } = &mut *inner;
@@ -28,12 +28,12 @@ impl Ec2 {
         if throttled.is_empty() {
             return Ok(());
         }
-        // Where waits are divided, what fills during them is not.
+        // Buckets fill by unscaled time.
         let now = ctx.clock().mono().mul_f64(ctx.world().scale().factor());
         if buckets.admit(now, throttled, action) { Ok(()) } else { Err(Ec2Error::RequestLimit) }
     }
 
-    /// The zones that `action` is about: those of what it names.
+    /// Returns the zones of the resources that `action` names.
     pub(crate) fn zones_of(&self, action: &Action) -> BTreeSet<String> {
         let inner = self.lock();
         let volumes = action.volumes().into_iter().filter_map(|v| inner.state.volume(v).ok()).map(|v| v.zone.clone());
@@ -46,19 +46,19 @@ impl Ec2 {
         volumes.chain(instances.map(|i| i.zone.clone())).chain(asked).collect()
     }
 
-    /// Does a command that changes nothing on the state of `revisions` changes ago.
+    /// Performs a read on the state of `revisions` changes ago.
     pub(crate) fn recall(&self, ctx: &Ctx, command: &Command, revisions: u32) -> Result<Reply, Ec2Error> {
         self.change(ctx, |inner, now| {
             inner.state.catch_up(now);
             self.publish(inner, ctx, now);
             let mut then = inner.history.ago(revisions).unwrap_or(&inner.state).clone();
-            // Nothing happens in it any more: it is a picture.
+            // Frozen, so that its transitions do not advance.
             then.freeze();
             then.apply(now, command)
         })
     }
 
-    /// Does a command that changes nothing on the state of `lag` ago.
+    /// Performs a read on the state of `lag` ago.
     fn look_back(inner: &Inner, now: Now, command: &Command, lag: Duration) -> Result<Reply, Ec2Error> {
         let mono = now.mono.saturating_sub(lag);
         let mut then = inner.history.at(mono).unwrap_or(&inner.state).clone();
@@ -68,9 +68,9 @@ impl Ec2 {
         then.apply(Now { mono, ..now }, command)
     }
 
-    /// Does one command, makes its file first if it makes a volume, and tells everyone what happened.
+    /// Performs one command, creates the file of a new volume first, and publishes the events.
     ///
-    /// `away` is the cloud of the region that a snapshot is copied from.
+    /// `away` is the cloud of the region from which a snapshot is copied.
     pub(crate) fn perform(&self, ctx: &Ctx, command: &Command, away: Option<&Self>) -> Result<Reply, Ec2Error> {
         self.change(ctx, |inner, now| {
             if command.action.reads_only()
@@ -117,20 +117,20 @@ impl Ec2 {
         }
     }
 
-    /// Makes `copy` of the bytes of `source` off the request path.
+    /// Starts `copy` of the bytes of `source` off the request path.
     fn copy(&self, ctx: &Ctx, copy: Copy, source: &str, target: Target) {
         let copy = Arc::new(copy);
         self.0.storage.note_copy(target.clone(), source, copy.clone());
         self.make(ctx, target, copy);
     }
 
-    /// Makes `copy`, which is noted. It ends with the process, and the next one makes it.
+    /// Runs the recorded `copy`. It ends with the process; the next process runs it again.
     pub(super) fn make(&self, ctx: &Ctx, target: Target, copy: Arc<Copy>) {
         let (ec2, own) = (self.clone(), ctx.clone());
         let (worker, work) = (ctx.clone(), copy.clone());
         let asking = ctx.clone();
         let mut outcome = Box::pin(async move { asking.blocking(move || work.by_extents(&|| worker.is_down())).await });
-        // It begins now, not when the task has its turn: it is of the bytes of this moment.
+        // Started now, not when the task is first polled: the copy is of the bytes at this moment.
         let begun = outcome.as_mut().now_or_never();
         ctx.spawn(async move {
             let outcome = match begun {
@@ -170,14 +170,14 @@ impl Ec2 {
         Ok(made)
     }
 
-    /// Opens the bytes of `snapshot` to write a block; nothing if no bytes are kept.
+    /// Opens the bytes of `snapshot` for writing a block; None if no bytes are kept.
     pub(crate) fn open_to_write(&self, ctx: &Ctx, snapshot: &SnapshotId) -> io::Result<Option<std::fs::File>> {
         self.0.storage.open_to_write(ctx.now(), snapshot)
     }
 }
 
 impl Inner {
-    /// Takes note of how the copy of `target` ended.
+    /// Records the end of the copy of `target`.
     pub(super) fn copied(&mut self, ctx: &Ctx, now: Now, target: &Target, outcome: io::Result<bool>) {
         let failure = outcome.as_ref().err().map(ToString::to_string);
         let id = match target {

@@ -1,4 +1,4 @@
-//! How the cloud is written down: what changed is noted while it is locked, and written before an answer.
+//! Recording of the cloud: changes are noted while it is locked, and written before an answer.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::events::FileLeft;
 use crate::journal::{self, Broken, Doomed, FileMedium, Journal, Source};
 use crate::state::saved::Saved;
 
-/// The state file of `config`, and what an earlier run left in it.
+/// Opens the state file of `config`, and reads the state of an earlier run.
 pub(super) fn open(config: &Config) -> Result<Option<(Journal, Option<Saved>)>, Error> {
     let Some(StateFile { path, sync }) = &config.state_file else { return Ok(None) };
     let unusable = |reason: String| Error::StateFile { path: path.clone(), reason };
@@ -22,11 +22,11 @@ pub(super) fn open(config: &Config) -> Result<Option<(Journal, Option<Saved>)>, 
     Ok(Some((Journal::new(Box::new(medium), *sync), saved)))
 }
 
-/// What the journal asks of the cloud.
+/// The journal's view of the cloud.
 struct Keeper<'a> {
     ec2: &'a Ec2,
     now: Now,
-    /// Who says that a file could not be removed; nobody before the cloud runs.
+    /// Context for the event about a file that could not be removed; None before the cloud runs.
     ctx: Option<&'a Ctx>,
 }
 
@@ -49,11 +49,11 @@ impl Source for Keeper<'_> {
 }
 
 impl Ec2 {
-    /// Writes the state file anew, all of it; without one it does nothing. It blocks: for the begin and the end of a run,
-    /// when nothing serves the cloud.
+    /// Rewrites the whole state file; does nothing without one. It blocks: use it at the start and the end of a run,
+    /// when the cloud is not served.
     ///
     /// # Errors
-    /// Why it cannot be written. What was answered is in it all the same.
+    /// The error of the write. Answered changes are in the file all the same.
     pub fn save(&self, now: Now) -> io::Result<()> {
         match &self.0.journal {
             Some(journal) => journal.save(&Keeper { ec2: self, now, ctx: None }),
@@ -61,7 +61,7 @@ impl Ec2 {
         }
     }
 
-    /// Notes what changed, in the order of changes.
+    /// Notes changes, in order.
     pub(super) fn note(&self, inner: &mut Inner, now: Now) {
         let Some(journal) = &self.0.journal else { return };
         let mut patch = inner.state.take_patch(now);
@@ -74,19 +74,19 @@ impl Ec2 {
         }
     }
 
-    /// Completes when the state file has all that happened so far; at once without one.
+    /// Completes when the state file has all changes so far; at once without one.
     ///
     /// # Errors
-    /// Why it cannot be written.
+    /// The error of the write.
     pub(crate) async fn recorded(&self, ctx: &Ctx) -> Result<(), String> {
         let Some(last) = self.0.journal.as_ref().and_then(Journal::owes) else { return Ok(()) };
         self.write(ctx, last).await
     }
 
-    /// Fails when the state file could not be written and still cannot: then nothing should be begun.
+    /// Fails if the last write of the state file failed and a retry fails, too: then no change should start.
     ///
     /// # Errors
-    /// Why it cannot be written.
+    /// The error of the write.
     pub(crate) async fn can_record(&self, ctx: &Ctx) -> Result<(), String> {
         if self.0.journal.as_ref().is_none_or(|journal| !journal.has_failed()) {
             return Ok(());
@@ -108,12 +108,12 @@ impl Ec2 {
         ctx.blocking(work).await
     }
 
-    /// Writes what is noted when nobody waits for it.
+    /// Writes noted changes in the background.
     pub(super) fn write_later(&self, ctx: &Ctx) {
         if self.0.journal.as_ref().is_some_and(|journal| journal.owes().is_some()) {
             let (ec2, own) = (self.clone(), ctx.clone());
             ctx.spawn(async move {
-                // Who asks for a change next is told of a failure.
+                // The next request for a change gets the error.
                 let _ = ec2.recorded(&own).await;
             });
         }

@@ -1,13 +1,13 @@
-//! From the configuration to what the machine is made with.
+//! Converts the configuration to the machine's settings.
 
 use crate::config::{Config, Error};
 use crate::state::Settings;
 use crate::state::zone::Zone;
 
-/// The settings of `config`.
+/// Returns the settings of `config`.
 ///
 /// # Errors
-/// The field that makes no sense, and why.
+/// The invalid field, and the reason.
 pub(crate) fn settings(config: &Config) -> Result<Settings, Error> {
     let bad = |field: &str, reason: String| Err(Error::Config { field: field.to_owned(), reason });
     let region = &config.region;

@@ -1,4 +1,4 @@
-//! The lines of a state file: the whole state, then records, each with a sum that shows if it is whole.
+//! Lines of a state file: the whole state, then records, each with a checksum.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 use crate::state::patch::Patch;
 use crate::state::saved::Saved;
 
-/// Hex digits of a record's sum.
+/// Hex digits of a record's checksum.
 const SUM: usize = 8;
 
-/// Why a state file cannot be used.
+/// Error in a state file.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub(crate) enum Broken {
     /// {0}
@@ -19,16 +19,16 @@ pub(crate) enum Broken {
     State(serde_json::Error),
     /// the record at byte {at} of {length} is broken and whole ones follow it, as when power fails without --state-sync power; what comes before it can be used alone: head -c {at} FILE
     Middle {
-        /// Where the record begins.
+        /// Start of the record.
         at: usize,
-        /// Bytes of the file.
+        /// Length of the file in bytes.
         length: usize,
     },
     /// the record at byte {at}: {reason}
     Record {
-        /// Where the record begins.
+        /// Start of the record.
         at: usize,
-        /// What makes no sense in it.
+        /// The reason.
         reason: serde_json::Error,
     },
 }
@@ -54,7 +54,7 @@ fn sum(text: &[u8]) -> String {
     hex::encode(&Sha256::digest(text)[..SUM / 2])
 }
 
-/// What the lines of a file say. The last record may be torn: nobody was told that it is done.
+/// Parses the lines of a file. The last record may be torn: it was never acknowledged.
 pub(super) fn parse(bytes: &[u8]) -> Result<Saved, Broken> {
     let (first, mut rest) = split(bytes);
     let saved: Saved = serde_json::from_slice(first).map_err(Broken::State)?;
@@ -62,7 +62,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Saved, Broken> {
     while !rest.is_empty() {
         let at = bytes.len() - rest.len();
         let (line, more) = split(rest);
-        // A line without its end may be whole by chance; nobody was told that it is.
+        // A line without its end may be whole by chance; it was never acknowledged.
         let ended = line.len() < rest.len();
         match text(line).filter(|_| ended) {
             Some(text) => patches.push(serde_json::from_slice(text).map_err(|reason| Broken::Record { at, reason })?),
@@ -76,7 +76,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Saved, Broken> {
     Ok(saved.patched(patches))
 }
 
-/// The first line and what comes behind it.
+/// Splits off the first line.
 fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     match bytes.iter().position(|b| *b == b'\n') {
         Some(end) => (&bytes[..end], &bytes[end + 1..]),
@@ -88,7 +88,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|b| *b == b'\n')
 }
 
-/// The text of a record that is whole.
+/// Returns the text of an intact record.
 fn text(line: &[u8]) -> Option<&[u8]> {
     let (given, rest) = line.split_at_checked(SUM)?;
     let text = rest.strip_prefix(b" ")?;

@@ -1,41 +1,40 @@
-//! What a journal is written to.
+//! Medium of a journal.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Writes what it is given.
+/// Function that writes the content.
 pub(crate) type Fill<'a> = &'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>;
 
-/// A file that grows at its end and is replaced whole.
+/// File that grows at its end and is replaced as a whole.
 pub(crate) trait Medium: Send {
-    /// Writes `bytes` at `at`, the end of what is good.
+    /// Writes `bytes` at `at`, the end of the valid content.
     fn append(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Takes away what lies behind `length`.
+    /// Truncates to `length`.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 
-    /// Returns when what was appended survives the loss of power.
+    /// Returns when appended bytes survive the loss of power.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Puts what `fill` writes in the place of the whole content, at once and so that it survives the loss of power;
-    /// gives its length.
+    /// Replaces the whole content by the output of `fill`, atomically and durably. Returns its length.
     fn replace(&mut self, fill: Fill<'_>) -> io::Result<u64>;
 }
 
-/// A file, locked while it is used.
+/// File that is locked while in use.
 pub(crate) struct FileMedium {
     path: PathBuf,
-    /// Nothing before the first content.
+    /// None before the first content.
     file: Option<File>,
 }
 
 impl FileMedium {
-    /// The file `path`, which may be missing.
+    /// Opens the file `path`, which may be missing.
     ///
     /// # Errors
-    /// What the system says, or that another one uses it.
+    /// The operating system's error, or that another process uses it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -49,7 +48,7 @@ impl FileMedium {
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Where new content is made: behind the name, so that a killed run leaves one file at most.
+    /// Returns the path of new content: next to the file with a fixed name, so that a killed run leaves at most one.
     fn beside(&self) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(".new");
@@ -57,7 +56,7 @@ impl FileMedium {
     }
 }
 
-/// Takes `file` for this process alone.
+/// Locks `file` for this process.
 fn alone(file: &File) -> io::Result<()> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => taken(),
@@ -106,7 +105,7 @@ impl Medium for FileMedium {
                 Ok(length)
             }
             Err(error) => {
-                // It may be what fills the disk.
+                // It may be the file that fills the disk.
                 let _ = std::fs::remove_file(&beside);
                 Err(error)
             }

@@ -1,9 +1,9 @@
-//! The state file: the whole state, and behind it a record of each change since.
+//! The state file: the whole state, followed by a record of each change since.
 //!
 //! A change is noted while the cloud is locked, in order. Before a request is answered, [`Journal::flush`] has written
-//! all that was noted up to then; who comes while somebody writes waits and finds its own written too, so one write, and
-//! one fsync where power may fail, serves a group of answers. The file is written anew when its records outweigh the
-//! state, and when a write has failed in a way that leaves in doubt what the disk holds.
+//! all changes noted so far. A caller that waits for another's write often finds its own change written, too, so one
+//! write (and one fsync if power may fail) serves a group of answers. The file is rewritten when its records outweigh
+//! the state, and after a failed write that leaves the content of the disk in doubt.
 
 mod line;
 mod medium;
@@ -22,42 +22,42 @@ use crate::state::saved::Saved;
 pub(crate) use line::Broken;
 pub(crate) use medium::{FileMedium, Medium};
 
-/// Bytes of records below which the file is not written anew.
+/// Size of records below which the file is not rewritten, in bytes.
 const LEAST: u64 = 4 << 20;
 
-/// The state file of one cloud.
+/// State file of one cloud.
 pub(crate) struct Journal {
     queue: Mutex<Queue>,
     output: Mutex<Output>,
     sync: StateSync,
-    /// Number of the last change that the file has.
+    /// Number of the last change in the file.
     written: AtomicU64,
-    /// Whether the last attempt to write failed.
+    /// True if the last write failed.
     failed: AtomicBool,
-    /// Who writes; others wait for it without a thread of their own.
+    /// Turn to write; others wait for it without a thread.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// What is to be written.
+/// Changes to write.
 #[derive(Default)]
 struct Queue {
     notes: Vec<Note>,
     /// Number of the last change.
     noted: u64,
-    /// The state is another one than the file's: it is written whole.
+    /// True if the state was replaced: it is written as a whole.
     anew: bool,
 }
 
-/// A change.
+/// Change.
 struct Note {
     patch: Patch,
     doomed: Doomed,
 }
 
-/// Files that nobody needs once the file says so, and which storage they are of.
+/// Files to remove once the state file no longer needs them, and their storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Doomed {
-    /// How often the storage was emptied before: afterwards, another file may have the name.
+    /// Number of earlier resets of the storage: after one, a new file may have the name.
     pub(crate) clears: u64,
     /// Their names.
     pub(crate) names: Vec<String>,
@@ -65,22 +65,22 @@ pub(crate) struct Doomed {
 
 struct Output {
     medium: Box<dyn Medium>,
-    /// Bytes of the file that are known to be good.
+    /// Length of the valid content in bytes.
     length: u64,
-    /// How many of them are the whole state.
+    /// Length of the whole state in it.
     base: u64,
-    /// A record is half written behind them.
+    /// True if a torn record follows the valid content.
     torn: bool,
-    /// Nobody knows what the disk holds: only a new file helps.
+    /// True if the content of the disk is unknown: only a new file helps.
     in_doubt: bool,
 }
 
-/// What a journal asks of the cloud.
+/// Cloud as the journal sees it.
 pub(crate) trait Source {
-    /// The whole state. `noted` is called while the cloud is locked.
+    /// Returns the whole state. Calls `noted` while the cloud is locked.
     fn whole(&self, noted: &mut dyn FnMut()) -> Saved;
 
-    /// Removes files that the state file does not know any more.
+    /// Removes files that the state file no longer names.
     fn remove(&self, doomed: Doomed);
 }
 
@@ -88,10 +88,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads what the state file `path` holds, if there is one.
+/// Reads the state file `path`, if it exists.
 ///
 /// # Errors
-/// When it cannot be read or makes no sense.
+/// If it cannot be read or is invalid.
 pub(crate) fn read(path: &Path) -> Result<Option<Saved>, Broken> {
     match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -101,7 +101,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Saved>, Broken> {
 }
 
 impl Journal {
-    /// A journal on `medium` that has nothing yet: the first [`Journal::flush`] writes the whole state.
+    /// Creates an empty journal on `medium`: the first [`Journal::flush`] writes the whole state.
     pub(crate) fn new(medium: Box<dyn Medium>, sync: StateSync) -> Self {
         Self {
             queue: Mutex::new(Queue { anew: true, noted: 1, ..Queue::default() }),
@@ -120,7 +120,7 @@ impl Journal {
         queue.notes.push(Note { patch, doomed });
     }
 
-    /// Notes that the state is another one, while the cloud is locked.
+    /// Notes that the state was replaced, while the cloud is locked.
     pub(crate) fn begin_anew(&self) {
         let mut queue = lock(&self.queue);
         queue.noted += 1;
@@ -128,18 +128,18 @@ impl Journal {
         queue.anew = true;
     }
 
-    /// Number of the last change, when the file does not have it yet.
+    /// Returns the number of the last change, if it is not in the file yet.
     pub(crate) fn owes(&self) -> Option<u64> {
         let noted = lock(&self.queue).noted;
         (!self.has(noted)).then_some(noted)
     }
 
-    /// Whether the file has change number `last`.
+    /// Returns true if the file has change number `last`.
     pub(crate) fn has(&self, last: u64) -> bool {
         self.written.load(Ordering::Acquire) >= last
     }
 
-    /// Whether the last attempt to write failed.
+    /// Returns true if the last write failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
@@ -149,10 +149,10 @@ impl Journal {
         self.turn.lock().await
     }
 
-    /// Has all changes up to number `last` written when it returns. It blocks.
+    /// Writes all changes up to number `last` before it returns. It blocks.
     ///
     /// # Errors
-    /// Why they cannot be written. They are not lost: the next attempt writes them.
+    /// The error of the write. The changes are not lost: the next attempt writes them.
     pub(crate) fn flush(&self, last: u64, source: &dyn Source) -> Result<(), String> {
         let mut output = lock(&self.output);
         if self.has(last) {
@@ -165,10 +165,10 @@ impl Journal {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// Writes the whole state in the place of what is there. It blocks.
+    /// Replaces the file by the whole state. It blocks.
     ///
     /// # Errors
-    /// Why it cannot be written; the file is then as it was.
+    /// The error of the write; the file is then unchanged.
     pub(crate) fn save(&self, source: &dyn Source) -> io::Result<()> {
         let mut output = lock(&self.output);
         self.rewrite(&mut output, source)
@@ -197,7 +197,7 @@ impl Journal {
         }
     }
 
-    /// Appends `notes` and gives the length that the file has then.
+    /// Appends `notes` and returns the new length of the file.
     fn write(&self, output: &mut Output, notes: &[Note]) -> io::Result<u64> {
         if output.torn {
             output.medium.cut(output.length)?;
@@ -216,7 +216,7 @@ impl Journal {
         if self.sync == StateSync::Power
             && let Err(error) = output.medium.sync()
         {
-            // What could not be synced may be forgotten though a later sync succeeds.
+            // Bytes that could not be synced may be lost even if a later sync succeeds.
             output.in_doubt = true;
             return Err(error);
         }
@@ -241,7 +241,7 @@ impl Journal {
             }
             Err(error) => {
                 let mut queue = lock(&self.queue);
-                // Only the files that are to go are still of use.
+                // Only the files to remove still matter.
                 let later = std::mem::replace(&mut queue.notes, notes);
                 queue.notes.extend(later);
                 queue.anew = true;

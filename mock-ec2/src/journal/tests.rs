@@ -1,4 +1,4 @@
-//! A journal on a disk that fails: what was answered is there, whatever becomes of the writes.
+//! A journal on a failing disk: answered changes are kept whatever writes fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::config::Config;
 use crate::state::State;
 use crate::state::command::Reply;
 
-/// What goes wrong with an operation of a disk.
+/// Failure of a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fails {
-    /// Only this many bytes of it are written.
+    /// Only this many bytes are written.
     Short(usize),
-    /// It does nothing; a sync forgets what it could not write, as Linux does.
+    /// No effect. A failed sync drops the unsynced bytes, as Linux does.
     Whole,
 }
 
-/// A disk with what the system remembers, and what it would find after a loss of power.
+/// Disk with the cached content, and the content after a loss of power.
 #[derive(Default)]
 struct Disk {
     cache: Vec<u8>,
     safe: Vec<u8>,
-    /// The operations that fail, by number from 0.
+    /// Failing operations, by number from 0.
     fails: Vec<(usize, Fails)>,
     operations: usize,
     syncs: usize,
@@ -74,7 +74,7 @@ impl Medium for Pretended {
         match disk.next() {
             None => disk.safe = disk.cache.clone(),
             Some(_) => {
-                // The pages count as clean though the disk does not have them.
+                // The pages count as clean although the disk does not have them.
                 return Err(io::Error::other("the disk does not answer"));
             }
         }
@@ -93,7 +93,7 @@ impl Medium for Pretended {
     }
 }
 
-/// A machine under a lock.
+/// Machine under a lock.
 struct Machine(Mutex<State>);
 
 impl Source for Machine {
@@ -114,7 +114,7 @@ impl Machine {
         Self(Mutex::new(state))
     }
 
-    /// Makes a volume, notes it, and gives its id.
+    /// Creates a volume, notes it, and returns its id.
     fn create(&self, journal: &Journal) -> String {
         let mut state = lock(&self.0);
         let form = b"Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=4";
@@ -129,7 +129,7 @@ impl Machine {
     }
 }
 
-/// The volumes that a file tells of.
+/// Returns the volumes in a file.
 fn volumes(bytes: &[u8]) -> Vec<String> {
     let saved = serde_json::to_value(line::parse(bytes).unwrap()).unwrap();
     saved["volumes"].as_array().unwrap().iter().map(|v| v["id"].as_str().unwrap().to_owned()).collect()
@@ -139,7 +139,7 @@ fn flush(journal: &Journal, machine: &Machine) -> Result<(), String> {
     journal.owes().map_or(Ok(()), |last| journal.flush(last, machine))
 }
 
-/// Makes `count` volumes on a disk that fails as `fails` says, looks at it after each, and gives how many were refused.
+/// Creates `count` volumes on a disk with failures `fails`, checks it after each, and returns how many were refused.
 fn play(sync: StateSync, fails: &[(usize, Fails)], count: usize) -> usize {
     let disk = Arc::new(Mutex::new(Disk { fails: fails.to_vec(), ..Disk::default() }));
     let (journal, machine) = (Journal::new(Box::new(Pretended(disk.clone())), sync), Machine::new());
@@ -177,7 +177,7 @@ fn an_answered_change_is_never_lost_whichever_operation_of_the_disk_fails() {
         for kind in [Fails::Whole, Fails::Short(1), Fails::Short(100), Fails::Short(700)] {
             for first in 0..9 {
                 let refused = play(sync, &[(first, kind)], 7);
-                // A disk without a loss of power is not synced, so later operations are not reached.
+                // Without power loss the disk is not synced, so later operations are not reached.
                 assert!(refused == 1 || first >= 7, "{sync:?} {kind:?} at {first}: {refused}");
                 for then in [1, 2] {
                     play(sync, &[(first, kind), (first + then, Fails::Whole)], 7);
@@ -215,7 +215,7 @@ fn records_that_outweigh_the_state_are_written_into_it() {
         let now = Now::at(Duration::ZERO);
         state.apply(now, &crate::fuzz::form(form.as_bytes()).unwrap()).unwrap();
         for _ in 0..40 {
-            // As if it had changed again.
+            // Simulates another change.
             let _ = state.impair_volume(&id, round % 2 == 0);
             journal.note(state.take_patch(now), Doomed::default());
         }

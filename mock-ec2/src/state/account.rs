@@ -1,4 +1,4 @@
-//! What belongs to the account and not to one resource: encryption by default, and tags of the default network.
+//! Account-wide state: encryption by default, and objects other than instances, snapshots and volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -18,38 +18,38 @@ use super::recycle::Bin;
 use super::replace_root::ReplaceTask;
 use super::{Call, State};
 
-/// The key that AWS keeps for each account.
+/// Alias of the key that AWS keeps for each account.
 const AWS_KEY: &str = "alias/aws/ebs";
 
 /// Settings of the account in this region.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Account {
-    /// Whether every new volume is encrypted.
+    /// True if every new volume is encrypted.
     pub encrypts: bool,
-    /// The key that encrypts where none is named, when it is not AWS's own.
+    /// Key for encryption when the request names none. None: AWS's own key.
     pub default_key: Option<String>,
-    /// Tags of what is no instance, snapshot or volume, by id.
+    /// Tags of resources other than instances, snapshots and volumes, by id.
     pub tags: BTreeMap<String, BTreeMap<String, String>>,
     /// Images of the account, by id.
     pub images: BTreeMap<String, OwnImage>,
-    /// Ids of images that were deregistered.
+    /// Ids of deregistered images.
     pub gone_images: BTreeSet<String>,
-    /// How many images were made; they name the draws of ids.
+    /// Number of images made so far; names the draws of ids.
     pub made_images: u64,
     /// Key pairs, by name.
     pub keys: BTreeMap<String, OwnKey>,
-    /// How many key pairs were made.
+    /// Number of key pairs made so far.
     pub made_keys: u64,
     /// Placement groups, by name.
     pub groups: BTreeMap<String, PlacementGroup>,
-    /// How many placement groups were made.
+    /// Number of placement groups made so far.
     pub made_groups: u64,
-    /// VPCs of the account itself, by id.
+    /// VPCs that the account created, by id.
     pub vpcs: BTreeMap<String, Cidr>,
-    /// Subnets of the account itself, by id.
+    /// Subnets that the account created, by id.
     pub subnets: BTreeMap<String, OwnSubnet>,
-    /// How many VPCs and subnets were made.
+    /// Number of VPCs and subnets made so far.
     pub made_networks: u64,
     /// Block of public access to snapshots.
     pub public_access: PublicAccess,
@@ -59,11 +59,11 @@ pub struct Account {
     pub replace_tasks: BTreeMap<String, ReplaceTask>,
     /// Ids of replacements, by client token.
     pub replace_tokens: BTreeMap<String, String>,
-    /// How many replacements were made.
+    /// Number of replacements made so far.
     pub made_tasks: u64,
 }
 
-/// What is asked of encryption by default.
+/// Request about encryption by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encryption {
     /// GetEbsEncryptionByDefault.
@@ -81,7 +81,7 @@ pub enum Encryption {
 }
 
 impl Encryption {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Get => "GetEbsEncryptionByDefault",
@@ -95,7 +95,7 @@ impl Encryption {
 }
 
 impl State {
-    /// The settings and objects of the account.
+    /// Returns the settings and objects of the account.
     pub fn account(&self) -> &Account {
         &self.account
     }
@@ -117,7 +117,7 @@ impl State {
         }))
     }
 
-    /// The key that encrypts volumes for which none is named.
+    /// Returns the key for volumes whose request names none.
     pub(super) fn default_key(&self) -> String {
         self.account.default_key.clone().unwrap_or_else(|| self.aws_key())
     }
@@ -130,7 +130,7 @@ impl State {
         format!("arn:aws:kms:{}:{}:key/{id}", self.settings.region, self.settings.account_id)
     }
 
-    /// The ARN of the key that `text` names by id, by alias or by the ARN of either.
+    /// Returns the ARN of the key `text`, which is an id, an alias or the ARN of either.
     pub(super) fn key_arn(&self, text: &str) -> String {
         let resource = text.strip_prefix("arn:").and_then(|rest| rest.splitn(5, ':').nth(4));
         match resource.unwrap_or(text) {

@@ -1,5 +1,4 @@
-//! Snapshots that are put together block by block through the EBS direct API: StartSnapshot, PutSnapshotBlock,
-//! CompleteSnapshot.
+//! Snapshots written block by block through the EBS direct API: StartSnapshot, PutSnapshotBlock, CompleteSnapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +17,22 @@ use super::tags::check_tags;
 use super::timers::{Progress, Subject};
 use super::{Call, State};
 
-/// Blocks of a GiB.
+/// Number of blocks in a GiB.
 const BLOCKS_PER_GIB: u64 = (1 << 30) / crate::blocks::BLOCK;
 
 /// A snapshot under construction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assembly {
-    /// The checksum of each block that was written, as the caller gave it.
+    /// Checksum of each written block, as the caller gave it.
     pub written: BTreeMap<u64, String>,
-    /// The snapshot that it begins with.
+    /// Parent snapshot.
     pub parent: Option<SnapshotId>,
     /// Minutes without a write after which it fails.
     pub timeout_minutes: u64,
     /// The token of the request that started it.
     pub client_token: Option<String>,
-    /// When the last block was written, as monotonic time.
+    /// Time of the last block write, as monotonic time.
     #[serde(skip)]
     pub last: Duration,
 }
@@ -43,28 +42,28 @@ pub struct Assembly {
 pub struct StartSnapshot {
     /// Size in GiB.
     pub size_gib: u64,
-    /// The snapshot that it begins with.
+    /// Parent snapshot.
     pub parent: Option<SnapshotId>,
     /// Description.
     pub description: String,
-    /// True if it shall be encrypted.
+    /// If set, the snapshot is encrypted.
     pub encrypted: bool,
-    /// The key to encrypt with.
+    /// Encryption key.
     pub kms_key: Option<String>,
     /// Minutes without a write after which it fails.
     pub timeout_minutes: u64,
-    /// Makes repeated requests one request.
+    /// Idempotency token.
     pub client_token: Option<String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
 }
 
 impl State {
-    /// Starts a snapshot that is written block by block. Returns whether it is a new one: a repeated request gets that
-    /// of the first.
+    /// Starts a snapshot that is written block by block. Returns true with it if it is new; a repeated request gets the
+    /// snapshot of the first.
     ///
     /// # Errors
-    /// EC2's.
+    /// The error of EC2.
     pub fn start_snapshot(&mut self, now: Now, request: &StartSnapshot) -> Result<(Arc<Snapshot>, bool), Ec2Error> {
         let call = Call { now, dry_run: false, stick: None };
         if let Some(token) = &request.client_token {
@@ -128,10 +127,10 @@ impl State {
         self.memories.set(due, Subject::Snapshot(id.clone()));
     }
 
-    /// The snapshot `id`, if block `index` of it can be written.
+    /// Returns the snapshot `id` if its block `index` can be written.
     ///
     /// # Errors
-    /// EC2's.
+    /// The error of EC2.
     pub fn writable(&self, id: &SnapshotId, index: u64) -> Result<&Arc<Snapshot>, Ec2Error> {
         let snapshot = self.snapshot(id)?;
         if snapshot.assembly.is_none() || snapshot.state != SnapshotState::Pending || !snapshot.copying {
@@ -149,10 +148,10 @@ impl State {
         Ok(snapshot)
     }
 
-    /// Notes that block `index` of `id` was written.
+    /// Records the write of block `index` of `id`.
     ///
     /// # Errors
-    /// EC2's.
+    /// The error of EC2.
     pub fn block_written(&mut self, now: Now, id: &SnapshotId, index: u64, checksum: &str) -> Result<(), Ec2Error> {
         self.writable(id, index)?;
         let snapshot = self.snapshots.get_mut(id).map(Arc::make_mut);
@@ -163,10 +162,10 @@ impl State {
         Ok(())
     }
 
-    /// Completes a snapshot of which `blocks` blocks were written; `check` judges their checksums, by block.
+    /// Completes a snapshot of `blocks` written blocks. `check` verifies their checksums, by block.
     ///
     /// # Errors
-    /// EC2's, and that of `check`.
+    /// The error of EC2 or of `check`.
     pub fn complete_snapshot(
         &mut self,
         now: Now,
@@ -182,7 +181,7 @@ impl State {
         if snapshot.state == SnapshotState::Error {
             return Err(Ec2Error::SnapshotInState { snapshot: id.clone(), state: snapshot.state.as_str() });
         }
-        // A repeated request finds it on its way.
+        // A repeated request finds the snapshot completing.
         if !snapshot.copying {
             return Ok(snapshot.clone());
         }
@@ -203,7 +202,7 @@ impl State {
         Ok(snapshot.clone())
     }
 
-    /// Lets a snapshot fail that nobody wrote to for too long.
+    /// Fails a snapshot that received no write for its timeout.
     pub(super) fn end_assembly(&mut self, now: Now, id: &SnapshotId) {
         let Some(snapshot) = self.snapshots.get(id).filter(|snapshot| snapshot.copying) else { return };
         let Some(assembly) = &snapshot.assembly else { return };
@@ -215,7 +214,7 @@ impl State {
         self.snapshot_copied(now, id, Some(text));
     }
 
-    /// Takes up the snapshots that were under construction when the state was written down.
+    /// Resumes the snapshots that were under construction when the state was saved.
     pub(super) fn resume_assemblies(&mut self) {
         let open = self.snapshots.select_mut(|s| s.assembly.is_some() && s.state == SnapshotState::Pending);
         let open: Vec<(SnapshotId, u64)> = open

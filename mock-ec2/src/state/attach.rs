@@ -19,7 +19,8 @@ use super::timers::{Hold, Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
-/// Most instances that hold one Multi-Attach volume (§5.5).
+/// Largest number of attachments of a Multi-Attach volume (EBS user guide, "Attach an EBS volume to multiple EC2
+/// instances").
 const MULTI_ATTACH_MOST: usize = 16;
 
 impl State {
@@ -52,7 +53,7 @@ impl State {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
         let limit = instance.device_limit();
-        // Who waits for a slot is counted only where it matters.
+        // Attachments that wait for a slot are counted only if the limit may matter.
         let full = instance.slots.len() >= limit as usize && self.free_slots(instance) == 0;
         if full && self.switches.limit_mode == LimitMode::Error {
             return Err(Ec2Error::AttachmentLimit(limit));
@@ -77,7 +78,7 @@ impl State {
         if let Some(instance) = self.instances.get_mut(instance_id) {
             Arc::make_mut(instance).slots.insert(slot, id.clone());
         }
-        // A client sees the volume in use before the attachment gets anywhere (§5.2).
+        // A client sees the volume in use before the attachment makes progress.
         let mut taken = false;
         if let Some(volume) = self.volumes.get_mut(id) {
             let volume = Arc::make_mut(volume);
@@ -85,7 +86,7 @@ impl State {
             volume.state = VolumeState::InUse;
             volume.attachments.insert(instance_id.clone(), attachment.clone());
             self.lingering.remove(&(id.clone(), instance_id.clone()));
-            // Clients take a volume with two attachments for broken unless it says that it may have them.
+            // Clients treat a volume with two attachments as broken unless Multi-Attach is enabled.
             volume.multi_attach_enabled |= volume.attachments.len() > 1 && !self.planted.attach_twice;
         }
         if taken {
@@ -105,7 +106,7 @@ impl State {
             device,
         };
         let (instance_id, attachment) = match (volume.attachments.iter().next(), asked) {
-            // An available volume is no error of the instance (csi#1801).
+            // An available volume fails because of the volume, not the instance (aws-ebs-csi-driver#1801).
             (None, _) => return Err(Ec2Error::VolumeInState { volume: id.clone(), state: volume.state.as_str() }),
             (Some(_), Some(instance)) => volume
                 .attachments
@@ -120,7 +121,7 @@ impl State {
         if let Some(device) = request.device.as_ref().filter(|device| **device != attachment.device) {
             return Err(not_attached(instance_id.as_str(), format!(" as device '{device}'")));
         }
-        // The machine would be left without its system; it must be stopped first.
+        // The instance would lose its operating system: it must be stopped first.
         let host = self.instance(&instance_id)?;
         let boots = volume.root || host.slots.get(&DeviceSlot::root()) == Some(id);
         if boots && host.state != InstanceState::Stopped {
@@ -135,7 +136,7 @@ impl State {
         call.check_dry_run()?;
 
         if leaving && !hurries {
-            // Under way already: AWS is believed to answer with the current state (§4.1).
+            // The detach is under way: AWS is believed to answer with the current state.
             return Ok(reply(id, &instance_id, attachment));
         }
         let busy_by_fault = call.stick.filter(|s| s.state == AttachmentState::Busy.as_str());
@@ -188,7 +189,7 @@ impl State {
         }
     }
 
-    /// Takes the attachment away: the volume is free, and so is the slot.
+    /// Removes the attachment and frees the volume and the slot.
     pub(super) fn remove_attachment(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         let volume = Arc::make_mut(volume);
@@ -199,7 +200,7 @@ impl State {
         let going = self.planted.delete_while_attached && volume.state == VolumeState::Deleting;
         if free && !going {
             volume.state = VolumeState::Available;
-            // A detached root volume is a volume like any other.
+            // A detached root volume is an ordinary volume.
             volume.root = false;
         }
         if let Some(instance) = self.instances.get_mut(instance_id) {
@@ -226,16 +227,16 @@ impl State {
         self.slot_freed(now, instance_id);
     }
 
-    /// Lets an attachment go on that waits for a slot of `instance_id`, now that one is free.
+    /// Resumes an attachment of `instance_id` that waits for a slot, after one was freed.
     pub(super) fn slot_freed(&mut self, now: Duration, instance_id: &InstanceId) {
-        // Somebody waits only when there were more devices than slots before, so at least as many are left.
+        // An attachment waits only if there were more devices than slots, so at least as many devices as slots remain.
         let waited = |i: &Arc<Instance>| i.slots.len() >= i.device_limit() as usize;
         if self.instances.get(instance_id).is_some_and(waited) {
             self.release_held(now, instance_id, Hold::OverLimit);
         }
     }
 
-    /// Devices that `instance` can still get; those that wait for a slot do not count.
+    /// Returns the number of free slots. Attachments that wait for a slot take none.
     pub(super) fn free_slots(&self, instance: &Instance) -> usize {
         let waiting = instance.slots.values().filter(|v| self.hold_of(v, &instance.id) == Some(Hold::OverLimit));
         (instance.device_limit() as usize + waiting.count()).saturating_sub(instance.slots.len())
@@ -248,7 +249,7 @@ impl State {
         }
     }
 
-    /// Lets attachments of `instance` go on that `hold` held: all of them, or as many as there are free slots.
+    /// Resumes the attachments of `instance` that `hold` held: all, or as many as there are free slots.
     pub(super) fn release_held(&mut self, now: Duration, instance_id: &InstanceId, hold: Hold) {
         let Some(instance) = self.instances.get(instance_id) else { return };
         let mut held: Vec<VolumeId> =
@@ -277,7 +278,7 @@ impl State {
         }
     }
 
-    /// Takes note of which volumes are mounted on `instance_id`; a `busy` device that is not goes at once.
+    /// Sets the volumes mounted on `instance_id`. A `busy` device that is not mounted goes at once.
     ///
     /// # Errors
     /// `InvalidInstanceID.NotFound`.
@@ -300,7 +301,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes note of what those who know say of one device: the kernel, or the keeper of the bytes.
+    /// Sets the state of one device as observed by the kernel or by the storage backend.
     pub fn note_held(&mut self, now: Now, volume: &VolumeId, instance_id: &InstanceId, holds: bool) {
         let Some(instance) = self.instances.get_mut(instance_id) else { return };
         if instance.held.contains(volume) == holds {
@@ -355,7 +356,7 @@ impl State {
     }
 }
 
-/// What an attach of `volume` takes as long as.
+/// Returns the operation whose latency an attach of `volume` has.
 pub(super) fn attach_operation(volume: &Volume) -> Operation {
     match volume.volume_type {
         VolumeType::Io2 => Operation::AttachIo2Volume,
@@ -363,7 +364,8 @@ pub(super) fn attach_operation(volume: &Volume) -> Operation {
     }
 }
 
-/// Checks that `volume` can take one more attachment, to `instance`; of any volume when `several` is allowed.
+/// Checks that `volume` can take one more attachment, to `instance`. `several` allows several attachments of any
+/// volume.
 fn check_free(volume: &Volume, instance: &InstanceId, several: bool) -> Result<(), Ec2Error> {
     match volume.state {
         VolumeState::Creating | VolumeState::Deleting | VolumeState::Error => {

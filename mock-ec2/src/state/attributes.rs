@@ -13,7 +13,7 @@ use super::nouns::Noun;
 use super::options::{MetadataChange, check_user_data};
 use super::{Call, State};
 
-/// What DescribeInstanceAttribute knows.
+/// Attributes that DescribeInstanceAttribute supports.
 pub const ATTRIBUTES: [&str; 16] = [
     "blockDeviceMapping",
     "disableApiStop",
@@ -66,7 +66,7 @@ impl State {
                 None => group("userData", Vec::new()),
             },
             "productCodes" => ("productCodes", Field::List(Vec::new())),
-            // kernel, ramdisk, sriovNetSupport: no instance here has them.
+            // kernel, ramdisk, sriovNetSupport: unset on all instances here.
             other => group(other, Vec::new()),
         };
         Ok(Reply::Fields(vec![text("instanceId", &instance.id), field]))
@@ -96,7 +96,7 @@ impl State {
             InstanceChange::ShutdownTerminates(on) => options.shutdown_terminates = *on,
             InstanceChange::SourceDestCheck(on) => options.source_dest_check = *on,
             InstanceChange::UserData(data) => options.user_data = Some(data.clone()).filter(|data| !data.is_empty()),
-            // The only group that there is.
+            // The default group is the only one.
             InstanceChange::Groups(_) | InstanceChange::DeleteOnTermination(_) => {}
         }
         Ok(Reply::Done)
@@ -151,7 +151,7 @@ impl State {
         Ok(())
     }
 
-    /// Says whether the volume at `device` of instance `id` goes with it.
+    /// Sets whether the volume at `device` of instance `id` is deleted with the instance.
     fn keep_or_delete(&mut self, id: &InstanceId, device: &str, goes: bool) {
         let held: Vec<_> = self.instances.get(id).map(|i| i.slots.values().cloned().collect()).unwrap_or_default();
         for volume in held {
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// Checks that all groups that are named by id or by name are there.
+    /// Checks that all groups named by id or by name exist.
     pub(super) fn check_groups(&self, ids: &[String], names: &[String]) -> Result<(), Ec2Error> {
         let Some(noun) = Noun::of("sg") else { return Ok(()) };
         let own = self.security_group_id();

@@ -1,8 +1,8 @@
-//! What has changed since somebody asked: noted for who writes the state down, and no part of the state.
+//! Record of changed keys for the journal, outside the state proper.
 
 use std::collections::BTreeSet;
 
-/// Keys that were changed; none are noted before somebody wants to know.
+/// Changed keys. None are recorded before `track`.
 #[derive(Clone, Debug)]
 pub struct Changed<K>(Option<BTreeSet<K>>);
 
@@ -12,7 +12,7 @@ impl<K> Default for Changed<K> {
     }
 }
 
-/// Two states are the same whatever was noted of them.
+/// Equality ignores the record, which does not belong to the state.
 impl<K> PartialEq for Changed<K> {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -20,12 +20,12 @@ impl<K> PartialEq for Changed<K> {
 }
 
 impl<K: Clone + Ord> Changed<K> {
-    /// Notes keys from now on.
+    /// Starts recording.
     pub fn track(&mut self) {
         self.0.get_or_insert_default();
     }
 
-    /// Notes a key.
+    /// Records a key.
     pub fn note(&mut self, key: &K) {
         if let Some(keys) = &mut self.0
             && !keys.contains(key)
@@ -34,7 +34,7 @@ impl<K: Clone + Ord> Changed<K> {
         }
     }
 
-    /// The keys that were noted, in their order; from now on others.
+    /// Takes the recorded keys, in their order, and starts a new record.
     pub fn take(&mut self) -> BTreeSet<K> {
         self.0.as_mut().map(std::mem::take).unwrap_or_default()
     }

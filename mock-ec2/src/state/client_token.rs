@@ -1,4 +1,4 @@
-//! ClientTokens: the memory that makes a repeated request one request (reference §8.1).
+//! ClientTokens: the memory that makes repeated requests idempotent (EC2 API "Ensuring idempotency").
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::changed::Changed;
 use super::error::Ec2Error;
 
-/// How long a token is remembered, as the EBS driver's authors measured it.
+/// Lifetime of a token, as the EBS driver's authors measured it.
 const MEMORY: Duration = Duration::from_secs(12 * 3600);
 /// Longest token.
 const LONGEST: usize = 64;
 
-/// Tokens of one action: what was asked for with each, and what came of it.
+/// Tokens of one action, each with its request and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTokens<Request, Id> {
     entries: BTreeMap<String, Entry<Request, Id>>,
-    /// How many there were when old ones were last forgotten.
+    /// Number of tokens at the last removal of expired ones.
     swept: usize,
     changed: Changed<String>,
 }
@@ -26,12 +26,12 @@ pub struct ClientTokens<Request, Id> {
 struct Entry<Request, Id> {
     request: Request,
     id: Id,
-    /// When it is forgotten.
+    /// Time at which the token is forgotten.
     until: Duration,
     burnt: bool,
 }
 
-/// A token as it is written down.
+/// Saved form of a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SavedToken<Request, Id> {
@@ -53,17 +53,17 @@ impl<Request, Id> From<Vec<SavedToken<Request, Id>>> for ClientTokens<Request, I
 }
 
 impl<Request: Clone, Id: Clone> ClientTokens<Request, Id> {
-    /// All tokens that are remembered at `now`.
+    /// Returns all tokens that are remembered at `now`.
     pub fn save(&self, now: Duration) -> Vec<SavedToken<Request, Id>> {
         self.entries.iter().filter_map(|(token, entry)| entry.saved(now, token)).collect()
     }
 
-    /// Notes from now on which tokens change.
+    /// Starts recording changed tokens.
     pub fn track(&mut self) {
         self.changed.track();
     }
 
-    /// The tokens that were used or burnt since this was asked last, as they are at `now`.
+    /// Takes the tokens that were used or burnt since the last call, as they are at `now`.
     pub fn take_changed(&mut self, now: Duration) -> Vec<SavedToken<Request, Id>> {
         let changed = self.changed.take();
         changed.into_iter().filter_map(|token| self.entries.get(&token)?.saved(now, &token)).collect()
@@ -90,7 +90,7 @@ impl<Request, Id> Default for ClientTokens<Request, Id> {
 }
 
 impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
-    /// What `request` gave when it was made with `token` before; nothing when the token is new.
+    /// Returns the result of an earlier `request` with `token`; None if the token is new.
     ///
     /// # Errors
     /// `InvalidParameterValue` for a token that is too long, `IdempotentParameterMismatch` for another request.
@@ -107,7 +107,7 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
         }
     }
 
-    /// Makes `token` one of a deleted resource; false when it is not known.
+    /// Marks `token` as one of a deleted resource. Returns false if it is unknown.
     pub fn burn(&mut self, token: &str) -> bool {
         let known = self.entries.get_mut(token).map(|entry| entry.burnt = true).is_some();
         if known {
@@ -116,9 +116,9 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
         known
     }
 
-    /// Remembers what `request` gave, and forgets what is too old.
+    /// Remembers the result of `request`, and forgets expired tokens.
     pub fn remember(&mut self, now: Duration, token: &str, request: Request, id: Id) {
-        // Looking at each is for when there are many, and not for each request.
+        // The scan pays off only for many tokens, not on each request.
         if self.entries.len() >= self.swept * 2 {
             self.entries.retain(|_, entry| now < entry.until);
             self.swept = self.entries.len().max(64);

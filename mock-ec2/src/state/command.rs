@@ -1,4 +1,4 @@
-//! What can be asked of the machine: the actions, and what each is about.
+//! Commands to the machine: the actions and their subjects.
 
 pub use super::account::Encryption;
 pub use super::groups::{GroupRequest, PlacementGroup};
@@ -17,20 +17,20 @@ pub use super::reply::*;
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Only say whether it would be done.
+    /// If set, the request is validated but not performed.
     pub dry_run: bool,
-    /// The fault that keeps the transition which the action starts from ending.
+    /// Fault that holds the transition which the action starts.
     pub stick: Option<Stick>,
 }
 
-/// A fault that holds a transition.
+/// Fault that holds a transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stick {
-    /// The fault's name.
+    /// Name of the fault.
     pub fault: String,
-    /// The state in which it holds.
+    /// State in which it holds the transition.
     pub state: String,
 }
 
@@ -89,9 +89,9 @@ pub enum Action {
     PublicAccess(BlockRequest),
     /// CreateReplaceRootVolumeTask.
     ReplaceRoot(ReplaceRoot),
-    /// One of the actions that bring back what is in the recycle bin.
+    /// One of the actions that restore from the recycle bin.
     Restore(RestoreRequest),
-    /// One of the actions that list what can only be listed.
+    /// One of the actions that only list things.
     List(Listing),
     /// ModifyInstanceAttribute.
     ModifyInstanceAttribute(ModifyInstanceAttribute),
@@ -155,7 +155,7 @@ pub enum Action {
     TerminateInstances(Vec<InstanceId>),
 }
 
-/// Every action's name, in the order of the alphabet.
+/// Name of each action, in alphabetical order.
 pub const ACTIONS: &[&str] = &[
     "AttachVolume",
     "CopySnapshot",
@@ -256,13 +256,13 @@ pub const ACTIONS: &[&str] = &[
     "UnmonitorInstances",
 ];
 
-/// Whether the action called `name` changes nothing.
+/// Returns true if the action `name` changes nothing.
 pub fn reads_only(name: &str) -> bool {
     ["Describe", "Get", "List"].iter().any(|verb| name.starts_with(verb))
 }
 
 impl Action {
-    /// The action's name on the wire.
+    /// Returns the action's name on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             Self::AttachVolume(_) => "AttachVolume",
@@ -323,12 +323,12 @@ impl Action {
         }
     }
 
-    /// Whether the action changes nothing.
+    /// Returns true if the action changes nothing.
     pub fn reads_only(&self) -> bool {
         reads_only(self.name())
     }
 
-    /// The volumes that the request names.
+    /// Returns the volumes that the request names.
     pub fn volumes(&self) -> Vec<&VolumeId> {
         match self {
             Self::AttachVolume(a) => vec![&a.volume],
@@ -351,7 +351,7 @@ impl Action {
         }
     }
 
-    /// The instances that the request names.
+    /// Returns the instances that the request names.
     pub fn instances(&self) -> Vec<&InstanceId> {
         match self {
             Self::AttachVolume(a) => vec![&a.instance],
@@ -376,7 +376,7 @@ impl Action {
         }
     }
 
-    /// The snapshots that the request names.
+    /// Returns the snapshots that the request names.
     pub fn snapshots(&self) -> Vec<&SnapshotId> {
         match self {
             Self::CopySnapshot(c) => vec![&c.source],

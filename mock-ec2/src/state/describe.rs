@@ -36,7 +36,7 @@ impl State {
         Ok(Reply::Volumes { volumes, next_token })
     }
 
-    /// The volumes of the instances that `request` filters by, which know them.
+    /// Returns the volumes of the instances that `request` filters by; the instances list them.
     fn held_by(&self, request: &DescribeVolumes) -> Option<Vec<&Arc<Volume>>> {
         let exact = |f: &&Filter| f.name == "attachment.instance-id" && f.values.iter().all(|value| literal(value));
         let filter = request.filters.iter().filter(|_| request.ids.is_empty()).find(exact)?;
@@ -110,13 +110,13 @@ impl State {
         Ok(Reply::Regions(served.iter().filter(asked).filter(passes).cloned().collect()))
     }
 
-    /// The id of the zone called `name`.
+    /// Returns the id of the zone `name`.
     pub(crate) fn zone_id(&self, name: &str) -> &str {
         self.settings.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
     }
 }
 
-/// A time as EC2 writes it: `2026-01-01T00:00:00.000Z`.
+/// Formats a time as EC2 does: `2026-01-01T00:00:00.000Z`.
 pub(crate) fn time(t: Timestamp) -> String {
     let at = Offset::UTC.to_datetime(t);
     let mut text = Vec::with_capacity(24);
@@ -136,7 +136,7 @@ pub(crate) fn time(t: Timestamp) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The same to the second, as attachments and launches are told.
+/// Formats a time to the second, as in attachments and launches.
 pub(crate) fn seconds(t: Timestamp) -> String {
     time(Timestamp::from_second(t.as_second()).unwrap_or(t))
 }
@@ -195,7 +195,7 @@ impl Filterable for VolumeView<'_> {
             "status" => found(volume.state.as_str()),
             "volume-id" => found(volume.id.as_str()),
             "volume-type" => found(volume.volume_type.as_str()),
-            // operator.principal, outpost-arn: no volume here is managed by a service or on an outpost.
+            // operator.principal, outpost-arn: not supported, so volumes have no value.
             _ => {}
         }
     }
@@ -422,7 +422,7 @@ impl Filterable for InstanceView<'_> {
             "network-interface.vpc-id" | "vpc-id" => found(&self.reply.network.vpc),
             "tenancy" => found("default"),
             "virtualization-type" => found("hvm"),
-            // What an instance here does not have has no value, and no filter on it matches.
+            // An attribute that instances here lack has no value: a filter on it never matches.
             _ => {}
         }
     }
@@ -544,7 +544,7 @@ impl Filterable for InstanceType {
             "vcpu-info.default-cores" => found(&self.vcpus.div_ceil(2).to_string()),
             "vcpu-info.default-threads-per-core" => found(if self.vcpus > 1 { "2" } else { "1" }),
             "vcpu-info.default-vcpus" => found(&self.vcpus.to_string()),
-            // What DescribeInstanceTypes does not tell here has no value.
+            // A field that DescribeInstanceTypes does not return here has no value.
             _ => {}
         }
     }

@@ -1,23 +1,23 @@
-//! Device names: which are valid on HVM instances, and which are one and the same slot (reference §6).
+//! Device names: the valid ones on HVM instances, and aliases of one slot (EC2 user guide, "Device names for volumes").
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The place behind a device name. `/dev/sdf` and `/dev/xvdf` are one slot.
+/// Slot behind a device name. `/dev/sdf` and `/dev/xvdf` are one slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeviceSlot(String);
 
 impl DeviceSlot {
-    /// The slot of the root volume: `/dev/sda1`, `/dev/xvda`.
+    /// Returns the slot of the root volume: `/dev/sda1`, `/dev/xvda`.
     pub fn root() -> Self {
         Self("a".to_owned())
     }
 
-    /// The slot that `name` stands for, or nothing when it is not a valid EBS device name.
+    /// Returns the slot of `name`, or None if `name` is not a valid EBS device name.
     ///
-    /// Valid are `sd[a-z]`, `sda1`, `sda2`, `xvd[a-z]` and `xvd[a-d][a-z]` up to `xvddx`, with or without `/dev/`;
-    /// the last group was found by the EBS driver's authors by trial.
+    /// Valid names are `sd[a-z]`, `sda1`, `sda2`, `xvd[a-z]` and `xvd[a-d][a-z]` up to `xvddx`, with or without
+    /// `/dev/`. The EBS driver's authors found the last group by trial.
     pub fn parse(name: &str) -> Option<Self> {
         let bare = name.strip_prefix("/dev/").unwrap_or(name);
         let (suffix, xen) = match bare.strip_prefix("xvd") {

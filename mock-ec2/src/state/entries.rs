@@ -1,4 +1,4 @@
-//! What each kind that can only be listed consists of.
+//! Entries of each kind that can only be listed.
 
 use substrate::Now;
 
@@ -14,7 +14,7 @@ use super::nouns::Noun;
 use super::snapshot::{FastRestore, SnapshotLock};
 
 impl State {
-    /// All that `request` may mean, before its ids and filters are looked at.
+    /// Returns the candidates of `request`, before its ids and filters apply.
     pub(super) fn entries(&self, now: Now, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
         let shape = request.kind.shape();
         if let Some(noun) = Noun::of(shape.prefix) {
@@ -22,7 +22,7 @@ impl State {
         }
         Ok(match request.kind {
             Kind::AccountAttribute => self.account_attributes(request.all("AttributeName")),
-            // None can be made here.
+            // Addresses cannot be created here.
             Kind::Address => match request.all("PublicIp") {
                 [] => Vec::new(),
                 [first, ..] => {
@@ -58,7 +58,7 @@ impl State {
             Kind::RecycledSnapshot => self.recycled_snapshots(&request.ids)?,
             Kind::RecycledVolume => self.recycled_volumes(&request.ids)?,
             Kind::ReplaceRootTask => self.replace_tasks(),
-            // None can be bought here.
+            // Reserved instances cannot be bought here.
             Kind::ReservedInstances => match request.all("ReservedInstancesId") {
                 [] => Vec::new(),
                 [first, ..] => {
@@ -75,7 +75,7 @@ impl State {
         })
     }
 
-    /// The credits of burstable instances: what was asked for, else what AWS gives the family.
+    /// Returns the credits of burstable instances: the requested value, else AWS's default of the family.
     fn credits(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
         for id in ids {
             let id: InstanceId = id.parse().map_err(|_| Ec2Error::MalformedInstanceId(id.clone()))?;
@@ -142,7 +142,7 @@ impl State {
         .collect()
     }
 
-    /// What is told of fast restore of one snapshot in one zone.
+    /// Returns the fields of fast restore of one snapshot in one zone.
     pub(super) fn fast_restore_fields(&self, id: &SnapshotId, zone: &str, restore: &FastRestore) -> Vec<Named> {
         let mut fields = vec![
             text("snapshotId", id),
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// What is told of a lock besides whose it is.
+/// Returns the fields of a lock, except its snapshot and owner.
 pub(crate) fn lock_fields(lock: &SnapshotLock, state: &str) -> Vec<Named> {
     let mut fields = vec![text("lockState", state), text("lockDuration", lock.duration_days)];
     fields.extend(lock.cool_off_hours.map(|hours| text("coolOffPeriod", hours)));
@@ -199,7 +199,7 @@ pub(crate) fn lock_fields(lock: &SnapshotLock, state: &str) -> Vec<Named> {
     fields
 }
 
-/// The error for a launch template by name: there are none.
+/// Returns the error for a launch template by name: templates cannot be created here.
 pub(crate) fn no_launch_template(name: &str) -> Ec2Error {
     Ec2Error::Resource {
         code: "InvalidLaunchTemplateName.NotFoundException",

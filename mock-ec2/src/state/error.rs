@@ -1,10 +1,11 @@
-//! EC2's errors: code, HTTP status and text. Texts are exact where the reference (§4.2) knows them.
+//! EC2's errors: code, HTTP status and text. Texts are exact if a public issue quotes them from AWS.
 
 use std::fmt;
 
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 
-/// Ids that were asked for and do not exist. Clients scrape ids from the text, so it names exactly these (E4).
+/// Requested ids that do not exist. Clients scrape ids from the text, so it names exactly these: the EBS driver avoids
+/// each named id for an hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub Vec<String>);
 
@@ -17,7 +18,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Volumes that were never modified. Clients scrape ids from the text, so it names exactly these (E4).
+/// Volumes that were never modified. The EBS driver scrapes ids from the text, so it names exactly these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverModified(pub Vec<VolumeId>);
 
@@ -33,7 +34,7 @@ impl fmt::Display for NeverModified {
     }
 }
 
-/// Why EC2 refuses a request.
+/// Error of an EC2 request.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum Ec2Error {
     /// The volume{0} not exist.
@@ -54,9 +55,9 @@ pub enum Ec2Error {
     MalformedVolumeId {
         /// The parameter, as EC2 spells it in texts.
         parameter: &'static str,
-        /// What was given.
+        /// Given value.
         value: String,
-        /// What ids of the kind begin with.
+        /// Prefix of ids of this kind.
         expected: &'static str,
     },
     /// Invalid id: "{0}"
@@ -65,7 +66,7 @@ pub enum Ec2Error {
     AlreadyAttached(VolumeId),
     /// Volume {volume} is currently attached to {instance}
     VolumeInUse {
-        /// The volume that should be deleted.
+        /// The volume to delete.
         volume: VolumeId,
         /// One of its instances.
         instance: InstanceId,
@@ -92,7 +93,7 @@ pub enum Ec2Error {
     NotAttached {
         /// The volume.
         volume: VolumeId,
-        /// The instance that was named.
+        /// Instance in the request.
         instance: String,
         /// Empty, or ` as device '…'`.
         device: String,
@@ -169,7 +170,7 @@ pub enum Ec2Error {
     FilterLimit(&'static str, usize),
     /// The requested version ({version}) of service {service} does not exist
     NoSuchVersion {
-        /// What was asked for.
+        /// Requested version.
         version: String,
         /// The service's name.
         service: &'static str,
@@ -223,7 +224,7 @@ pub enum Ec2Error {
     RegionNotServed {
         /// The region that the request is signed for.
         region: String,
-        /// Those that are served.
+        /// Served regions.
         served: String,
     },
     /// The state file cannot be written: {0}. What this request asked for may or may not be done; send it again.
@@ -232,7 +233,7 @@ pub enum Ec2Error {
     CannotRecord(String),
     /// {message}
     Injected {
-        /// The code, as the fault names it.
+        /// The text.
         code: String,
         /// The text.
         message: String,
@@ -240,7 +241,7 @@ pub enum Ec2Error {
 }
 
 impl Ec2Error {
-    /// The error code on the wire.
+    /// Returns the error code on the wire.
     pub fn code(&self) -> &str {
         match self {
             Self::VolumeNotFound(_) => "InvalidVolume.NotFound",
@@ -303,8 +304,8 @@ impl Ec2Error {
         }
     }
 
-    /// The HTTP status: 400 but for DryRun (412), a missing signature (403), a body that is too large (413), and the
-    /// codes of server trouble and throttling (500, 503).
+    /// Returns the HTTP status: 400, except 412 for DryRun, 401 or 403 for signature errors, 413 for a large body, and
+    /// 500 or 503 for server errors and throttling.
     pub fn status(&self) -> u16 {
         match self {
             Self::DryRun => 412,
@@ -326,7 +327,7 @@ impl Ec2Error {
         }
     }
 
-    /// The error that a fault asks for, by code.
+    /// Returns the error of a fault, by code.
     pub fn injected(code: &str, fault: &str) -> Self {
         let message = match code {
             "RequestLimitExceeded" => "Request limit exceeded.".to_owned(),

@@ -1,4 +1,4 @@
-//! What happened in the cloud, for the trace and for device streams.
+//! Transitions in the cloud, for the trace and for device streams.
 
 use substrate::Ctx;
 use substrate::trace::Content;
@@ -17,7 +17,7 @@ use crate::events::{
 pub enum Event {
     /// A volume entered a state.
     Volume(VolumeChanged),
-    /// An attachment entered a state; with the size of its volume in GiB.
+    /// An attachment entered a state. With the size of its volume in GiB.
     Attachment(AttachmentChanged, u64),
     /// An instance entered a state.
     Instance(InstanceChanged),
@@ -28,7 +28,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// What it says.
+    /// Returns the event's content.
     pub fn content(&self) -> &dyn Content {
         match self {
             Self::Volume(event) => event,
@@ -39,7 +39,7 @@ impl Event {
         }
     }
 
-    /// Records it in the trace.
+    /// Emits the event to the trace.
     pub(crate) fn emit(&self, ctx: &Ctx) {
         match self {
             Self::Volume(event) => ctx.emit(event.clone()),
@@ -73,7 +73,7 @@ impl Event {
         Self::Attachment(event, volume.size_gib)
     }
 
-    /// The end of `attachment` of `volume` to `instance`.
+    /// Returns the event for the end of `attachment` of `volume` to `instance`.
     pub(super) fn detached(volume: &Volume, instance: &InstanceId, attachment: &Attachment, forced: bool) -> Self {
         let event = AttachmentChanged {
             volume: volume.id.clone(),
@@ -87,19 +87,19 @@ impl Event {
 }
 
 impl State {
-    /// Records that `volume` is now in its state.
+    /// Records the current state of `volume`.
     pub(super) fn note_volume(&mut self, volume: &VolumeId) {
         if let Some(v) = self.volumes.get(volume) {
             self.events.push(Event::of_volume(v, v.state.into()));
         }
     }
 
-    /// Records that `volume`, which is taken out already, is gone.
+    /// Records the deletion of `volume`, which is already removed.
     pub(super) fn note_deleted(&mut self, volume: &Volume) {
         self.events.push(Event::of_volume(volume, VolumePhase::Deleted));
     }
 
-    /// Records that the attachment of `volume` to `instance` is now in its state.
+    /// Records the current state of the attachment of `volume` to `instance`.
     pub(super) fn note_attachment(&mut self, volume: &VolumeId, instance: &InstanceId) {
         let Some(v) = self.volumes.get(volume).filter(|v| !v.root) else { return };
         if let Some(a) = v.attachments.get(instance) {
@@ -107,12 +107,12 @@ impl State {
         }
     }
 
-    /// Records what became of `instance`, or what befell it.
+    /// Records a state or an incident of `instance`.
     pub(super) fn note_instance(&mut self, instance: &InstanceId, state: impl Into<InstancePhase>) {
         self.events.push(Event::Instance(InstanceChanged { instance: instance.clone(), state: state.into() }));
     }
 
-    /// Records that the modification of `volume` is now in its state.
+    /// Records the current state of the modification of `volume`.
     pub(super) fn note_modification(&mut self, volume: &VolumeId) {
         if let Some((v, m)) = self.volumes.get(volume).and_then(|v| Some((v, v.modification.as_ref()?))) {
             let event = ModificationChanged { volume: v.id.clone(), state: m.state, size_gib: v.size_gib };
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// Records that `snapshot` is now in its state.
+    /// Records the current state of `snapshot`.
     pub(super) fn note_snapshot(&mut self, snapshot: &SnapshotId) {
         if let Some(s) = self.snapshots.get(snapshot) {
             let event = snapshot_event(s, s.state.into());
@@ -128,12 +128,12 @@ impl State {
         }
     }
 
-    /// Records that `snapshot`, which is taken out already, is gone.
+    /// Records the deletion of `snapshot`, which is already removed.
     pub(super) fn note_snapshot_deleted(&mut self, snapshot: &Snapshot) {
         self.events.push(snapshot_event(snapshot, SnapshotPhase::Deleted));
     }
 
-    /// Records the end of everything, as a reset makes it: all devices go, all volumes are deleted.
+    /// Records the end of all objects, for a reset: all devices go, all volumes are deleted.
     pub fn note_end(&mut self) {
         let volumes: Vec<_> = self.volumes.values().filter(|v| !v.root).cloned().collect();
         for v in volumes {

@@ -1,4 +1,4 @@
-//! Filters: values are OR, filters are AND, `*` and `?` are wildcards, a backslash takes them literally.
+//! Filters: values are OR, filters are AND. `*` and `?` are wildcards, a backslash escapes them.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ pub struct Filter {
     pub values: Vec<String>,
 }
 
-/// What can be filtered.
+/// Resource that can be filtered.
 pub trait Filterable {
-    /// The filter names besides `tag:<key>`, `tag-key` and `tag-value`.
+    /// Filter names besides `tag:<key>`, `tag-key` and `tag-value`.
     const NAMES: &'static [&'static str];
 
-    /// Calls `found` with each value that the filter `name` sees.
+    /// Calls `found` with each value that the filter `name` compares.
     fn values(&self, name: &str, found: &mut dyn FnMut(&str));
 
-    /// The tags, if things of this kind have tags.
+    /// Returns the tags, if the kind has tags.
     fn tags(&self) -> Option<&BTreeMap<String, String>>;
 }
 
 /// Checks the filters' names.
 ///
 /// # Errors
-/// `InvalidParameterValue` for a filter that things of this kind do not have.
+/// `InvalidParameterValue` for a filter that the kind does not have.
 pub fn check<T: Filterable>(filters: &[Filter], tagged: bool) -> Result<(), Ec2Error> {
     check_names(filters, T::NAMES, tagged)
 }
 
-/// Checks the filters' names against those that are known.
+/// Checks the filters' names against `known`.
 ///
 /// # Errors
 /// As [`check`].
@@ -48,7 +48,7 @@ pub fn check_names(filters: &[Filter], known: &[&str], tagged: bool) -> Result<(
     Ok(())
 }
 
-/// Whether `item` passes all filters.
+/// Returns true if `item` passes all filters.
 pub fn matches<T: Filterable>(item: &T, filters: &[Filter]) -> bool {
     filters.iter().all(|filter| {
         let mut hit = false;
@@ -65,19 +65,19 @@ pub fn matches<T: Filterable>(item: &T, filters: &[Filter]) -> bool {
     })
 }
 
-/// Whether `pattern` matches itself and nothing else.
+/// Returns true if `pattern` has no wildcard or escape.
 pub fn literal(pattern: &str) -> bool {
     !pattern.bytes().any(|b| matches!(b, b'*' | b'?' | b'\\'))
 }
 
-/// Whether `value` has the form of `pattern`.
+/// Returns true if `value` matches `pattern`.
 pub fn wildcard(pattern: &str, value: &str) -> bool {
     if literal(pattern) {
         return pattern == value;
     }
     let pattern = tokens(pattern);
     let value: Vec<char> = value.chars().collect();
-    // Greedy with one point to come back to: linear but for the last star.
+    // Greedy, with one point to backtrack to: linear except for the last star.
     let (mut p, mut v) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while v < value.len() {

@@ -1,4 +1,4 @@
-//! Placement groups: made, listed and deleted. They decide nothing: no instance here is near another.
+//! Placement groups: created, listed and deleted. They have no effect: instances here have no distance.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct PlacementGroup {
     pub spread_level: Option<String>,
 }
 
-/// A request about a placement group.
+/// Request about placement groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRequest {
     /// CreatePlacementGroup: the name, the group without its id, and tags.
@@ -35,7 +35,7 @@ pub enum GroupRequest {
 }
 
 impl GroupRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Create(..) => "CreatePlacementGroup",
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// The placement groups called `names`, or all.
+    /// Returns the placement groups `names`, or all.
     pub(super) fn placement_groups(&self, names: &[String]) -> Result<Vec<Entry>, Ec2Error> {
         if let Some(name) = names.iter().find(|name| !self.account.groups.contains_key(*name)) {
             return Err(unknown(name));

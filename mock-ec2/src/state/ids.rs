@@ -1,6 +1,6 @@
-//! Typed resource ids: parsed at the edge, so that no other text can become a key or a file name.
+//! Typed resource ids. They are parsed at the edge, so that no other text becomes a key or a file name.
 //!
-//! The text lies in the id itself: what looks for a key in a map of a hundred thousand reads no other memory.
+//! The text is stored inside the id: a lookup in a large map reads no other memory.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Whether `text` is `prefix-` and 8 to 17 lower-case hex digits (EC2's short and long form).
+/// Returns true if `text` is `prefix-` and 8 to 17 lower-case hex digits (EC2's short and long form).
 fn well_formed(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')).is_some_and(|hex| {
         (8..=17).contains(&hex.len()) && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
@@ -18,7 +18,7 @@ fn well_formed(text: &str, prefix: &str) -> bool {
 /// Longest id: `snap-` and 17 digits.
 const LONGEST: usize = 22;
 
-/// ASCII text of at most [`LONGEST`] bytes, filled up with zeros, so that it is ordered as the text is.
+/// ASCII text of at most [`LONGEST`] bytes, padded with zeros, so that the bytes sort like the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Text([u8; LONGEST]);
 
@@ -31,7 +31,7 @@ impl Text {
 
     fn as_str(&self) -> &str {
         let length = self.0.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
-        // Only ASCII gets in.
+        // The bytes are always ASCII.
         std::str::from_utf8(&self.0[..length]).unwrap_or_default()
     }
 }
@@ -43,10 +43,10 @@ macro_rules! id {
         pub struct $name(Text);
 
         impl $name {
-            /// What the id begins with, without the dash.
+            /// Prefix of the id, without the dash.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id's text.
+            /// Returns the id's text.
             pub fn as_str(&self) -> &str {
                 self.0.as_str()
             }
@@ -111,7 +111,7 @@ id!(
 /// must be {prefix}- and 8 to 17 lower-case hex digits
 #[derive(Clone, Copy, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub struct Malformed {
-    /// What the id should begin with.
+    /// Prefix of a valid id.
     pub prefix: &'static str,
 }
 

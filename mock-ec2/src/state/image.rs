@@ -1,4 +1,4 @@
-//! Images: the public ones that clients look up by name, and whatever else has a well-formed id.
+//! Images: public ones that clients look up by name, and any other well-formed id.
 
 use super::State;
 use super::error::Ec2Error;
@@ -9,7 +9,7 @@ use super::listing::{Entry, Field, Listing, Named, group, list, text};
 use super::nouns::Noun;
 use substrate::ids as make_id;
 
-/// An image, as far as it decides what an instance is.
+/// Image, as far as it affects instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Its id.
@@ -24,15 +24,15 @@ pub struct Image {
     pub root_device: String,
     /// The architecture that it runs on, if known.
     pub architecture: Option<String>,
-    /// Whether it is Windows.
+    /// True for Windows.
     pub windows: bool,
     /// Size of root volumes in GiB.
     pub size_gib: u64,
-    /// When it was made.
+    /// Time of creation.
     pub created: String,
-    /// The instance that it was made of.
+    /// Instance from which it was created.
     pub source_instance: Option<InstanceId>,
-    /// The disks of an image of the account itself; of others only the root disk is known, and its snapshot is not.
+    /// Disks of an image of the account itself. Of other images only the root disk is known, without its snapshot.
     pub disks: Vec<ImageDisk>,
 }
 
@@ -42,7 +42,7 @@ const CANONICAL: (&str, Option<&str>) = ("099720109477", None);
 const DEBIAN: (&str, Option<&str>) = ("136693071363", None);
 const MICROSOFT: (&str, Option<&str>) = ("801119661308", Some("amazon"));
 
-/// A public image: its id where clients' documentation has one, its name, owner, root device, architecture, date.
+/// Row of a public image: id (if clients' documentation names one), name, owner, root device, architecture, date.
 type Row = (&'static str, &'static str, (&'static str, Option<&'static str>), &'static str, &'static str, &'static str);
 
 const PUBLIC: &[Row] = &[
@@ -135,10 +135,10 @@ const PUBLIC: &[Row] = &[
 ];
 
 impl State {
-    /// The image `id`: one of the account, a public one, or one of which only the id is known.
+    /// Returns the image `id`: of the account, public, or one of which only the id is known.
     ///
     /// # Errors
-    /// `InvalidAMIID.Malformed`; `InvalidAMIID.NotFound` for one that was deregistered.
+    /// `InvalidAMIID.Malformed`; `InvalidAMIID.NotFound` for a deregistered image.
     pub fn image(&self, id: &str) -> Result<Image, Ec2Error> {
         if let Some(noun) = Noun::of("ami") {
             noun.check(id)?;
@@ -165,7 +165,7 @@ impl State {
         }))
     }
 
-    /// The snapshot that the root volume of `image` is made from. It is its owner's, so nobody here can look at it.
+    /// Returns the id of the root snapshot of `image`. It belongs to the image's owner, so it cannot be described here.
     pub(super) fn image_snapshot(&self, image: &str) -> String {
         make_id::ec2(&mut self.seed.child("image snapshot").child(image).rng(), "snap")
     }
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// The images that `request` may mean: those it names, else the public ones and those that instances run.
+    /// Returns the candidates of `request`: the images it names, else the public ones and those of instances.
     pub(super) fn images(&self, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
         let mut all: Vec<Image> = match request.ids.is_empty() {
             true => {
@@ -210,7 +210,7 @@ impl State {
         };
         let owners = request.all("Owner");
         all.retain(|image| owners.is_empty() || owners.iter().any(|owner| owned(image, owner)));
-        // All are public, but those of the account itself.
+        // All images are public, except those of the account itself.
         let users = request.all("ExecutableBy");
         let public = |image: &Image| image.owner.0 != self.settings.account_id;
         all.retain(|image| {

@@ -1,4 +1,4 @@
-//! Images of the account itself: made of an instance or of snapshots, as far as their snapshots and block devices go.
+//! Images of the account itself, created from an instance or from snapshots, limited to snapshots and block devices.
 
 use std::collections::BTreeMap;
 
@@ -23,25 +23,25 @@ use crate::events::InstancePhase;
 /// Shortest and longest name.
 const NAME: std::ops::RangeInclusive<usize> = 3..=128;
 
-/// A disk that an image maps.
+/// Disk in an image's mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageDisk {
     /// The device name.
     pub device: String,
-    /// The snapshot that the disk is made from; nothing for an empty one.
+    /// Snapshot of the disk; None for an empty disk.
     pub snapshot: Option<SnapshotId>,
     /// Size in GiB.
     pub size_gib: u64,
-    /// The type's name.
+    /// Name of the volume type.
     pub volume_type: String,
-    /// IOPS, where they were chosen.
+    /// IOPS, if set.
     pub iops: Option<u64>,
-    /// Throughput in MiB/s, where it was chosen.
+    /// Throughput in MiB/s, if set.
     pub throughput: Option<u64>,
     /// True if the disk is encrypted.
     pub encrypted: bool,
-    /// True if the disk goes with its instance.
+    /// True if the disk is deleted with its instance.
     pub delete_on_termination: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct ImageDisk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnImage {
-    /// Its name, which no other image of the account has.
+    /// Name, unique in the account.
     pub name: String,
     /// Its description.
     pub description: String,
@@ -59,11 +59,11 @@ pub struct OwnImage {
     pub architecture: String,
     /// True for Windows.
     pub windows: bool,
-    /// When it was made, wall time.
+    /// Time of creation, wall time.
     pub created: Timestamp,
-    /// The instance that it was made of.
+    /// Instance from which it was created.
     pub source_instance: Option<InstanceId>,
-    /// The disks, the root disk among them.
+    /// Disks, including the root disk.
     pub disks: Vec<ImageDisk>,
 }
 
@@ -78,7 +78,7 @@ pub struct CreateImage {
     pub description: String,
     /// If set, the instance is not rebooted.
     pub no_reboot: bool,
-    /// Changes to its disks, and more disks.
+    /// Changes to its disks, and additional disks.
     pub devices: Vec<LaunchDevice>,
     /// Tags of the image.
     pub tags: BTreeMap<String, String>,
@@ -110,12 +110,12 @@ pub enum ImageRequest {
     Create(CreateImage),
     /// RegisterImage.
     Register(RegisterImage),
-    /// DeregisterImage: the image, and whether its snapshots go too.
+    /// DeregisterImage: the image, and true if its snapshots are deleted too.
     Deregister(String, bool),
 }
 
 impl ImageRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Create(_) => "CreateImage",
@@ -126,7 +126,7 @@ impl ImageRequest {
 }
 
 impl OwnImage {
-    /// The image as launches look at it.
+    /// Returns the image for a launch.
     pub(super) fn image(&self, id: &str, account: &str) -> Image {
         let root = self.disks.iter().find(|disk| disk.device == self.root_device);
         Image {
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// The state of an image: pending until all its snapshots are there.
+    /// Returns the state of an image: pending until all its snapshots are completed.
     pub(super) fn image_state(&self, image: &Image) -> &'static str {
         let snapshots = image.disks.iter().filter_map(|disk| self.snapshots.get(disk.snapshot.as_ref()?));
         let states: Vec<SnapshotState> = snapshots.map(|snapshot| snapshot.state).collect();
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// Checks that nothing needs `snapshot`.
+    /// Checks that no image uses `snapshot`.
     pub(super) fn check_unused(&self, snapshot: &SnapshotId) -> Result<(), Ec2Error> {
         let uses = |image: &OwnImage| image.disks.iter().any(|disk| disk.snapshot.as_ref() == Some(snapshot));
         match self.account.images.iter().find(|(_, image)| uses(image)) {
@@ -332,7 +332,7 @@ impl State {
         Ok(Reply::Fields(fields))
     }
 
-    /// A disk that a request describes whole.
+    /// Builds a disk that the request describes completely.
     fn new_disk(&self, device: &LaunchDevice) -> Result<ImageDisk, Ec2Error> {
         let LaunchDevice { device, disk, .. } = device;
         let Some(LaunchDisk { size_gib, volume_type, iops, throughput, snapshot_id, .. }) = disk else {
@@ -356,7 +356,7 @@ impl State {
                 format!("the encrypted flag cannot be specified since device {device} has a snapshot specified.");
             return Err(Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text });
         }
-        // An image has magnetic disks unless it says otherwise; launches of today make gp2 of them.
+        // Images default to magnetic disks; current launches make them gp2.
         let volume_type = volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         volume_type.check_size(size_gib)?;
         volume_type.resolve_iops(size_gib, *iops)?;
@@ -406,7 +406,7 @@ impl State {
     }
 }
 
-/// The error for an image that is not there.
+/// Returns the error for an unknown image.
 pub(super) fn no_image(id: &str) -> Ec2Error {
     Ec2Error::Resource { code: "InvalidAMIID.NotFound", text: format!("The image id '[{id}]' does not exist") }
 }

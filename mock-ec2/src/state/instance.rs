@@ -1,4 +1,4 @@
-//! Instances: the part of them that storage touches.
+//! Instances: the part that matters to storage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +21,18 @@ pub enum InstanceState {
     Pending,
     /// Runs, as far as the cloud knows.
     Running,
-    /// Is about to be gone.
+    /// Terminating.
     ShuttingDown,
-    /// Is gone; still listed for an hour.
+    /// Terminated; listed for one more hour.
     Terminated,
-    /// Is about to stop.
+    /// Stopping.
     Stopping,
-    /// Is switched off and can be started again.
+    /// Stopped; can be started again.
     Stopped,
 }
 
 impl InstanceState {
-    /// The name and the number on the wire.
+    /// Returns the name and the number on the wire.
     pub fn wire(self) -> (&'static str, u8) {
         match self {
             Self::Pending => ("pending", 0),
@@ -51,9 +51,9 @@ impl InstanceState {
 pub struct Instance {
     /// Its id.
     pub id: InstanceId,
-    /// Position in the order of start, from 0.
+    /// Position in the launch order, from 0.
     pub ordinal: u64,
-    /// The reservation that it was started in.
+    /// Reservation of its launch.
     pub reservation_id: String,
     /// Its image.
     pub image_id: String,
@@ -65,60 +65,60 @@ pub struct Instance {
     pub zone: String,
     /// Its state.
     pub state: InstanceState,
-    /// Whether it lost power or hangs; the cloud still calls it running and keeps its attachments.
+    /// True if it lost power or hangs. The cloud still calls it running and keeps its attachments.
     pub impaired: bool,
-    /// When it was started, wall time.
+    /// Time of its launch, wall time.
     pub launch_time: Timestamp,
     /// Its private DNS name.
     pub private_dns_name: String,
     /// Its private IPv4 address.
     pub private_ip: String,
-    /// Its network interfaces; they take slots on types with shared limits.
+    /// Number of network interfaces; they take slots on types with shared limits.
     pub network_interfaces: u32,
     /// Its subnet, if it is one of the account's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
-    /// The device name of its root volume, which its image says.
+    /// Device name of its root volume, from its image.
     #[serde(default = "root_device")]
     pub root_device: String,
-    /// What else it was asked to be.
+    /// Further launch options.
     #[serde(default)]
     pub options: LaunchOptions,
-    /// The client token of its launch.
+    /// Client token of its launch.
     #[serde(default)]
     pub client_token: String,
-    /// Whether its image is one of Windows.
+    /// True for a Windows image.
     #[serde(default)]
     pub windows: bool,
-    /// When somebody stopped or terminated it, wall time.
+    /// Time at which a user stopped or terminated it, wall time.
     #[serde(default)]
     pub ended: Option<Timestamp>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// Which volume holds which slot, the root volume included.
+    /// Volume in each slot, including the root volume.
     #[serde(skip)]
     pub slots: BTreeMap<DeviceSlot, VolumeId>,
-    /// Slots in use by devices that its mapping does not show, as an image can bring them (reference §6).
+    /// Slots in use by devices that its mapping does not show, as some images have them (kubeone#2859).
     pub hidden: BTreeSet<DeviceSlot>,
-    /// Slots whose last device was pulled by force; an attach there sticks until the instance reboots.
+    /// Slots whose last device was detached by force. An attach there stays `attaching` until the instance reboots.
     pub poisoned: BTreeSet<DeviceSlot>,
-    /// Slots that something else takes, such as accelerators.
+    /// Number of slots that other devices take, such as accelerators.
     pub reserved_slots: u32,
-    /// The volumes whose devices are mounted, as the node says.
+    /// Volumes with mounted devices, as reported by the node.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub mounted: BTreeSet<VolumeId>,
-    /// The volumes whose devices are mounted, as the kernel says.
+    /// Volumes with mounted devices, as observed in the kernel.
     #[serde(skip)]
     pub held: BTreeSet<VolumeId>,
-    /// The devices that its metadata shows: those at the latest boot (csi#1808).
+    /// Devices that its metadata shows: those at the latest boot (aws-ebs-csi-driver#1808).
     pub boot_devices: Vec<String>,
-    /// Durations drawn for it since its first start; names the next draw.
+    /// Number of durations drawn for it since its first start; names the next draw.
     pub draws: u32,
-    /// How its state ends.
+    /// End of its current state.
     pub progress: Progress,
 }
 
-/// The device name of root volumes where the image does not say another.
+/// Device name of root volumes if the image sets none.
 pub const ROOT_DEVICE: &str = "/dev/xvda";
 
 fn root_device() -> String {
@@ -126,26 +126,26 @@ fn root_device() -> String {
 }
 
 impl Instance {
-    /// Most devices that it can have, the root volume included.
+    /// Returns the largest number of devices, including the root volume.
     pub fn device_limit(&self) -> u32 {
         let hidden = self.hidden.len() as u32 + self.reserved_slots;
         instance_types::limit(&self.instance_type).devices(self.network_interfaces).saturating_sub(hidden).max(1)
     }
 
-    /// Whether the device of `volume` cannot go because it is mounted: a machine without power mounts nothing.
+    /// Returns true if the device of `volume` is mounted and so cannot go. An instance without power mounts nothing.
     pub fn holds_mounted(&self, volume: &VolumeId) -> bool {
         self.state == InstanceState::Running
             && !self.impaired
             && (self.mounted.contains(volume) || self.held.contains(volume))
     }
 
-    /// Why it is in its state, as `reason` tells it: what somebody did to it, and when.
+    /// Returns the `reason` field: the user's action and its time.
     pub fn reason(&self) -> String {
         let at = self.ended.map(|at| at.strftime("%Y-%m-%d %H:%M:%S GMT").to_string());
         at.map_or_else(String::new, |at| format!("User initiated ({at})"))
     }
 
-    /// Code and text of the reason for its state, where there is one.
+    /// Returns code and text of the state's reason, if any.
     pub fn state_reason(&self) -> Option<(&'static str, &'static str)> {
         match self.state {
             InstanceState::Pending => Some(("pending", "pending")),
@@ -156,12 +156,12 @@ impl Instance {
         }
     }
 
-    /// Takes note of the devices that are there at boot.
+    /// Records the devices at boot.
     pub(super) fn boot(&mut self) {
         self.boot_devices = self.slots.keys().map(ToString::to_string).collect();
     }
 
-    /// What others need to know of it.
+    /// Returns the public description of the instance.
     pub fn info(&self) -> InstanceInfo {
         InstanceInfo {
             id: self.id.to_string(),

@@ -1,25 +1,25 @@
-//! Instance types: size, and how many devices each can have (reference §7).
+//! Instance types: size and attach limits (EC2 user guide, "Amazon EBS volume limits for Amazon EC2 instances").
 
 mod table;
 
 use table::ROWS;
 
-/// How many devices a type can have. The numbers count the root volume and assume one network interface, as the EBS
-/// driver's table does.
+/// Attach limit of a type. The numbers include the root volume and assume one network interface, like the EBS driver's
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachLimit {
-    /// Network interfaces beyond the first take slots too.
+    /// Shared with network interfaces beyond the first.
     Shared(u32),
-    /// Volumes have slots of their own.
+    /// Volumes have their own slots.
     Dedicated(u32),
-    /// A type that is not on Nitro: DescribeInstanceTypes tells this many, and the EBS driver uses 39.
+    /// A type that is not on Nitro. DescribeInstanceTypes returns this number; the EBS driver uses 39.
     Xen(u32),
-    /// Nobody tells it: it is taken as shared, 27.
+    /// Unpublished: treated as shared, 27.
     Unknown,
 }
 
 impl AttachLimit {
-    /// Most devices on an instance with this many network interfaces.
+    /// Returns the largest number of devices on an instance with this many network interfaces.
     pub fn devices(self, network_interfaces: u32) -> u32 {
         match self {
             Self::Shared(devices) => devices.saturating_sub(network_interfaces.saturating_sub(1)).max(1),
@@ -31,7 +31,7 @@ impl AttachLimit {
 }
 
 impl AttachLimit {
-    /// What DescribeInstanceTypes tells of it, where it is known: most attachments, and whether interfaces count too.
+    /// Returns the fields of DescribeInstanceTypes, if known: the limit, and `shared` or `dedicated`.
     pub fn told(self) -> (Option<u32>, Option<&'static str>) {
         match self {
             Self::Shared(devices) | Self::Xen(devices) => (Some(devices), Some("shared")),
@@ -41,43 +41,43 @@ impl AttachLimit {
     }
 }
 
-/// What DescribeInstanceTypes tells of a type.
+/// Instance type as DescribeInstanceTypes returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceType {
     /// Its name.
     pub name: &'static str,
     /// Virtual CPUs.
     pub vcpus: u32,
-    /// Virtual CPUs of a core.
+    /// Virtual CPUs per core.
     pub threads_per_core: u32,
     /// Memory in MiB.
     pub memory_mib: u64,
     /// Its limit.
     pub limit: AttachLimit,
-    /// Most network interfaces.
+    /// Largest number of network interfaces.
     pub network_interfaces: u32,
-    /// Disks of its own, which are not emulated.
+    /// Local disks, which are not emulated.
     pub disks: Disks,
-    /// Whether it is of the current generation.
+    /// True for the current generation.
     pub current: bool,
-    /// EBS cards.
+    /// Number of EBS cards.
     pub ebs_cards: u32,
-    /// True if a new account may run it for nothing.
+    /// True if the AWS Free Tier covers it.
     pub free_tier: bool,
 }
 
-/// Disks that come with the machine and go with it.
+/// Local disks of an instance type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disks {
-    /// How many.
+    /// Number of disks.
     pub count: u32,
-    /// The size of each in GB.
+    /// Size of each in GB.
     pub size_gb: u32,
     /// `ssd` or `hdd`.
     pub kind: &'static str,
 }
 
-/// The architecture of the type called `name`: families with a `g` after their generation are Graviton or Grace.
+/// Returns the architecture of the type `name`: families with a `g` after their generation are Graviton or Grace.
 pub fn architecture(name: &str) -> &'static str {
     let family = name.split('.').next().unwrap_or_default();
     let generation = family.trim_start_matches(|c: char| c.is_ascii_alphabetic());
@@ -90,38 +90,38 @@ pub fn architecture(name: &str) -> &'static str {
 }
 
 impl InstanceType {
-    /// Most network interfaces.
+    /// Returns the largest number of network interfaces.
     pub fn network_interfaces(&self) -> u32 {
         self.network_interfaces
     }
 
-    /// `nitro` or `xen`.
+    /// Returns `nitro` or `xen`.
     pub fn hypervisor(&self) -> &'static str {
         if matches!(self.limit, AttachLimit::Xen(_)) { "xen" } else { "nitro" }
     }
 
-    /// Whether it is a machine without a hypervisor.
+    /// Returns true for a bare-metal type.
     pub fn metal(&self) -> bool {
         self.name.contains(".metal")
     }
 
-    /// True if it has CPU credits.
+    /// Returns true if it has CPU credits.
     pub fn burstable(&self) -> bool {
         ["t2.", "t3.", "t3a.", "t4g.", "t8i."].iter().any(|family| self.name.starts_with(family))
     }
 }
 
-/// The type called `name`, if it exists.
+/// Returns the type `name`, if it exists.
 pub fn find(name: &str) -> Option<InstanceType> {
     ROWS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ROWS.get(at).copied())
 }
 
-/// All types, by name.
+/// Returns all types, by name.
 pub fn all() -> &'static [InstanceType] {
     &ROWS
 }
 
-/// The limit of the type called `name`; that of most types when it is not in the table.
+/// Returns the limit of the type `name`. A type outside the table has that of most types.
 pub fn limit(name: &str) -> AttachLimit {
     find(name).map_or(AttachLimit::Shared(27), |t| t.limit)
 }

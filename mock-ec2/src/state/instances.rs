@@ -1,4 +1,4 @@
-//! The instances of the seed list, and what every new instance has.
+//! Instances of the seed list, and the properties of every new instance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets instance `id` lose power. The cloud still calls it running and keeps its attachments, as EC2 does with an
+    /// Cuts the power of instance `id`. The cloud still calls it running and keeps its attachments, as EC2 does with an
     /// instance that fails its status checks.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl State {
         Ok(())
     }
 
-    /// An instance with the volumes in its mapping.
+    /// Returns an instance with the volumes in its mapping.
     pub(super) fn with_mapping(&self, instance: &Arc<Instance>) -> InstanceReply {
         let held = instance.slots.values().filter_map(|volume| {
             let attachment = self.volumes.get(volume)?.attachments.get(&instance.id)?.clone();
@@ -107,7 +107,7 @@ impl State {
         launch_time: Timestamp,
     ) -> Instance {
         let ordinal = self.made.instances;
-        // The first addresses of a subnet are AWS's own.
+        // AWS reserves the first addresses of a subnet.
         let (high, low) = ((ordinal / 250) % 256, ordinal % 250 + 4);
         let (domain, subnet) = (self.private_domain(), self.zone_number(zone));
         Instance {

@@ -1,4 +1,4 @@
-//! Key pairs: made here, imported, or only named by an instance.
+//! Key pairs: created here, imported, or only named by an instance.
 
 mod der;
 mod rsa;
@@ -25,12 +25,12 @@ use super::{Call, State};
 
 /// Longest name.
 const LONGEST: usize = 255;
-/// The object identifier of RSA keys (1.2.840.113549.1.1.1), with its empty parameters.
+/// Object identifier of RSA keys (1.2.840.113549.1.1.1), with its empty parameters.
 const RSA_ALGORITHM: [u8; 15] = [0x30, 13, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 13, 1, 1, 1, 5, 0];
 const ED25519: &str = "ssh-ed25519";
 const RSA: &str = "ssh-rsa";
 
-/// A key pair of the account. The private key is told once, and not kept.
+/// Key pair of the account. The private key is returned once and not kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnKey {
@@ -40,13 +40,13 @@ pub struct OwnKey {
     pub kind: String,
     /// Its fingerprint.
     pub fingerprint: String,
-    /// The public key in OpenSSH's form.
+    /// Public key in OpenSSH's format.
     pub public: String,
-    /// When it was made, wall time.
+    /// Time of creation, wall time.
     pub created: Timestamp,
 }
 
-/// A request about a key pair.
+/// Request about a key pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRequest {
     /// CreateKeyPair: the name, `rsa` or `ed25519`, and tags.
@@ -58,7 +58,7 @@ pub enum KeyRequest {
 }
 
 impl KeyRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Create(..) => "CreateKeyPair",
@@ -68,7 +68,7 @@ impl KeyRequest {
     }
 }
 
-/// A key as it is made: in PEM, with its fingerprint and its public half.
+/// Key just created: in PEM, with its fingerprint and public half.
 struct Made {
     material: String,
     fingerprint: String,
@@ -119,7 +119,7 @@ impl State {
                 };
                 call.check_dry_run()?;
                 let mut fields = vec![text("return", true)];
-                // A pair that is not there is gone already, as AWS sees it.
+                // AWS treats the deletion of an unknown pair as a success.
                 if let Some(key) = name.and_then(|name| self.account.keys.remove(&name)) {
                     self.account.tags.remove(&key.id);
                     fields.push(text("keyPairId", key.id));
@@ -180,7 +180,7 @@ impl State {
         fields
     }
 
-    /// The key pairs of the account, of which `names` are wanted, or all.
+    /// Returns the key pairs `names` of the account, or all.
     pub(super) fn own_keys(&self, names: &[String], with_public: bool) -> Vec<Entry> {
         let wanted = self.account.keys.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
         wanted
@@ -216,11 +216,11 @@ fn made_rsa(key: &rsa::Private) -> Made {
     }
 }
 
-/// OpenSSH's own form (its PROTOCOL.key), without a passphrase.
+/// Encodes an Ed25519 key in OpenSSH's format (its PROTOCOL.key), without a passphrase.
 fn made_ed25519(secret: &[u8; 32]) -> Made {
     let public: Vec<u8> = match Ed25519KeyPair::from_seed_unchecked(secret) {
         Ok(pair) => pair.public_key().as_ref().to_vec(),
-        // Any 32 bytes are a seed.
+        // Any 32 bytes are a valid seed.
         Err(_) => Vec::new(),
     };
     let blob = [ssh(ED25519.as_bytes()), ssh(&public)].concat();
@@ -233,7 +233,7 @@ fn made_ed25519(secret: &[u8; 32]) -> Made {
     Made { material: pem("OPENSSH PRIVATE KEY", &file.concat()), fingerprint: sha256_of(&blob), public: blob }
 }
 
-/// A string of SSH: its length and its bytes.
+/// Encodes an SSH string: length and bytes.
 fn ssh(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes(), bytes].concat()
@@ -258,7 +258,7 @@ fn sha256_of(blob: &[u8]) -> String {
     STANDARD.encode(Sha256::digest(blob))
 }
 
-/// The fingerprint of an imported RSA key: of its SubjectPublicKeyInfo.
+/// Returns the fingerprint of an imported RSA key: MD5 of its SubjectPublicKeyInfo.
 fn md5_of(blob: &[u8]) -> Result<String, Ec2Error> {
     let [_, exponent, modulus] = fields::<3>(blob).ok_or_else(bad_key)?;
     let key = der::sequence([der::integer(modulus), der::integer(exponent)].concat());
@@ -266,7 +266,7 @@ fn md5_of(blob: &[u8]) -> Result<String, Ec2Error> {
     Ok(pairs(&Md5::digest(der::sequence([RSA_ALGORITHM.to_vec(), bits].concat()))))
 }
 
-/// The first `N` strings of an SSH blob.
+/// Returns the first `N` strings of an SSH blob.
 fn fields<const N: usize>(mut blob: &[u8]) -> Option<[&[u8]; N]> {
     let mut found = [&[][..]; N];
     for field in &mut found {
@@ -276,7 +276,7 @@ fn fields<const N: usize>(mut blob: &[u8]) -> Option<[&[u8]; N]> {
     blob.is_empty().then_some(found)
 }
 
-/// The kind and the blob of a public key in OpenSSH's form.
+/// Parses a public key in OpenSSH's format into kind and blob.
 fn read_public(material: &[u8]) -> Result<(&'static str, Vec<u8>), Ec2Error> {
     let text = std::str::from_utf8(material).map_err(|_| bad_key())?;
     let mut words = text.split_whitespace();

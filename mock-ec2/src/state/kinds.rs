@@ -1,9 +1,9 @@
-//! The kinds of things that can only be listed: how each is asked for, and where its items stand in the answer.
+//! Kinds that can only be listed: their request parameters and the place of their items in the answer.
 
-/// A kind of things.
+/// Kind of listed things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What the account may have.
+    /// Attributes of the account.
     AccountAttribute,
     /// Public addresses.
     Address,
@@ -51,7 +51,7 @@ pub enum Kind {
     SnapshotTier,
     /// Subnets.
     Subnet,
-    /// Where instance types are offered.
+    /// Zones in which instance types are offered.
     TypeOffering,
     /// VPCs.
     Vpc,
@@ -59,36 +59,36 @@ pub enum Kind {
     VpcEndpoint,
 }
 
-/// How a kind is asked for and told.
+/// Request and answer format of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The kind.
     pub kind: Kind,
     /// The action that lists it.
     pub action: &'static str,
-    /// The list in the answer.
+    /// Name of the list in the answer.
     pub set: &'static str,
-    /// The parameter of ids, as `VpcId.1`; empty where there is none.
+    /// Parameter of ids, as in `VpcId.1`; empty if there is none.
     pub ids: &'static str,
-    /// What the ids begin with; empty where they are no ids of their own.
+    /// Prefix of the ids; empty for ids without one.
     pub prefix: &'static str,
-    /// More parameters that are lists.
+    /// Further list parameters.
     pub lists: &'static [&'static str],
-    /// More parameters that are truth values.
+    /// Further boolean parameters.
     pub flags: &'static [&'static str],
-    /// More parameters that are texts.
+    /// Further text parameters.
     pub words: &'static [&'static str],
-    /// The parameter of filters.
+    /// Parameter of filters.
     pub filter: &'static str,
-    /// The filters besides those on tags.
+    /// Filters besides those on tags.
     pub filters: &'static [&'static str],
-    /// Whether its things have tags.
+    /// True if its things have tags.
     pub tagged: bool,
-    /// Whether the list of tags is there without any, too; clients of some kinds count on it.
+    /// True if an empty list of tags is present, too; clients of some kinds rely on it.
     pub bare_tags: bool,
 }
 
-/// What most kinds have in common.
+/// Defaults of most kinds.
 const PLAIN: Shape = Shape {
     kind: Kind::Vpc,
     action: "",
@@ -104,7 +104,7 @@ const PLAIN: Shape = Shape {
     bare_tags: false,
 };
 
-/// Every kind, in the order of its action.
+/// All kinds, in the order of their actions.
 pub const SHAPES: &[Shape] = &[
     Shape {
         kind: Kind::AccountAttribute,
@@ -572,12 +572,12 @@ pub const SHAPES: &[Shape] = &[
 ];
 
 impl Kind {
-    /// The kind that `action` lists.
+    /// Returns the kind that `action` lists.
     pub fn of(action: &str) -> Option<Self> {
         SHAPES.iter().find(|shape| shape.action == action).map(|shape| shape.kind)
     }
 
-    /// How it is asked for and told.
+    /// Returns the request and answer format.
     pub fn shape(self) -> &'static Shape {
         SHAPES.iter().find(|shape| shape.kind == self).unwrap_or(&PLAIN)
     }

@@ -1,4 +1,4 @@
-//! How long transitions take: seeded distributions per operation (reference §11).
+//! Duration of transitions: seeded distributions per operation.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use substrate::seed::unit;
 
 use super::filter::wildcard;
 
-/// A named set of distributions.
+/// Named set of distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatencyProfile {
-    /// Every intermediate state is in the mutating call's answer and in the event stream, and over at the next call
-    /// or 1 ms later.
+    /// Each intermediate state appears in the mutating call's answer and in the event stream. It ends at the next call
+    /// or after 1 ms.
     #[default]
     Instant,
-    /// The figures that operators quote: AttachVolume 5–30 s as its caller sees it, polling included.
+    /// Figures that operators quote: AttachVolume takes 5–30 s for its caller, including polling.
     Aws,
-    /// The figures of the EBS driver's authors: attach and detach mostly 1–4 s.
+    /// Figures of the EBS driver's authors: attach and detach mostly 1–4 s.
     AwsRecent,
 }
 
@@ -36,7 +36,7 @@ impl std::str::FromStr for LatencyProfile {
 }
 
 impl LatencyProfile {
-    /// The name in files and on command lines.
+    /// Returns the name in files and on command lines.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Instant => "instant",
@@ -52,7 +52,7 @@ impl std::fmt::Display for LatencyProfile {
     }
 }
 
-/// What takes time.
+/// Operation that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
     /// `creating` → `available`.
@@ -77,7 +77,7 @@ pub enum Operation {
     OptimizeVolume,
     /// `pending` → `completed`.
     CreateSnapshot,
-    /// Bringing the blocks of a volume from its snapshot, for each GiB.
+    /// Loading the blocks of a volume from its snapshot, per GiB.
     InitializeVolume,
     /// Each stage of fast restore.
     EnableFastRestore,
@@ -85,25 +85,25 @@ pub enum Operation {
     StopInstances,
     /// `shutting-down` → `terminated`.
     TerminateInstances,
-    /// From TerminateInstances until the volumes are let go.
+    /// From TerminateInstances until the volumes are released.
     ImplicitDetach,
     /// Between the storage tiers of a snapshot.
     TierSnapshot,
 }
 
-/// How long an operation takes in a latency file.
+/// Duration of an operation in a latency file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LatencyRule {
     /// The operation.
     pub operation: Operation,
-    /// Only on volumes of this type.
+    /// Limits the rule to volumes of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_type: Option<String>,
-    /// Only on instances of this type; `*` and `?` are wildcards.
+    /// Limits the rule to instances of this type; `*` and `?` are wildcards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_type: Option<String>,
-    /// Points of the quantile function: share from 0 to 1, and milliseconds.
+    /// Points of the quantile function: fraction from 0 to 1, and milliseconds.
     pub quantiles: Vec<(f64, f64)>,
 }
 
@@ -111,7 +111,7 @@ impl LatencyRule {
     /// Checks the quantiles.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are invalid.
     pub fn check(&self) -> Result<(), String> {
         let (first, last) = (self.quantiles.first().map(|q| q.0), self.quantiles.last().map(|q| q.0));
         let rising = self.quantiles.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1);
@@ -122,41 +122,41 @@ impl LatencyRule {
         Err("quantiles: write [share, milliseconds] pairs, both rising, from share 0 to share 1".to_owned())
     }
 
-    /// Whether it says how long `operation` takes on these types.
+    /// Returns true if the rule applies to `operation` on these types.
     pub fn fits(&self, operation: Operation, volume_type: Option<&str>, instance_type: Option<&str>) -> bool {
         let same = |own: &Option<String>, given: Option<&str>| {
             own.as_deref().is_none_or(|own| given.is_some_and(|given| wildcard(own, given)))
         };
-        // Attaching io2 is attaching, but for its distribution.
+        // Attaching io2 is AttachVolume with its own distribution.
         let asked = if operation == Operation::AttachIo2Volume { Operation::AttachVolume } else { operation };
         (self.operation == operation || self.operation == asked)
             && same(&self.volume_type, volume_type)
             && same(&self.instance_type, instance_type)
     }
 
-    /// How long one operation takes, before the time scale.
+    /// Draws the duration of one operation, before the time scale.
     pub fn draw(&self, draw: &Seed) -> Duration {
         Duration::from_millis(at(&self.quantiles, unit(&mut draw.rng())) as u64)
     }
 }
 
-/// A latency file: a profile, and what differs from it.
+/// Latency file: a profile and its exceptions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyFile {
-    /// What holds where no rule fits.
+    /// Profile for operations without a rule.
     #[serde(default)]
     pub base: LatencyProfile,
-    /// The rules; the first that fits decides.
+    /// Rules; the first that applies decides.
     #[serde(default)]
     pub rules: Vec<LatencyRule>,
 }
 
 impl LatencyFile {
-    /// Reads YAML or JSON.
+    /// Parses YAML or JSON.
     ///
     /// # Errors
-    /// The field that makes no sense, and why.
+    /// The invalid field, and the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = substrate::yaml::from_str(text).map_err(|e| e.to_string())?;
         for (position, rule) in file.rules.iter().enumerate() {
@@ -166,34 +166,33 @@ impl LatencyFile {
     }
 }
 
-/// A distribution as points of its quantile function: (share in 0..=1, milliseconds), both rising, the first share 0
-/// and the last 1. Between points it is a straight line, so a draw needs no transcendental function and is the same
-/// on every machine.
+/// Distribution as points of its quantile function: (fraction, milliseconds), both rising, with fractions 0 to 1.
+/// Linear between points, so a draw needs no transcendental function and is equal on every machine.
 type Quantiles = &'static [(f64, f64)];
 
-/// How long 1 ms of `instant` lasts; not divided by the time scale.
+/// The 1 ms of `instant`; not divided by the time scale.
 pub const INSTANT: Duration = Duration::from_millis(1);
 
 // CreateVolume → available: median 1.5 s, p99 about 4 s (driver authors, us-west-2 and ap-south-1).
 const CREATE: Quantiles = &[(0.0, 700.0), (0.5, 1_500.0), (0.9, 2_500.0), (0.99, 4_000.0), (1.0, 5_000.0)];
-// Not measured by anyone we know; a second or two.
+// No figure found; assumed: a second or two.
 const DELETE: Quantiles = &[(0.0, 500.0), (0.5, 1_000.0), (1.0, 3_000.0)];
-// Quoted: 5–30 s as a caller sees it, and 15–45 s from the claim to a running pod. A driver looks after 1 s × 1.8ⁿ
-// (at 2.8, 6.0, 11.9, 22.4 s), so a caller sees most of these at 12 s, and the tail after the attacher's 15 s timeout
-// and its retries.
+// Quoted: 5–30 s for a caller, and 15–45 s from the claim to a running pod. A driver polls after 1 s × 1.8ⁿ (at 2.8,
+// 6.0, 11.9, 22.4 s), so a caller sees most of these at 12 s, and the tail after the attacher's 15 s timeout and its
+// retries.
 const ATTACH_QUOTED: Quantiles = &[(0.0, 6_100.0), (0.5, 8_000.0), (0.95, 11_500.0), (1.0, 16_000.0)];
 // Quoted: 5–15 s, faster than gp3.
 const ATTACH_IO2_QUOTED: Quantiles = &[(0.0, 4_000.0), (0.5, 5_500.0), (0.9, 8_000.0), (1.0, 11_500.0)];
-// No figure is quoted for detach; the same order as attach, without its tail.
+// No figure is quoted for detach. Assumed: the order of attach, without its tail.
 const DETACH_QUOTED: Quantiles = &[(0.0, 3_000.0), (0.5, 6_000.0), (0.9, 11_000.0), (1.0, 20_000.0)];
 // Attach and detach complete: mostly 1–4 s (driver authors).
 const ATTACH_RECENT: Quantiles = &[(0.0, 1_000.0), (0.5, 2_000.0), (0.95, 4_000.0), (0.99, 6_000.0), (1.0, 9_000.0)];
-// Force does not wait for the guest.
+// A forced detach does not wait for the guest.
 const FORCE: Quantiles = &[(0.0, 1_000.0), (1.0, 3_000.0)];
-// Instances reach `running` in some ten to twenty seconds.
+// Instances reach `running` in about ten to twenty seconds.
 const RUN: Quantiles = &[(0.0, 6_000.0), (0.5, 12_000.0), (1.0, 25_000.0)];
 
-// Detach while mounted is `busy` after 12 s (csi#1032) to 41 s (k8s#37854).
+// Detach while mounted is `busy` after 12 s (aws-ebs-csi-driver#1032) to 41 s (kubernetes#37854).
 const BUSY: Quantiles = &[(0.0, 12_000.0), (1.0, 41_000.0)];
 // A new size can be used within seconds.
 const MODIFY: Quantiles = &[(0.0, 1_000.0), (0.5, 3_000.0), (1.0, 10_000.0)];
@@ -203,18 +202,19 @@ const OPTIMIZE: Quantiles = &[(0.0, 120_000.0), (0.5, 1_200_000.0), (0.9, 7_200_
 const SNAPSHOT: Quantiles = &[(0.0, 8_000.0), (0.5, 30_000.0), (0.9, 90_000.0), (1.0, 300_000.0)];
 // Per GiB, at some 100 MiB/s.
 const INITIALIZE: Quantiles = &[(0.0, 5_000.0), (0.5, 10_000.0), (1.0, 20_000.0)];
-// Each stage; AWS says 60 minutes per TiB for the second one.
+// Each stage; AWS documents 60 minutes per TiB for the second one.
 const FAST_RESTORE: Quantiles = &[(0.0, 30_000.0), (1.0, 120_000.0)];
 // Instances stop and end in tens of seconds.
 const STOP: Quantiles = &[(0.0, 10_000.0), (0.5, 25_000.0), (1.0, 60_000.0)];
 const TERMINATE: Quantiles = &[(0.0, 60_000.0), (0.5, 75_000.0), (1.0, 120_000.0)];
-// AWS says up to 72 hours to restore; no figure is quoted for archiving.
+// AWS documents up to 72 hours for a restore; no figure is quoted for archiving.
 const TIER: Quantiles = &[(0.0, 3_600_000.0), (0.5, 86_400_000.0), (1.0, 259_200_000.0)];
-// About a minute after shutting-down (Karpenter #1294).
+// About a minute after shutting-down (karpenter#1294).
 const IMPLICIT: Quantiles = &[(0.0, 45_000.0), (0.5, 58_000.0), (1.0, 60_000.0)];
 
 impl LatencyProfile {
-    /// How long one `operation` takes, before the time scale; `draw` names the draw, so that no other draw moves it.
+    /// Draws the duration of one `operation`, before the time scale. `draw` names the draw, so that it is independent
+    /// of other draws.
     pub fn draw(self, operation: Operation, draw: &Seed) -> Duration {
         let quantiles = match (self, operation) {
             (Self::Instant, _) => return INSTANT,
@@ -242,13 +242,13 @@ impl LatencyProfile {
         Duration::from_millis(at(quantiles, unit(&mut draw.rng())) as u64)
     }
 
-    /// Whether every transition ends at the next call, whatever the time.
+    /// Returns true if every transition ends at the next call, regardless of the time.
     pub fn settles_at_once(self) -> bool {
         self == Self::Instant
     }
 }
 
-/// The value of a quantile function at `share`.
+/// Returns the value of a quantile function at `share`.
 fn at(quantiles: &[(f64, f64)], share: f64) -> f64 {
     let mut from = (0.0, 0.0);
     for &to in quantiles {

@@ -1,4 +1,4 @@
-//! RunInstances: where the instances run, what they are, and which disks come with them.
+//! RunInstances: placement, options and disks of new instances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType
 use super::volumes::NewVolume;
 use super::{Call, State};
 
-/// Most instances that one request starts.
+/// Largest number of instances in one request.
 const MOST_PER_REQUEST: u64 = 1_000;
 
-/// A checked RunInstances.
+/// Validated RunInstances.
 struct Plan {
     zone: String,
     image: Image,
@@ -33,7 +33,7 @@ struct Plan {
     data: Vec<Disk>,
 }
 
-/// A disk that comes with each instance; its volume has no id and no attachment yet.
+/// Disk of each instance; its volume has no id and no attachment yet.
 #[derive(Clone, Debug)]
 struct Disk {
     device: String,
@@ -92,7 +92,7 @@ impl State {
         Ok(self.reservation(&ids))
     }
 
-    /// Puts an instance into a subnet of the account's own, with an address there.
+    /// Places an instance in a subnet that the account created, with an address there.
     fn place(&self, instance: &mut Instance, subnet: Option<&String>) {
         let Some((id, own)) = subnet.and_then(|id| Some((id, self.account.subnets.get(id)?))) else { return };
         let here = self.instances.values().filter(|i| i.subnet.as_ref() == Some(id)).count() as u64;
@@ -102,7 +102,7 @@ impl State {
         instance.private_dns_name = format!("ip-{}.{}", instance.private_ip.replace('.', "-"), self.private_domain());
     }
 
-    /// The volumes with files of their own that RunInstances would make at `now`, so that their files can be made
+    /// Returns the volumes with backing files that RunInstances would make at `now`, so that the files can be created
     /// first.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl State {
         Ok(options)
     }
 
-    /// The root disk and the others.
+    /// Plans the root disk and the other disks.
     fn plan_disks(
         &self,
         call: Call<'_>,
@@ -253,7 +253,7 @@ impl State {
             let made = self.plan_disk(call, request, zone, image, mapping, disk)?;
             if is_root { root = Some(made) } else { data.push(made) }
         }
-        // The image's own disks, where the request says nothing of their devices.
+        // The image's disks whose devices the request does not mention.
         for own in image.disks.iter().filter(|own| own.device != image.root_device) {
             if DeviceSlot::parse(&own.device).is_none_or(|slot| slots.insert(slot)) {
                 let mapping = LaunchDevice { device: own.device.clone(), no_device: false, disk: None };
@@ -283,7 +283,7 @@ impl State {
         let root = device == image.root_device;
         let slot = DeviceSlot::parse(&device);
         let own = image.disks.iter().find(|own| own.device == device || DeviceSlot::parse(&own.device) == slot);
-        // The image's values count, if the request has none.
+        // The image's values apply if the request has none.
         let least = own.filter(|own| own.snapshot.is_some()).map(|own| own.size_gib);
         let least = least.or(root.then_some(image.size_gib));
         let size_gib = disk.size_gib.or(own.map(|own| own.size_gib)).or(least);
@@ -348,7 +348,7 @@ impl State {
         Ok(Disk { device, delete_on_termination: goes.unwrap_or(true), card, volume })
     }
 
-    /// The root volume of `instance` as `disk` says.
+    /// Returns the root volume of `instance` from `disk`.
     fn root_volume_of(&self, instance: &Instance, disk: &Disk) -> Volume {
         let id = self.root_volume_id(instance.ordinal);
         let attachment = Attachment {
@@ -366,7 +366,7 @@ impl State {
         }
     }
 
-    /// Makes a data disk of instance `id`, which attaches it while it starts.
+    /// Creates a data disk of instance `id`, attached while the instance starts.
     fn add_disk(&mut self, call: Call<'_>, id: &InstanceId, disk: &Disk) {
         let volume_id: VolumeId = self.volume_id(self.made.volumes);
         self.made.volumes += 1;
@@ -388,7 +388,7 @@ impl State {
         if let Some(instance) = self.instances.get_mut(id) {
             Arc::make_mut(instance).slots.insert(slot, volume_id.clone());
         }
-        // A fault that holds the instance in `pending` is not about its disks.
+        // A fault that holds the instance in `pending` does not apply to its disks.
         let call = Call { stick: None, ..call };
         let progress = self.begin_attachment(call, operation, "attach", &volume_id, id);
         if let Some(volume) = self.volumes.get_mut(&volume_id)
@@ -400,7 +400,7 @@ impl State {
         self.note_attachment(&volume_id, id);
     }
 
-    /// The root volume of an instance of the seed list, as its image has it.
+    /// Returns the root volume of an instance of the seed list, from its image.
     pub(super) fn plain_root(&self, instance: &Instance, size_gib: u64) -> Volume {
         let id = self.root_volume_id(instance.ordinal);
         let attachment = Attachment {
@@ -428,7 +428,7 @@ fn bad_mapping(text: String) -> Ec2Error {
     Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text }
 }
 
-/// Checks that `image` runs on the type called `name`.
+/// Checks that `image` runs on the type `name`.
 pub(super) fn check_architecture(image: &Image, name: &str) -> Result<(), Ec2Error> {
     let own = instance_types::architecture(name);
     match &image.architecture {

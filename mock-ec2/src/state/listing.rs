@@ -1,6 +1,6 @@
-//! Things that can be listed: what is asked for, and what of it is there, as fields in the API's own words.
+//! Lists of things: the request, and the entries as fields with the API's names.
 //!
-//! The machine itself reads none of these fields, so they have no type of their own but their place and their text.
+//! The machine itself does not read these fields, so they have no types beyond place and text.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use super::reply::Reply;
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Text, a number or a truth value.
+    /// Text, number or boolean.
     Text(String),
-    /// Fields below it.
+    /// Nested fields.
     Group(Vec<Named>),
     /// Items.
     List(Vec<Field>),
@@ -28,36 +28,36 @@ pub enum Field {
 /// A field with its name in the API.
 pub type Named = (&'static str, Field);
 
-/// A field of anything that prints.
+/// Builds a field from a displayable value.
 pub fn text(name: &'static str, value: impl ToString) -> Named {
     (name, Field::Text(value.to_string()))
 }
 
-/// A field with fields below it.
+/// Builds a field with nested fields.
 pub fn group(name: &'static str, fields: Vec<Named>) -> Named {
     (name, Field::Group(fields))
 }
 
-/// A list whose items have fields.
+/// Builds a list whose items have fields.
 pub fn list(name: &'static str, items: impl IntoIterator<Item = Vec<Named>>) -> Named {
     (name, Field::List(items.into_iter().map(Field::Group).collect()))
 }
 
-/// A list of texts.
+/// Builds a list of texts.
 pub fn texts<T: ToString>(name: &'static str, items: impl IntoIterator<Item = T>) -> Named {
     (name, Field::List(items.into_iter().map(|item| Field::Text(item.to_string())).collect()))
 }
 
-/// One thing in a list.
+/// Entry of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What tells it apart; the list is in the order of these.
+    /// Key; the list is ordered by it.
     pub id: String,
-    /// What filters see of it.
+    /// Values that filters compare.
     pub facets: Vec<(&'static str, String)>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// What is told of it.
+    /// Fields in the answer.
     pub fields: Vec<Named>,
 }
 
@@ -73,14 +73,14 @@ impl Filterable for Entry {
     }
 }
 
-/// What is asked for.
+/// Request for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The kind of things.
+    /// Kind of the things.
     pub kind: Kind,
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub ids: Vec<String>,
-    /// Parameters that only this kind has, by name; a truth value is `true` or `false`.
+    /// Parameters of this kind only, by name; a boolean is `true` or `false`.
     pub more: BTreeMap<&'static str, Vec<String>>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -89,14 +89,14 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The values of the parameter `name`.
+    /// Returns the values of the parameter `name`.
     pub fn all(&self, name: &str) -> &[String] {
         self.more.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
 impl State {
-    /// The page of `request`.
+    /// Returns the page of `request`.
     pub(super) fn list(&self, now: Now, request: &Listing) -> Result<Reply, Ec2Error> {
         let shape = request.kind.shape();
         let page = request.page.check((!request.ids.is_empty()).then_some(shape.set))?;

@@ -1,8 +1,8 @@
 //! The cloud as a pure machine: no IO, no ambient time, no ambient randomness.
 //!
-//! Whoever drives it gives the time with every call. [`State::apply`] first lets everything happen that is due, so a
-//! read at a time sees all transitions up to it, in whatever order tasks run. Durations and ids are drawn from named
-//! children of one seed: a draw is named by what it is for, so one more request changes no other draw.
+//! Each call passes the time. [`State::apply`] first performs all transitions that are due, so a read sees them
+//! independently of the order of tasks. Durations and ids are drawn from named children of one seed: each draw is named
+//! by its purpose, so one more request changes no other draw.
 
 pub mod account;
 pub mod assembly;
@@ -96,31 +96,31 @@ use zone::Zone;
 
 pub use volumes::{NewVolume, Source};
 
-/// What does not change while the machine runs.
+/// Settings that do not change while the machine runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The region.
     pub region: String,
-    /// All regions that are served, this one among them.
+    /// All served regions, including this one.
     pub regions: Vec<String>,
     /// The account.
     pub account_id: String,
     /// The zones; at least one.
     pub zones: Vec<Zone>,
-    /// How long transitions take.
+    /// Latency profile.
     pub latency: LatencyProfile,
-    /// How long those take that are named here; the first that fits decides.
+    /// Exceptions to the profile; the first that applies decides.
     pub latency_rules: Vec<LatencyRule>,
 }
 
 impl Settings {
-    /// Whether every transition ends at the next call, whatever the time.
+    /// Returns true if every transition ends at the next call, regardless of the time.
     pub fn settles_at_once(&self) -> bool {
         self.latency.settles_at_once() && self.latency_rules.is_empty()
     }
 }
 
-/// The whole state of the cloud.
+/// State of the cloud.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     settings: Settings,
@@ -133,19 +133,19 @@ pub struct State {
     volume_tokens: ClientTokens<CreateVolume, VolumeId>,
     copy_tokens: ClientTokens<CopyVolumes, VolumeId>,
     instance_tokens: ClientTokens<RunInstances, Vec<InstanceId>>,
-    /// Transitions, which `instant` ends at the next call.
+    /// Transitions; `instant` ends them at the next call.
     timers: Timers,
-    /// What is forgotten after a while, whatever the latency.
+    /// Entries with an expiry, independent of the latency.
     memories: Timers,
-    /// Transitions that a fault holds, by the fault's name.
+    /// Transitions held by a fault, by the fault's name.
     stuck: Vec<(String, Subject)>,
-    /// Volumes, instances and reservations made so far; they name the draws of ids.
+    /// Numbers of volumes, instances and reservations made so far; they name the draws of ids.
     made: Made,
     account: Account,
     events: Vec<Event>,
     planted: Planted,
     lingering: Lingering,
-    /// What was last written down of what is in no table; nothing unless somebody writes it down.
+    /// Last saved state outside the tables; None if the state is not saved.
     recorded: Option<(Made, saved::Rest)>,
 }
 
@@ -158,10 +158,10 @@ struct Made {
 }
 
 impl State {
-    /// A cloud with the instances of `specs`, all running.
+    /// Creates a cloud with the instances of `specs`, all running.
     ///
     /// # Errors
-    /// The field of the list that makes no sense, and why.
+    /// The invalid field of the list, and the reason.
     pub fn new(settings: Settings, seed: Seed, specs: &[InstanceSpec]) -> Result<Self, (String, String)> {
         let mut state = Self {
             settings,
@@ -188,12 +188,12 @@ impl State {
         Ok(state)
     }
 
-    /// What does not change.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Tells the machine the time scale, and stamps what was there before any clock was with `wall`.
+    /// Sets the time scale, and sets `wall` as the time of objects that were created without a clock.
     pub fn power_on(&mut self, scale: TimeScale, wall: Timestamp) {
         self.scale = scale;
         for instance in self.instances.select_mut(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
@@ -206,10 +206,10 @@ impl State {
         }
     }
 
-    /// Does what `command` asks.
+    /// Performs `command`.
     ///
     /// # Errors
-    /// EC2's own; the state is then as it was, but for what was due.
+    /// Those of EC2. The state is then unchanged, except for due transitions.
     pub fn apply(&mut self, now: Now, command: &Command) -> Result<Reply, Ec2Error> {
         self.catch_up(now);
         let Command { action, dry_run, stick } = command;
@@ -273,44 +273,44 @@ impl State {
         }
     }
 
-    /// Lets everything happen that is due before a command is looked at: with `instant`, all that is under way.
+    /// Performs all due transitions before a command; with `instant`, all that are under way.
     pub fn catch_up(&mut self, now: Now) {
         self.advance(now, if self.settings.settles_at_once() { Duration::MAX } else { now.mono });
     }
 
-    /// Makes it a picture: what is under way stays so.
+    /// Stops all timers: the state becomes a snapshot.
     pub(crate) fn freeze(&mut self) {
         self.timers = Timers::default();
         self.memories = Timers::default();
     }
 
-    /// When something happens next by itself, as monotonic time.
+    /// Returns the time of the next transition, as monotonic time.
     pub fn next_deadline(&self) -> Option<Duration> {
         [self.timers.next(), self.memories.next()].into_iter().flatten().min()
     }
 
-    /// What can be switched.
+    /// Returns the switches.
     pub fn switches(&self) -> &Switches {
         &self.switches
     }
 
-    /// Sets what can be switched.
+    /// Sets the switches.
     pub fn set_switches(&mut self, switches: Switches) {
         self.switches = switches;
     }
 
-    /// Lets everything happen that is due at `now`, and gives all events that were not taken yet.
+    /// Performs all transitions that are due at `now`, and takes all events.
     pub fn tick(&mut self, now: Now) -> Vec<Event> {
         self.advance(now, now.mono);
         self.take_events()
     }
 
-    /// The events since they were last taken, in order.
+    /// Takes the events since the last call, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Lets the transitions go on that are held by a fault which is no longer in force.
+    /// Releases the transitions held by a fault that is no longer in force.
     pub fn release_stuck(&mut self, now: Now, in_force: impl Fn(&str) -> bool) {
         let (kept, released) = std::mem::take(&mut self.stuck).into_iter().partition(|(fault, _)| in_force(fault));
         self.stuck = kept;
@@ -326,24 +326,24 @@ impl State {
         }
     }
 
-    /// The faults that hold transitions.
+    /// Returns the faults that hold transitions.
     pub fn stuck_by(&self) -> BTreeSet<String> {
         self.stuck.iter().map(|(fault, _)| fault.clone()).collect()
     }
 
-    /// All volumes, in the order of ids.
+    /// Returns all volumes, in the order of ids.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
         self.volumes.values()
     }
 
-    /// All instances, in the order of their start.
+    /// Returns all instances, in launch order.
     pub fn instances(&self) -> Vec<&Arc<Instance>> {
         let mut all: Vec<_> = self.instances.values().collect();
         all.sort_by_key(|i| i.ordinal);
         all
     }
 
-    /// The instance `id`.
+    /// Returns the instance `id`.
     ///
     /// # Errors
     /// `InvalidInstanceID.NotFound`.
@@ -351,7 +351,7 @@ impl State {
         self.instances.get(id).ok_or_else(|| Ec2Error::InstanceNotFound(Missing(vec![id.to_string()])))
     }
 
-    /// The volume `id`.
+    /// Returns the volume `id`.
     ///
     /// # Errors
     /// `InvalidVolume.NotFound`.
@@ -362,7 +362,7 @@ impl State {
     fn advance(&mut self, now: Now, until: Duration) {
         self.empty_bin(now);
         while let Some((due, subject)) = self.timers.pop(until) {
-            // What begins at its end begins then, and not when somebody looks.
+            // A transition that follows starts at this end, not at the time of the call.
             let then = Now { mono: now.mono.min(due), ..now };
             match subject {
                 Subject::Volume(volume) => self.end_volume_transition(then, &volume),
@@ -386,7 +386,7 @@ impl State {
         }
     }
 
-    /// Starts a transition of `subject` that takes one draw of `operation`, or none while a fault holds it.
+    /// Starts a transition of `subject`. It lasts one draw of `operation`, or until a fault releases it.
     fn begin(&mut self, call: Call<'_>, operation: Operation, draw: fmt::Arguments<'_>, subject: Subject) -> Progress {
         if let Some(Stick { fault, .. }) = call.stick {
             self.stuck.push((fault.clone(), subject));
@@ -396,7 +396,7 @@ impl State {
         Progress::Until(self.timers.set(call.now.mono + lasting, subject))
     }
 
-    /// How long one `operation` takes on these types of volume and instance.
+    /// Draws the duration of one `operation` on these types of volume and instance.
     fn duration<'a>(
         &self,
         operation: Operation,
@@ -416,7 +416,7 @@ impl State {
         }
     }
 
-    /// The types of volume and instance that `subject` is about.
+    /// Returns the types of volume and instance of `subject`.
     fn types(&self, subject: &Subject) -> (Option<&str>, Option<&str>) {
         let volume = |id: &VolumeId| self.volumes.get(id).map(|v| v.volume_type.as_str());
         let instance = |id: &InstanceId| self.instances.get(id).map(|i| i.instance_type.as_str());
@@ -450,7 +450,7 @@ impl State {
     }
 }
 
-/// What every action is called with besides its parameters.
+/// Arguments of every action besides its parameters.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     now: Now,
@@ -459,17 +459,17 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A call of the machine itself at `mono`.
+    /// Returns a call of the machine itself at `mono`.
     fn at(mono: Duration) -> Self {
         Self { now: Now::at(mono), dry_run: false, stick: None }
     }
 
-    /// Ends a dry run; called once everything is checked and before anything is changed.
+    /// Ends a dry run. Called after all checks and before any change.
     fn check_dry_run(self) -> Result<(), Ec2Error> {
         if self.dry_run { Err(Ec2Error::DryRun) } else { Ok(()) }
     }
 
-    /// The answer of an action that changes nothing.
+    /// Returns the answer of an action that changes nothing.
     fn read(self, reply: Result<Reply, Ec2Error>) -> Result<Reply, Ec2Error> {
         let reply = reply?;
         self.check_dry_run()?;

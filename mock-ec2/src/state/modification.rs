@@ -1,4 +1,4 @@
-//! Modifications of volumes: what changes, and how far it has come (reference §5.3).
+//! Modifications of volumes and their progress (EBS user guide, "Monitor the progress of volume modifications").
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use super::volume::VolumeType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModificationState {
-    /// Asked for; the volume is as it was.
+    /// Requested; the volume is unchanged.
     Modifying,
-    /// The new size can be used; the performance is under way.
+    /// The new size is usable; the performance change is in progress.
     Optimizing,
-    /// Done.
+    /// Completed.
     Completed,
-    /// Given up; the volume is as it was.
+    /// Failed; the volume is unchanged.
     Failed,
 }
 
 impl ModificationState {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Modifying => "modifying",
@@ -35,13 +35,13 @@ impl ModificationState {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns true in a final state.
     pub fn ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
 }
 
-/// What of a volume can be modified.
+/// Modifiable properties of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shape {
@@ -53,7 +53,7 @@ pub struct Shape {
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
-    /// Whether several instances may hold it.
+    /// True if Multi-Attach is enabled.
     pub multi_attach_enabled: bool,
 }
 
@@ -63,28 +63,28 @@ pub struct Shape {
 pub struct Modification {
     /// Its state.
     pub state: ModificationState,
-    /// Why it failed.
+    /// Reason of a failure.
     pub status_message: Option<String>,
-    /// What the volume becomes.
+    /// Properties after the modification.
     pub target: Shape,
-    /// What it was.
+    /// Properties before it.
     pub original: Shape,
-    /// When it was asked for, wall time.
+    /// Time of the request, wall time.
     pub start_time: Timestamp,
-    /// When it ended, wall time.
+    /// Time of its end, wall time.
     pub end_time: Option<Timestamp>,
-    /// When its state began and is due to end, as monotonic time.
+    /// Start and due end of its state, as monotonic time.
     #[serde(skip)]
     pub span: (Duration, Duration),
-    /// The fault that will hold it in `optimizing`.
+    /// Fault that will hold it in `optimizing`.
     #[serde(skip)]
     pub stick_optimizing: Option<String>,
-    /// How its state ends.
+    /// End of its state.
     pub progress: Progress,
 }
 
 impl Modification {
-    /// How far it has come at `now`, in percent: data moves while `optimizing`.
+    /// Returns the progress at `now` in percent: data moves while `optimizing`.
     pub fn percent(&self, now: Now) -> u64 {
         match self.state {
             ModificationState::Modifying | ModificationState::Failed => 0,

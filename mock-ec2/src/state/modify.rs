@@ -1,4 +1,4 @@
-//! ModifyVolume and DescribeVolumesModifications (reference §5.3, E1).
+//! ModifyVolume and DescribeVolumesModifications.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::timers::{Progress, Subject};
 use super::volume::{Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
-/// Most modifications of a volume within [`WINDOW`].
+/// Largest number of modifications of a volume within [`WINDOW`].
 const MOST: usize = 4;
-/// The rolling window of the rate.
+/// Rolling window of that limit.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
-/// Most items of a page of DescribeVolumesModifications.
+/// Largest page of DescribeVolumesModifications.
 const PAGE: u64 = 500;
 
 impl State {
@@ -127,7 +127,7 @@ impl State {
         let rows: Vec<&Arc<Volume>> = rows.map_err(Ec2Error::VolumeNotFound)?.collect();
         let never = rows.iter().filter(|v| v.modification.is_none()).map(|v| v.id.clone());
         let never: Vec<VolumeId> = if request.ids.is_empty() { Vec::new() } else { never.collect() };
-        // Never a shorter list: clients dereference what they asked for (E1).
+        // Never a shorter list: with batching, the EBS driver dereferences the entry of each requested id.
         if !never.is_empty() {
             return Err(Ec2Error::NeverModified(NeverModified(never)));
         }
@@ -155,16 +155,16 @@ impl State {
     }
 }
 
-/// When a state that began at `now` is due to end.
+/// Returns start and due end of a state that began at `now`.
 pub(super) fn span(now: Duration, progress: &Progress) -> (Duration, Duration) {
     match progress {
         Progress::Until(key) => (now, key.due),
-        // Nobody knows; it does not come forward.
+        // No known end: no progress.
         _ => (now, Duration::MAX),
     }
 }
 
-/// What `request` makes of `volume`.
+/// Returns the properties of `volume` after `request`.
 fn target(volume: &Volume, request: &ModifyVolume) -> Result<Shape, Ec2Error> {
     let ModifyVolume { size_gib, volume_type, iops, throughput, multi_attach, .. } = request;
     if (size_gib, iops, throughput) == (&None, &None, &None) && volume_type.is_none() && multi_attach.is_none() {
@@ -178,7 +178,7 @@ fn target(volume: &Volume, request: &ModifyVolume) -> Result<Shape, Ec2Error> {
     }
     volume_type.check_size(size_gib)?;
     let same = volume_type == old.volume_type;
-    // What a type does not let choose follows from its size; a new type with a choice begins with 3,000 IOPS.
+    // Types without selectable IOPS derive them from the size. A change to a type with selectable IOPS starts at 3,000.
     let keeps = volume_type.has_iops().then_some(if same { old.iops } else { Some(3_000) }).flatten();
     let iops = volume_type.resolve_iops(size_gib, iops.or(keeps))?;
     let throughput = volume_type.resolve_throughput(throughput.or(old.throughput.filter(|_| same)))?;

@@ -1,6 +1,5 @@
-//! The default network: one VPC with a subnet in each zone, its security group, route table, gateway, access list and
-//! DHCP options, and the interfaces of instances. It is there to be read and named; nothing in it can be changed but
-//! tags.
+//! The default network: one VPC with a subnet in each zone, security group, route table, gateway, access list, DHCP
+//! options, and the interfaces of instances. It can be read and referred to; only its tags can change.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +14,10 @@ use super::listing::{Entry, Field, Named, group, list, text};
 use super::nouns::Noun;
 use super::zone::Zone;
 
-/// What every address matches.
+/// Range that matches every address.
 const ANYWHERE: &str = "0.0.0.0/0";
 
-/// The address of interface `number`: locally administered, from the instance's place in the order of starts.
+/// Returns the MAC address of interface `number`: locally administered, from the instance's ordinal.
 pub(crate) fn mac(instance: &Instance, number: u32) -> String {
     let [_, _, a, b, c, d] = (instance.ordinal * 256 + u64::from(number)).to_be_bytes()[2..] else {
         return String::new();
@@ -26,12 +25,12 @@ pub(crate) fn mac(instance: &Instance, number: u32) -> String {
     format!("0e:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
-/// The id of an instance's network interface: that of the instance, turned by its number.
+/// Returns the id of an instance's network interface: the instance's id, rotated by the number.
 pub(crate) fn interface_id(instance: &str, number: u32) -> String {
     format!("eni-0{:016x}", turned(instance, number))
 }
 
-/// The id of the attachment of an instance's network interface.
+/// Returns the id of the attachment of an instance's network interface.
 pub(crate) fn interface_attachment_id(instance: &str, number: u32) -> String {
     format!("eni-attach-0{:016x}", turned(instance, number).rotate_left(17))
 }
@@ -43,17 +42,17 @@ fn turned(instance: &str, number: u32) -> u64 {
 }
 
 impl State {
-    /// The id of the only network.
+    /// Returns the id of the default VPC.
     pub(crate) fn vpc_id(&self) -> String {
         self.network_id("vpc", "vpc")
     }
 
-    /// The id of the subnet in `zone`.
+    /// Returns the id of the default subnet in `zone`.
     pub(crate) fn subnet_id(&self, zone: &str) -> String {
         make_id::ec2(&mut self.seed.child("subnet").child(zone).rng(), "subnet")
     }
 
-    /// The VPC and the subnet of an instance.
+    /// Returns the VPC and the subnet of an instance.
     pub(super) fn place_of(&self, instance: &Instance) -> (String, String) {
         let own = instance.subnet.as_ref().and_then(|id| Some((id, self.account.subnets.get(id)?)));
         match own {
@@ -62,17 +61,17 @@ impl State {
         }
     }
 
-    /// The id of the default security group.
+    /// Returns the id of the default security group.
     pub(crate) fn security_group_id(&self) -> String {
         self.network_id("security group", "sg")
     }
 
-    /// The range of addresses of the subnet in `zone`: each has a range of its own within the VPC.
+    /// Returns the address range of the default subnet in `zone`. Ranges do not overlap.
     pub(super) fn cidr(&self, zone: &str) -> String {
         format!("10.{}.0.0/16", self.zone_number(zone))
     }
 
-    /// The place of `zone` among the zones, from 0.
+    /// Returns the position of `zone` among the zones, from 0.
     pub(super) fn zone_number(&self, zone: &str) -> usize {
         self.settings.zones.iter().position(|z| z.name == zone).unwrap_or(0)
     }
@@ -85,16 +84,16 @@ impl State {
         format!("arn:aws:ec2:{}:{}:{kind}/{id}", self.settings.region, self.settings.account_id)
     }
 
-    /// The tags of something that is no instance, snapshot or volume.
+    /// Returns the tags of a resource other than an instance, snapshot or volume.
     pub(super) fn tags_of_network(&self, id: &str) -> BTreeMap<String, String> {
         self.account.tags.get(id).cloned().unwrap_or_default()
     }
 
-    /// The noun of `id`, when it is the id of something that is there and has a noun.
+    /// Returns the noun of `id`, if the resource exists and has one.
     pub(super) fn noun_there(&self, id: &str) -> Result<&'static Noun, Ec2Error> {
         let noun = Noun::of_id(id).ok_or_else(|| Ec2Error::InvalidId(id.to_owned()))?;
         let there = match noun.prefix {
-            // There is an image of each well-formed id, until it is deregistered.
+            // Each well-formed image id exists until it is deregistered.
             "ami" => !self.account.gone_images.contains(id),
             "acl" => id == self.network_id("network acl", "acl"),
             "dopt" => id == self.network_id("dhcp options", "dopt"),
@@ -115,7 +114,7 @@ impl State {
         if there { Ok(noun) } else { Err(noun.not_found(&[id])) }
     }
 
-    /// Whatever has tags besides instances, snapshots and volumes: id, type and tags.
+    /// Returns id, type and tags of all tagged resources other than instances, snapshots and volumes.
     pub(super) fn other_tags(&self) -> impl Iterator<Item = (&str, &'static str, &BTreeMap<String, String>)> {
         self.account.tags.iter().filter_map(|(id, tags)| Some((id.as_str(), Noun::of_id(id)?.resource, tags)))
     }
@@ -182,7 +181,7 @@ impl State {
         let default = self.instances.values().filter(|i| i.subnet.is_none());
         let here = default.filter(|i| i.zone == zone.name && i.state != InstanceState::Terminated);
         let taken: usize = here.map(|i| i.network_interfaces as usize).sum();
-        // The first four addresses and the last are AWS's own.
+        // AWS reserves the first four addresses and the last.
         let free = (65_536_usize - 5).saturating_sub(taken);
         let arn = self.arn("subnet", &id);
         let facets = vec![
@@ -224,7 +223,7 @@ impl State {
             text("availabilityZone", &zone.name),
             text("availabilityZoneId", &zone.id),
             text("defaultForAz", true),
-            // No address here can be reached from outside.
+            // Addresses here are not reachable from outside.
             text("mapPublicIpOnLaunch", false),
             text("mapCustomerOwnedIpOnLaunch", false),
             text("assignIpv6AddressOnCreation", false),
@@ -399,7 +398,7 @@ impl State {
         vec![self.entry(id, facets, fields)]
     }
 
-    /// The domain of private DNS names.
+    /// Returns the domain of private DNS names.
     pub(super) fn private_domain(&self) -> String {
         let region = self.settings.region.as_str();
         if region == "us-east-1" { "ec2.internal".to_owned() } else { format!("{region}.compute.internal") }
@@ -489,12 +488,12 @@ impl State {
         self.entry(id, facets, fields)
     }
 
-    /// The default security group as instances and interfaces name it.
+    /// Returns the default security group as instances and interfaces list it.
     pub(super) fn default_group(&self) -> Vec<Named> {
         vec![text("groupId", self.security_group_id()), text("groupName", "default")]
     }
 
-    /// The key pairs that instances were started with, or those called `names`.
+    /// Returns the key pairs of instances, or those called `names`.
     pub(super) fn key_pairs(&self, names: &[String]) -> Vec<Entry> {
         let used: BTreeMap<&str, &Instance> =
             self.instances.values().filter_map(|i| Some((i.options.key_name.as_deref()?, &**i))).collect();
@@ -535,7 +534,7 @@ impl State {
         Ok(Reply::Fields(vec![text("vpcId", id), group(attribute, vec![text("value", on)])]))
     }
 
-    /// Who the caller is: the account's root user.
+    /// Returns the caller's identity: the account's root user.
     pub(super) fn caller_identity(&self) -> Reply {
         let account = &self.settings.account_id;
         Reply::Fields(vec![
@@ -545,7 +544,7 @@ impl State {
         ])
     }
 
-    /// What the account may have, as AWS gives it to new accounts.
+    /// Returns the attributes of the account, with the values of a new AWS account.
     pub(super) fn account_attributes(&self, names: &[String]) -> Vec<Entry> {
         let all = [
             ("default-vpc", self.vpc_id()),
@@ -566,7 +565,7 @@ impl State {
 }
 
 impl ResourceId {
-    /// The text of the id.
+    /// Returns the text of the id.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Volume(volume) => volume.as_str(),

@@ -1,19 +1,19 @@
-//! What resources are called in errors: by what their ids begin with.
+//! Names of resources in errors, by the prefix of their ids.
 
 use super::error::Ec2Error;
 
-/// The words of one kind of resource.
+/// Error words of one kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noun {
-    /// What its ids begin with, without the dash.
+    /// Prefix of its ids, without the dash.
     pub prefix: &'static str,
-    /// The error code for an id that nothing has.
+    /// Error code for an unknown id.
     pub unknown: &'static str,
-    /// The error code for text that is no id.
+    /// Error code for a malformed id.
     pub malformed: &'static str,
-    /// What stands before an unknown id.
+    /// Text before an unknown id.
     pub before: &'static str,
-    /// The type of the resource in DescribeTags; empty where it has no tags.
+    /// Resource type in DescribeTags; empty if the kind has no tags.
     pub resource: &'static str,
 }
 
@@ -27,7 +27,7 @@ const fn noun(
     Noun { prefix, unknown, malformed, before, resource }
 }
 
-/// Each kind that is told apart by its ids, besides instances, snapshots and volumes.
+/// All kinds with their own id prefix, except instances, snapshots and volumes.
 pub const NOUNS: &[Noun] = &[
     noun("acl", "InvalidNetworkAclID.NotFound", "InvalidNetworkAclID.Malformed", "The networkAcl ID", "network-acl"),
     noun("ami", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "The image id", "image"),
@@ -90,23 +90,23 @@ pub const NOUNS: &[Noun] = &[
 ];
 
 impl Noun {
-    /// The noun of ids that begin with `prefix`.
+    /// Returns the noun of ids with `prefix`.
     pub fn of(prefix: &str) -> Option<&'static Self> {
         NOUNS.iter().find(|noun| noun.prefix == prefix)
     }
 
-    /// The noun of the well-formed id `id`.
+    /// Returns the noun of the well-formed id `id`.
     pub fn of_id(id: &str) -> Option<&'static Self> {
         let (prefix, digits) = id.rsplit_once('-')?;
         Self::of(prefix).filter(|_| is_hex(digits))
     }
 
-    /// Whether `id` is one of this kind.
+    /// Returns true if `id` is of this kind.
     pub fn fits(&self, id: &str) -> bool {
         id.strip_prefix(self.prefix).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_hex)
     }
 
-    /// Checks that `id` is one of this kind.
+    /// Checks that `id` is of this kind.
     ///
     /// # Errors
     /// The kind's own.
@@ -120,7 +120,7 @@ impl Noun {
         })
     }
 
-    /// The error that names `missing` as unknown.
+    /// Returns the error for unknown ids.
     pub fn not_found(&self, missing: &[&str]) -> Ec2Error {
         let text = match (self.prefix, missing) {
             ("ami", ids) => format!("The image id '[{}]' does not exist", ids.join(", ")),
@@ -131,7 +131,7 @@ impl Noun {
     }
 }
 
-/// The short or the long form of EC2's ids.
+/// Returns true for the digits of EC2's short or long ids.
 fn is_hex(digits: &str) -> bool {
     (8..=17).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }

@@ -1,4 +1,4 @@
-//! Volumes that are there from the start: those of a cluster that was imported.
+//! Volumes that exist from the start: those of an imported cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::ids::{InstanceId, VolumeId};
 use super::tags::check_tags;
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 
-/// A volume that is there from the start, with all of its bytes zero.
+/// Volume that exists from the start, filled with zeros.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct VolumeSpec {
@@ -37,7 +37,7 @@ pub struct VolumeSpec {
     /// Key that it is encrypted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kms_key_id: Option<String>,
-    /// True if several instances may hold it.
+    /// True if Multi-Attach is enabled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub multi_attach: bool,
     /// Time of its creation; the start of the cloud if absent.
@@ -46,12 +46,12 @@ pub struct VolumeSpec {
     /// Tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// Instances that hold it.
+    /// Attachments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachmentSpec>,
 }
 
-/// An instance that holds a volume from the start.
+/// Attachment that exists from the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AttachmentSpec {
@@ -62,22 +62,22 @@ pub struct AttachmentSpec {
     /// Time of the attachment; the start of the cloud if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Timestamp>,
-    /// True if the volume goes with the instance.
+    /// True if the volume is deleted with the instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delete_on_termination: bool,
 }
 
-/// A field that makes no sense, and the reason.
+/// Invalid field, and the reason.
 type Wrong = (&'static str, String);
 
 /// Type, IOPS and throughput.
 type Speed = (VolumeType, Option<u64>, Option<u64>);
 
 impl VolumeSpec {
-    /// Checks the volume by itself: its id, type, size and speed, tags, and the names of its devices.
+    /// Checks the volume by itself: id, type, size, speed, tags, and device names.
     ///
     /// # Errors
-    /// The field that makes no sense, and the reason.
+    /// The invalid field, and the reason.
     pub fn check(&self) -> Result<(), Wrong> {
         self.id.parse::<VolumeId>().map_err(|e| ("id", format!("`{}` {e}", self.id)))?;
         self.speed()?;
@@ -90,11 +90,11 @@ impl VolumeSpec {
         Ok(())
     }
 
-    /// Type, IOPS and throughput, once all that depends on the type is checked.
+    /// Returns type, IOPS and throughput after the checks that depend on the type.
     fn speed(&self) -> Result<Speed, Wrong> {
         let volume_type = VolumeType::parse(&self.volume_type).map_err(|e| ("type", e.to_string()))?;
         volume_type.check_size(self.size).map_err(|e| ("size", e.to_string()))?;
-        // Those of gp2 follow from its size, and DescribeVolumes shows them.
+        // The IOPS of gp2 follow from the size; DescribeVolumes shows them.
         let asked = self.iops.filter(|_| volume_type.has_iops());
         let iops = volume_type.resolve_iops(self.size, asked).map_err(|e| ("iops", e.to_string()))?;
         let throughput = volume_type.resolve_throughput(self.throughput).map_err(|e| ("throughput", e.to_string()))?;
@@ -110,10 +110,10 @@ impl VolumeSpec {
 }
 
 impl State {
-    /// Puts volumes in place, and their attachments.
+    /// Adds volumes and their attachments.
     ///
     /// # Errors
-    /// The field that makes no sense, and the reason.
+    /// The invalid field, and the reason.
     pub(crate) fn open_with(&mut self, specs: &[VolumeSpec]) -> Result<(), (String, String)> {
         let mut opened = Vec::new();
         for (position, spec) in specs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an instance was asked to be besides its type, its place and its disks.
+//! Options of an instance besides type, place and disks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::error::Ec2Error;
 use super::listing::{Named, text};
 
-/// Most bytes of user data before they are encoded.
+/// Largest user data in bytes, before encoding.
 const USER_DATA: usize = 16 << 10;
 
-/// What is told of an instance as it was asked for.
+/// Options of a launch, as describe calls return them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LaunchOptions {
     /// The key pair.
     pub key_name: Option<String>,
-    /// The instance profile: its ARN, or its name alone while nobody knows the account.
+    /// Instance profile: its ARN, or only its name until the account is known.
     pub instance_profile: Option<String>,
-    /// Whether it has bandwidth of its own to EBS.
+    /// True if it is EBS-optimized.
     pub ebs_optimized: bool,
-    /// Whether it is monitored in detail.
+    /// True if detailed monitoring is enabled.
     pub monitoring: bool,
-    /// How its metadata service answers.
+    /// Options of its metadata service.
     pub metadata: MetadataOptions,
-    /// Whether TerminateInstances is refused.
+    /// True if TerminateInstances is refused.
     pub disable_api_termination: bool,
-    /// Whether StopInstances is refused.
+    /// True if StopInstances is refused.
     pub disable_api_stop: bool,
-    /// Whether its own shutdown terminates it.
+    /// True if a shutdown by the guest terminates it.
     pub shutdown_terminates: bool,
-    /// Its user data, in base64.
+    /// User data, in base64.
     pub user_data: Option<String>,
-    /// Whether it drops packets that are not for it.
+    /// True if it drops packets for other addresses.
     pub source_dest_check: bool,
-    /// `standard` or `unlimited`, of burstable types.
+    /// `standard` or `unlimited`, on burstable types.
     pub cpu_credits: Option<String>,
 }
 
@@ -57,30 +57,30 @@ impl Default for LaunchOptions {
 }
 
 impl LaunchOptions {
-    /// The word of `instanceInitiatedShutdownBehavior`.
+    /// Returns the value of `instanceInitiatedShutdownBehavior`.
     pub fn shutdown_word(&self) -> &'static str {
         if self.shutdown_terminates { "terminate" } else { "stop" }
     }
 
-    /// The word of its monitoring.
+    /// Returns its monitoring state.
     pub fn monitoring_word(&self) -> &'static str {
         if self.monitoring { "enabled" } else { "disabled" }
     }
 }
 
-/// How the metadata service of an instance answers.
+/// Options of an instance's metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetadataOptions {
-    /// Whether a session token is required.
+    /// True if a session token is required.
     pub tokens_required: bool,
     /// Hops that an answer may take.
     pub hop_limit: u64,
-    /// Whether it answers at all.
+    /// True if it answers.
     pub endpoint: bool,
-    /// Whether it answers over IPv6.
+    /// True if it answers over IPv6.
     pub ipv6: bool,
-    /// Whether it tells the tags.
+    /// True if it returns the tags.
     pub tags: bool,
 }
 
@@ -90,7 +90,7 @@ impl Default for MetadataOptions {
     }
 }
 
-/// Changes of [`MetadataOptions`]; what is absent stays as it is.
+/// Changes of [`MetadataOptions`]; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataChange {
     /// `optional` or `required`.
@@ -106,7 +106,7 @@ pub struct MetadataChange {
 }
 
 impl MetadataOptions {
-    /// With the changes that are asked for.
+    /// Applies the changes.
     ///
     /// # Errors
     /// `InvalidParameterValue`, naming the parameter.
@@ -132,7 +132,7 @@ impl MetadataOptions {
         Ok(self)
     }
 
-    /// What is told of them.
+    /// Returns the fields in describe calls.
     pub fn fields(&self) -> Vec<Named> {
         let word = |on: bool| if on { "enabled" } else { "disabled" };
         vec![
@@ -146,10 +146,10 @@ impl MetadataOptions {
     }
 }
 
-/// Whether `word` is the first of two words.
+/// Returns true for the first of two words, false for the second.
 ///
 /// # Errors
-/// `InvalidParameterValue` when it is neither.
+/// `InvalidParameterValue` for any other word.
 pub fn choice(name: &str, word: &str, [yes, no]: [&str; 2]) -> Result<bool, Ec2Error> {
     match word {
         word if word == yes => Ok(true),
@@ -160,10 +160,10 @@ pub fn choice(name: &str, word: &str, [yes, no]: [&str; 2]) -> Result<bool, Ec2E
     }
 }
 
-/// Checks user data, which must be base64 of at most 16 KiB.
+/// Checks user data: base64 of at most 16 KiB.
 ///
 /// # Errors
-/// `InvalidParameterValue`, or `InvalidUserData.Malformed` when it is no base64.
+/// `InvalidParameterValue`, or `InvalidUserData.Malformed` for invalid base64.
 pub fn check_user_data(text: &str) -> Result<(), Ec2Error> {
     let bytes = STANDARD.decode(text).map_err(|_| Ec2Error::Resource {
         code: "InvalidUserData.Malformed",

@@ -1,5 +1,5 @@
-//! VPCs and subnets of the account itself, as bare objects: with a range of addresses and tags, and without a route, a
-//! gateway, an access list or a security group of their own.
+//! VPCs and subnets that the account created, as bare objects: with an address range and tags, and without their own
+//! route, gateway, access list or security group.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::nouns::Noun;
 use super::tags::check_tags;
 use super::{Call, State};
 
-/// Longest and shortest prefix of a VPC or subnet.
+/// Range of prefix lengths of a VPC or subnet.
 const PREFIXES: std::ops::RangeInclusive<u32> = 16..=28;
-/// Addresses of a subnet that are AWS's own.
+/// Number of addresses that AWS reserves in a subnet.
 const RESERVED: u32 = 5;
 
 /// A range of IPv4 addresses.
@@ -27,7 +27,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range that `text` names. Bits beyond the prefix are cleared, as AWS does.
+    /// Parses a range. Bits beyond the prefix are cleared, as AWS does.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
         let address: std::net::Ipv4Addr = address.parse().ok()?;
@@ -52,13 +52,13 @@ impl Cidr {
         u64::from(self.base) < other.end() && u64::from(other.base) < self.end()
     }
 
-    /// The address `number` of it, from 0.
+    /// Returns the address `number`, from 0.
     pub(super) fn address(self, number: u64) -> std::net::Ipv4Addr {
         let within = u32::try_from(number % self.size()).unwrap_or(0);
         std::net::Ipv4Addr::from(self.base + within)
     }
 
-    /// How many addresses instances can have.
+    /// Returns the number of addresses for instances.
     pub(super) fn room(self) -> u64 {
         self.size().saturating_sub(u64::from(RESERVED))
     }
@@ -106,7 +106,7 @@ pub enum NetworkRequest {
 }
 
 impl NetworkRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::CreateVpc(..) => "CreateVpc",

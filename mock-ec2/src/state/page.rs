@@ -5,19 +5,19 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::error::Ec2Error;
 
-/// Which page is asked for.
+/// Request for a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRequest {
-    /// Most items.
+    /// Largest number of items.
     pub max_results: Option<u64>,
-    /// Where the page before ended.
+    /// End of the previous page.
     pub next_token: Option<String>,
 }
 
-/// Most items of any page.
+/// Largest page of any list.
 const MOST: u64 = 1_000;
 
-/// The limits of one page, checked.
+/// Validated limits of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     limit: Option<usize>,
@@ -25,7 +25,7 @@ pub struct Page {
 }
 
 impl PageRequest {
-    /// Checks the request. `ids` names the id parameter as EC2 spells it in texts, when ids were given.
+    /// Checks the request. `ids` is the id parameter, as EC2 spells it in texts, if ids were given.
     ///
     /// # Errors
     /// `InvalidParameterValue`, `InvalidParameterCombination` or `InvalidNextToken`.
@@ -33,7 +33,7 @@ impl PageRequest {
         self.check_most(ids, MOST)
     }
 
-    /// The same for a list whose pages have at most `most` items.
+    /// Checks the request for a list whose pages have at most `most` items.
     ///
     /// # Errors
     /// As [`PageRequest::check`].
@@ -42,7 +42,7 @@ impl PageRequest {
             let text = format!("The parameter {ids} cannot be used with the parameter maxResults");
             return Err(Ec2Error::InvalidParameterCombination(text));
         }
-        // 0 means "no limit", as an SDK without a value sends it.
+        // 0 means "no limit": some SDKs send it for an unset value.
         let limit = self.max_results.filter(|n| *n != 0);
         if let Some(n @ 1..=4) = limit {
             return Err(Ec2Error::InvalidParameterValue(format!(
@@ -55,13 +55,12 @@ impl PageRequest {
 }
 
 impl Page {
-    /// The id after which the page begins.
+    /// Returns the id after which the page begins.
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// Takes this page from `items`, which are in the order of the ids that `id` gives, and says where it ended
-    /// unless it is the last.
+    /// Takes this page from `items`, which are ordered by `id`. Returns its end, unless it is the last page.
     pub fn cut<T>(&self, items: impl Iterator<Item = T>, id: impl Fn(&T) -> &str) -> (Vec<T>, Option<String>) {
         let mut items = items.skip_while(|item| self.after.as_deref().is_some_and(|after| id(item) <= after));
         let Some(limit) = self.limit else {

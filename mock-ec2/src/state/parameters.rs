@@ -30,11 +30,11 @@ pub struct AttachVolume {
 pub struct DetachVolume {
     /// The volume.
     pub volume: VolumeId,
-    /// The instance; may be left out when the volume has one attachment.
+    /// The instance; optional if the volume has one attachment.
     pub instance: Option<InstanceId>,
-    /// The device name, which must then be the attachment's.
+    /// The device name; if given, it must be the attachment's.
     pub device: Option<String>,
-    /// Do not wait for the instance.
+    /// If set, the detach does not wait for the instance.
     pub force: bool,
 }
 
@@ -48,32 +48,32 @@ pub struct CreateVolume {
     pub zone_id: Option<String>,
     /// Size in GiB.
     pub size_gib: Option<u64>,
-    /// The type's name; gp2 when absent.
+    /// Name of the volume type. Default: gp2.
     pub volume_type: Option<String>,
     /// IOPS.
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
-    /// Whether to encrypt.
+    /// If set, the volume is encrypted.
     pub encrypted: Option<bool>,
-    /// The key to encrypt with.
+    /// Encryption key.
     pub kms_key_id: Option<String>,
-    /// Whether several instances may hold it.
+    /// If set, Multi-Attach is enabled.
     pub multi_attach: bool,
     /// The snapshot to restore.
     pub snapshot_id: Option<SnapshotId>,
-    /// How fast its blocks are brought here, in MiB/s.
+    /// Rate at which its blocks are loaded, in MiB/s.
     pub initialization_rate: Option<u64>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
-    /// Makes repeated requests one request.
+    /// Idempotency token.
     pub client_token: Option<String>,
 }
 
 /// Parameters of DescribeVolumes.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeVolumes {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub ids: Vec<VolumeId>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -84,7 +84,7 @@ pub struct DescribeVolumes {
 /// Parameters of DescribeInstances.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeInstances {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub ids: Vec<InstanceId>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -95,7 +95,7 @@ pub struct DescribeInstances {
 /// Parameters of DescribeInstanceTypes.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeInstanceTypes {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub names: Vec<String>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -106,9 +106,9 @@ pub struct DescribeInstanceTypes {
 /// Parameters of DescribeAvailabilityZones.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeAvailabilityZones {
-    /// These only, by name; an error when one is missing.
+    /// If set, only these, by name; a missing one is an error.
     pub names: Vec<String>,
-    /// These only, by id.
+    /// If set, only these, by id.
     pub ids: Vec<String>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -122,16 +122,16 @@ pub struct RunInstances {
     pub image_id: String,
     /// The type.
     pub instance_type: String,
-    /// Fewest instances.
+    /// Smallest number of instances.
     pub min_count: u64,
-    /// Most instances; this many are started.
+    /// Largest number of instances; this many are started.
     pub max_count: u64,
-    /// The zone; that of the subnet, or the first one, when absent.
+    /// The zone. Default: that of the subnet, else the first.
     pub zone: Option<String>,
     /// The zone by id.
     #[serde(default)]
     pub zone_id: Option<String>,
-    /// The subnet; that of the zone when absent.
+    /// The subnet. Default: that of the zone.
     #[serde(default)]
     pub subnet: Option<String>,
     /// The security groups, by id.
@@ -140,20 +140,20 @@ pub struct RunInstances {
     /// The security groups, by name.
     #[serde(default)]
     pub group_names: Vec<String>,
-    /// Network interfaces of each instance; one when none is asked for.
+    /// Number of network interfaces of each instance. Default: one.
     #[serde(default)]
     pub interfaces: u32,
     /// The disks.
     #[serde(default)]
     pub devices: Vec<LaunchDevice>,
-    /// What else the instances shall be.
+    /// Further options of the instances.
     #[serde(default)]
     pub options: LaunchOptions,
     /// Tags of the instances.
     pub tags: BTreeMap<String, String>,
     /// Tags of their volumes.
     pub volume_tags: BTreeMap<String, String>,
-    /// Makes repeated requests one request.
+    /// Idempotency token.
     pub client_token: Option<String>,
 }
 
@@ -163,7 +163,7 @@ pub struct RunInstances {
 pub struct LaunchDevice {
     /// The device name.
     pub device: String,
-    /// Whether what the image maps there is left out.
+    /// If set, the image's mapping of this device is dropped.
     pub no_device: bool,
     /// The volume.
     pub disk: Option<LaunchDisk>,
@@ -173,11 +173,11 @@ pub struct LaunchDevice {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchDisk {
-    /// Whether it goes with the instance; it does when nothing is said.
+    /// If set, the volume is deleted with the instance. Default: true.
     pub delete_on_termination: Option<bool>,
     /// Size in GiB.
     pub size_gib: Option<u64>,
-    /// The type's name.
+    /// Name of the volume type.
     pub volume_type: Option<String>,
     /// IOPS.
     pub iops: Option<u64>,
@@ -185,11 +185,11 @@ pub struct LaunchDisk {
     pub throughput: Option<u64>,
     /// The snapshot to restore.
     pub snapshot_id: Option<SnapshotId>,
-    /// Whether to encrypt.
+    /// If set, the volume is encrypted.
     pub encrypted: Option<bool>,
-    /// The key to encrypt with.
+    /// Encryption key.
     pub kms_key_id: Option<String>,
-    /// How fast its blocks are brought here, in MiB/s.
+    /// Rate at which its blocks are loaded, in MiB/s.
     pub initialization_rate: Option<u64>,
     /// The EBS card.
     pub ebs_card_index: Option<u32>,
@@ -216,7 +216,7 @@ pub struct ModifyInstanceAttribute {
 /// A change of one attribute of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceChange {
-    /// Devices, and whether the volume of each goes with the instance.
+    /// Devices, each with the new `deleteOnTermination`.
     DeleteOnTermination(Vec<(String, bool)>),
     /// `disableApiStop`.
     DisableApiStop(bool),
@@ -250,9 +250,9 @@ pub enum SnapshotAttribute {
 pub struct ModifySnapshotAttribute {
     /// The snapshot.
     pub snapshot: SnapshotId,
-    /// Accounts, and whether each may make volumes of it.
+    /// Accounts, each with true if it may create volumes from the snapshot.
     pub accounts: Vec<(String, bool)>,
-    /// Whether everybody may.
+    /// New permission of all accounts.
     pub everybody: Option<bool>,
 }
 
@@ -261,9 +261,9 @@ pub struct ModifySnapshotAttribute {
 pub struct RestoreSnapshotTier {
     /// The snapshot.
     pub snapshot: SnapshotId,
-    /// For how many days.
+    /// Number of days.
     pub days: Option<u64>,
-    /// For good.
+    /// If set, restored permanently.
     pub permanent: bool,
 }
 
@@ -276,7 +276,7 @@ pub enum ResourceId {
     Instance(InstanceId),
     /// A snapshot.
     Snapshot(SnapshotId),
-    /// Something of the default network, or an image.
+    /// A resource of the default network, or an image.
     Other(String),
 }
 
@@ -294,31 +294,31 @@ pub struct CreateTags {
 pub struct DeleteTags {
     /// The resources.
     pub resources: Vec<ResourceId>,
-    /// Keys, with the value that the tag must have to go; all tags when empty.
+    /// Keys with the value that the tag must have; empty for all tags.
     pub tags: BTreeMap<String, Option<String>>,
 }
 
-/// Parameters of ModifyVolume; what is absent stays as it is.
+/// Parameters of ModifyVolume; absent fields stay unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModifyVolume {
     /// The volume.
     pub volume: VolumeId,
     /// Size in GiB.
     pub size_gib: Option<u64>,
-    /// The type's name.
+    /// Name of the volume type.
     pub volume_type: Option<String>,
     /// IOPS.
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
-    /// Whether several instances may hold it.
+    /// New state of Multi-Attach.
     pub multi_attach: Option<bool>,
 }
 
-/// Parameters of the Describe actions that list things of volumes.
+/// Parameters of the Describe actions on volumes.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeOfVolumes {
-    /// Of these only; an error when one is missing.
+    /// If set, only of these; a missing one is an error.
     pub ids: Vec<VolumeId>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -337,7 +337,7 @@ pub type DescribeVolumeStatus = DescribeOfVolumes;
 pub struct CreateSnapshot {
     /// The volume.
     pub volume: VolumeId,
-    /// What it is for.
+    /// Description.
     pub description: String,
     /// Tags.
     pub tags: BTreeMap<String, String>,
@@ -346,15 +346,15 @@ pub struct CreateSnapshot {
 /// Parameters of CreateSnapshots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSnapshots {
-    /// The instance whose volumes are meant.
+    /// The instance.
     pub instance: InstanceId,
-    /// Not its root volume.
+    /// If set, its root volume is excluded.
     pub exclude_root: bool,
-    /// Not these data volumes.
+    /// Excluded data volumes.
     pub exclude: Vec<VolumeId>,
-    /// What they are for.
+    /// Description.
     pub description: String,
-    /// Whether each snapshot gets the tags of its volume.
+    /// If set, each snapshot gets the tags of its volume.
     pub copy_tags: bool,
     /// Tags.
     pub tags: BTreeMap<String, String>,
@@ -367,15 +367,15 @@ pub struct CopySnapshot {
     pub source: SnapshotId,
     /// Its region.
     pub source_region: String,
-    /// What the copy is for.
+    /// Description.
     pub description: String,
-    /// Whether to encrypt; an encrypted snapshot stays so.
+    /// If set, the copy is encrypted. A copy of an encrypted snapshot always is.
     pub encrypted: bool,
-    /// The key to encrypt with.
+    /// Encryption key.
     pub kms_key_id: Option<String>,
-    /// Minutes in which the copy shall be complete.
+    /// Minutes after which the copy must be complete.
     pub completion_minutes: Option<u64>,
-    /// The source, if it is of another region: that region's answer.
+    /// Source in another region: that region's answer.
     pub foreign: Option<Result<Arc<Snapshot>, Ec2Error>>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
@@ -384,11 +384,11 @@ pub struct CopySnapshot {
 /// Parameters of DescribeSnapshots.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeSnapshots {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub ids: Vec<SnapshotId>,
-    /// Of these owners only: account ids, `self` or `amazon`.
+    /// Owners: account ids, `self` or `amazon`.
     pub owners: Vec<String>,
-    /// That these may restore only: account ids, `self` or `all`.
+    /// Users with restore permission: account ids, `self` or `all`.
     pub restorable_by: Vec<String>,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -402,19 +402,19 @@ pub struct DescribeSnapshots {
 pub struct CopyVolumes {
     /// The volume to copy.
     pub source: VolumeId,
-    /// Size in GiB; that of the source when absent.
+    /// Size in GiB. Default: that of the source.
     pub size_gib: Option<u64>,
-    /// The type's name; that of the source when absent.
+    /// Name of the volume type. Default: gp2.
     pub volume_type: Option<String>,
     /// IOPS.
     pub iops: Option<u64>,
     /// Throughput in MiB/s.
     pub throughput: Option<u64>,
-    /// Whether several instances may hold it.
+    /// If set, Multi-Attach is enabled.
     pub multi_attach: bool,
     /// Tags.
     pub tags: BTreeMap<String, String>,
-    /// Makes repeated requests one request.
+    /// Idempotency token.
     pub client_token: Option<String>,
 }
 
@@ -434,11 +434,11 @@ pub struct LockSnapshot {
     pub snapshot: SnapshotId,
     /// `governance` or `compliance`.
     pub mode: String,
-    /// Hours in which a compliance lock can still be taken back.
+    /// Hours in which a compliance lock can still be reverted.
     pub cool_off_hours: Option<u64>,
     /// Days.
     pub duration_days: Option<u64>,
-    /// When it ends; instead of days.
+    /// End time, as an alternative to days.
     pub expiration: Option<String>,
 }
 
@@ -447,16 +447,16 @@ pub struct LockSnapshot {
 pub struct StopInstances {
     /// The instances.
     pub ids: Vec<InstanceId>,
-    /// Do not wait for the guest.
+    /// If set, the stop does not wait for the guest.
     pub force: bool,
 }
 
 /// Parameters of DescribeInstanceStatus.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeInstanceStatus {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub ids: Vec<InstanceId>,
-    /// Also those that do not run.
+    /// If set, includes instances that are not running.
     pub all: bool,
     /// Filters.
     pub filters: Vec<Filter>,
@@ -476,7 +476,7 @@ pub struct DescribeTags {
 /// Parameters of DescribeRegions.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct DescribeRegions {
-    /// These only; an error when one is missing.
+    /// If set, only these; a missing one is an error.
     pub names: Vec<String>,
     /// Filters.
     pub filters: Vec<Filter>,

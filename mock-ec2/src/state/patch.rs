@@ -1,4 +1,4 @@
-//! What changed in the state between two moments, to be written behind the state that was written down before.
+//! Difference between two moments of the state, appended to the saved state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::table::{Row, Table};
 use super::volume::Volume;
 use super::{Made, State};
 
-/// The rows that are other than before, whole, the ids of those that are gone, and what else changed.
+/// Changed rows in full, ids of removed rows, and other changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Patch {
@@ -40,7 +40,7 @@ pub struct Patch {
     copies: Option<Vec<PendingCopy>>,
 }
 
-/// What became of rows.
+/// Changes of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "R: Deserialize<'de>"))]
 struct Rows<R: Row<Id: Serialize + for<'a> Deserialize<'a>>> {
@@ -74,19 +74,19 @@ impl<R: Row<Id: Serialize + for<'a> Deserialize<'a>>> Rows<R> {
 }
 
 impl Patch {
-    /// Whether nothing changed.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds which copies are under way, when others are than before.
+    /// Adds the copies under way, if they changed.
     pub(crate) fn set_copies(&mut self, copies: Vec<PendingCopy>) {
         self.copies = Some(copies);
     }
 }
 
 impl State {
-    /// Notes from now on what changes.
+    /// Starts recording changes.
     pub fn track(&mut self) {
         self.instances.track();
         self.volumes.track();
@@ -97,7 +97,7 @@ impl State {
         self.recorded = Some((self.made, self.rest()));
     }
 
-    /// What changed since this was asked last.
+    /// Takes the changes since the last call.
     pub fn take_patch(&mut self, now: Now) -> Patch {
         let made = self.recorded.as_ref().is_some_and(|(made, _)| *made != self.made).then_some(self.made);
         let rest = self.recorded.as_ref().is_some_and(|(_, rest)| !self.rests(rest)).then(|| self.rest());
@@ -122,7 +122,7 @@ impl State {
 }
 
 impl Saved {
-    /// What it became by `patches`, in their order.
+    /// Applies `patches` in order.
     pub(crate) fn patched(mut self, patches: Vec<Patch>) -> Self {
         let mut instances = Folded::new(std::mem::take(&mut self.instances));
         let mut volumes = Folded::new(std::mem::take(&mut self.volumes));
@@ -149,7 +149,7 @@ impl Saved {
     }
 }
 
-/// Rows by id while patches are put upon them.
+/// Rows by id while patches are applied.
 struct Folded<R: Row>(BTreeMap<R::Id, Arc<R>>);
 
 impl<R: Row<Id: Serialize + for<'a> Deserialize<'a>>> Folded<R> {

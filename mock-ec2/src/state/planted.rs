@@ -1,4 +1,4 @@
-//! Planted defects of the machine: rules that are wrong when a run asks for it (see [`crate::mutants`]).
+//! Planted defects of the machine: rules that a run can break (see [`crate::mutants`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use super::State;
 use super::ids::{InstanceId, VolumeId};
 use super::volume::{Attachment, Volume};
 
-/// Which rules are wrong; none of them without the feature `mutants`.
+/// Active defects; none without the feature `mutants`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Planted {
-    /// A mounted device goes without force.
+    /// A mounted device is detached without force.
     pub busy_ignored: bool,
-    /// A volume is attached to whoever asks.
+    /// A volume is attached to any number of instances.
     pub attach_twice: bool,
-    /// A volume is deleted where it is attached.
+    /// A volume is deleted while attached.
     pub delete_while_attached: bool,
-    /// A snapshot takes its bytes when it is completed.
+    /// A snapshot reads its bytes at its completion.
     pub snapshot_late: bool,
-    /// Client tokens of CreateVolume are new each time.
+    /// Client tokens of CreateVolume are ignored.
     pub client_token_ignored: bool,
     /// An attachment is hidden at its end instead of removed.
     pub attachment_lingers: bool,
 }
 
-/// Attachments that no caller of the API sees, and whose devices are there.
+/// Attachments hidden from callers of the API while their devices exist.
 pub(super) type Lingering = BTreeMap<(VolumeId, InstanceId), Attachment>;
 
 impl State {
-    /// Says which rules are wrong.
+    /// Sets the active defects.
     pub fn plant(&mut self, planted: Planted) {
         self.planted = planted;
     }
 
-    /// Which rules are wrong.
+    /// Returns the active defects.
     pub fn planted(&self) -> Planted {
         self.planted
     }
 
-    /// A volume with all its attachments.
+    /// Returns a volume with all its attachments, including hidden ones.
     pub fn with_lingering(&self, volume: &Arc<Volume>) -> Arc<Volume> {
         if self.lingering.is_empty() {
             return volume.clone();

@@ -1,4 +1,4 @@
-//! What a user may do to the cloud and a cloud customer may not: the machine's side of the admin API.
+//! The machine's side of the admin API: changes that the EC2 API does not offer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,43 +15,43 @@ use super::timers::{Hold, Progress, Subject};
 use super::volume::{AttachmentState, VolumeState};
 use crate::events::InstancePhase;
 
-/// A change of an instance's hardware; what is absent stays as it is.
+/// Change of an instance's hardware; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Hardware {
-    /// Network interfaces, at least one; they take slots on types with shared limits.
+    /// Number of network interfaces, at least one; they take slots on types with shared limits.
     pub network_interfaces: Option<u32>,
-    /// Slots that something else takes.
+    /// Number of slots that other devices take.
     pub reserved_slots: Option<u32>,
-    /// Device names that are in use without standing in the mapping.
+    /// Device names in use that the mapping does not show.
     pub hide: Vec<String>,
-    /// Device names under which an attach sticks until the instance reboots.
+    /// Device names under which an attach stays `attaching` until the instance reboots.
     pub poison: Vec<String>,
-    /// Forgets hidden and poisoned names first.
+    /// If set, hidden and poisoned names are cleared first.
     pub clear: bool,
 }
 
-/// Which transition of a volume is meant.
+/// Transition of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Which {
-    /// Its own: `creating`, `deleting`.
+    /// Of the volume itself: `creating`, `deleting`.
     #[default]
     Volume,
-    /// Those of its attachments.
+    /// Of its attachments.
     Attachment,
-    /// That of its modification.
+    /// Of its modification.
     Modification,
 }
 
-/// What becomes of a transition.
+/// Action on a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Push {
-    /// It ends now.
+    /// End it now.
     Complete,
-    /// It does not end before it is completed.
+    /// Hold it until it is completed.
     Stick,
-    /// It fails: a modification or a snapshot only.
+    /// Fail it: a modification or a snapshot only.
     Fail,
 }
 
@@ -89,7 +89,8 @@ impl State {
         Ok(())
     }
 
-    /// Forgets instance `id` at once, as EC2 does an hour after its end; its volumes are free, its root volume gone.
+    /// Removes instance `id` at once, as EC2 does an hour after its end. Its volumes become free; its root volume is
+    /// deleted.
     ///
     /// # Errors
     /// `InvalidInstanceID.NotFound`.
@@ -103,10 +104,10 @@ impl State {
         Ok(())
     }
 
-    /// Ends, holds or fails a transition of volume `id`; says whether there was one.
+    /// Ends, holds or fails a transition of volume `id`. Returns true if there was one.
     ///
     /// # Errors
-    /// `InvalidVolume.NotFound`, or `InvalidParameterValue` for a failure that the transition cannot have.
+    /// `InvalidVolume.NotFound`, or `InvalidParameterValue` for a transition that cannot fail.
     pub fn push_volume(&mut self, now: Now, id: &VolumeId, which: Which, push: Push) -> Result<bool, Ec2Error> {
         let volume = self.volume(id)?;
         if push == Push::Fail {
@@ -125,12 +126,12 @@ impl State {
                 volume.attachments.keys().map(|i| Subject::Attachment(id.clone(), i.clone())).collect()
             }
         };
-        // All of them, not only the first that is under way.
+        // All of them, not only the first in transition.
         let pushed: Vec<bool> = subjects.iter().map(|subject| self.push(now.mono, subject, push)).collect();
         Ok(pushed.contains(&true))
     }
 
-    /// Ends, holds or fails `pending` of snapshot `id`; says whether it was pending.
+    /// Ends, holds or fails `pending` of snapshot `id`. Returns true if it was pending.
     ///
     /// # Errors
     /// `InvalidSnapshot.NotFound`.
@@ -144,7 +145,7 @@ impl State {
         Ok(pending)
     }
 
-    /// Ends or holds `pending`, `stopping` or `shutting-down` of instance `id`; says whether it was in one of them.
+    /// Ends or holds `pending`, `stopping` or `shutting-down` of instance `id`. Returns true if it was in one of them.
     ///
     /// # Errors
     /// `InvalidInstanceID.NotFound`, or `InvalidParameterValue` for a failure.
@@ -172,7 +173,7 @@ impl State {
         true
     }
 
-    /// Forces volume `id` into a state, whatever else is true of it.
+    /// Sets the state of volume `id`, regardless of its other fields.
     ///
     /// # Errors
     /// `InvalidVolume.NotFound`.
@@ -187,7 +188,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets the I/O of volume `id` fail, or work again, as DescribeVolumeStatus tells it (W6).
+    /// Fails or restores the I/O of volume `id`, as DescribeVolumeStatus shows it.
     ///
     /// # Errors
     /// `InvalidVolume.NotFound`.
@@ -201,13 +202,13 @@ impl State {
         Ok(())
     }
 
-    /// Makes `token` one whose volume is deleted already, so that whoever uses it next is told so (C1); says whether
-    /// the token was known.
+    /// Marks `token` as one of a deleted volume, so that its next use fails as EC2 does (aws-ebs-csi-driver#1951).
+    /// Returns true if the token was known.
     pub fn burn_token(&mut self, token: &str) -> bool {
         self.volume_tokens.burn(token) || self.copy_tokens.burn(token)
     }
 
-    /// The attachments whose detach ends by `until` unless their device is mounted.
+    /// Returns the attachments whose detach ends by `until` unless their device is mounted.
     pub fn about_to_go(&self, until: Duration) -> Vec<(VolumeId, InstanceId)> {
         let until = if self.settings.settles_at_once() { Duration::MAX } else { until };
         let due = self.timers.due(until).filter_map(|subject| match subject {

@@ -1,4 +1,4 @@
-//! StartInstances, StopInstances, RebootInstances and TerminateInstances (reference §5.2).
+//! StartInstances, StopInstances, RebootInstances and TerminateInstances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::volume::AttachmentState;
 use super::{Call, State};
 use crate::events::InstancePhase;
 
-/// How long a terminated instance is still listed (reference §11).
+/// Time that a terminated instance stays listed.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 impl State {
@@ -68,7 +68,7 @@ impl State {
         reply
     }
 
-    /// Lets go of the data volumes of `id`, which is about to be gone: about a minute later they are free.
+    /// Starts the release of the data volumes of `id`, which is terminating. They are free about a minute later.
     fn let_go(&mut self, call: Call<'_>, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// The guest of `id` runs no more: nothing is mounted, no device name is in the way.
+    /// Ends the guest of `id`: clears its mounts and poisoned device names.
     pub(super) fn guest_ended(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
         instance.mounted.clear();
@@ -119,7 +119,7 @@ impl State {
         self.release_held(now.mono, id, Hold::PoisonedName);
     }
 
-    /// Takes everything from `id`, which is gone; it stays listed for an hour.
+    /// Releases everything from the terminated `id`. It stays listed for an hour.
     pub(super) fn end_instance(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Checks that each of `ids` that is stopped has something to boot from.
+    /// Checks that each stopped instance of `ids` has a boot volume.
     fn check_roots(&self, ids: &[InstanceId]) -> Result<(), Ec2Error> {
         let stopped = ids.iter().filter_map(|id| self.instances.get(id)).filter(|i| i.state == InstanceState::Stopped);
         match stopped.into_iter().find(|i| !i.slots.contains_key(&DeviceSlot::root())) {
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Checks that no attribute of an instance forbids what is asked; of several, all stay as they are.
+    /// Checks that no attribute of an instance forbids the request. If one of several forbids it, all stay unchanged.
     fn check_allowed(
         &self,
         ids: &[InstanceId],
@@ -218,7 +218,7 @@ impl State {
         Ok(Reply::InstanceChanges { changes })
     }
 
-    /// Forgets an instance that was terminated.
+    /// Removes a terminated instance.
     pub(super) fn forget_instance(&mut self, id: &InstanceId) {
         if self.instances.get(id).is_some_and(|instance| instance.state == InstanceState::Terminated) {
             self.instances.remove(id);

@@ -1,4 +1,4 @@
-//! Block of public access to snapshots: whether snapshots can be shared with everybody.
+//! Block of public access to snapshots.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use super::error::Ec2Error;
 use super::listing::text;
 use super::{Call, State};
 
-/// How far public access is blocked.
+/// Extent of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublicAccess {
-    /// Snapshots can be shared with everybody.
+    /// Snapshots can be shared publicly.
     #[default]
     Unblocked,
-    /// No more snapshots can be; those that are stay so.
+    /// No new public sharing; existing sharing stays.
     BlockNewSharing,
-    /// None can be, and those that are can be used by nobody else.
+    /// No public sharing; existing sharing has no effect.
     BlockAllSharing,
 }
 
 impl PublicAccess {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unblocked => "unblocked",
@@ -31,7 +31,7 @@ impl PublicAccess {
     }
 }
 
-/// A request about the block.
+/// Request about the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRequest {
     /// GetSnapshotBlockPublicAccessState.
@@ -43,7 +43,7 @@ pub enum BlockRequest {
 }
 
 impl BlockRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(self) -> &'static str {
         match self {
             Self::Get => "GetSnapshotBlockPublicAccessState",
@@ -68,7 +68,7 @@ impl State {
         Ok(Reply::Fields(fields))
     }
 
-    /// Checks that a snapshot may be shared with everybody.
+    /// Checks that a snapshot may be shared publicly.
     pub(super) fn check_public(&self) -> Result<(), Ec2Error> {
         if self.account.public_access == PublicAccess::Unblocked {
             return Ok(());

@@ -1,7 +1,7 @@
-//! The recycle bin: retention rules, and the snapshots and volumes that they keep for a while after they were deleted.
+//! The recycle bin: retention rules, and the deleted snapshots and volumes that they retain.
 //!
-//! Things in the bin are in no table, so no other action sees them. They leave the bin at the first call after their
-//! time.
+//! Binned resources are in no table, so other actions do not see them. They leave the bin at the first call after their
+//! expiry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::timers::Progress;
 use super::volume::{Volume, VolumeState};
 use super::{Call, State};
 
-/// A kind of resources that rules are about.
+/// Kind of resources to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Retained {
@@ -30,7 +30,7 @@ pub enum Retained {
     EbsVolume,
 }
 
-/// A tag that a rule is about; without a value, any value.
+/// Tag in a rule; without a value, any value matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub struct ResourceTag {
@@ -47,35 +47,35 @@ pub struct ResourceTag {
 pub struct Rule {
     /// The kind of resources.
     pub kind: Retained,
-    /// Days that they are kept.
+    /// Retention in days.
     pub days: i64,
     /// The description.
     pub description: String,
-    /// Tags of which a resource must have one; without any, the rule is about all of the region.
+    /// Tags of which a resource must have one. If empty, the rule applies to the whole region.
     pub tags: Vec<ResourceTag>,
     /// Tags that exclude a resource.
     pub excluded: Vec<ResourceTag>,
 }
 
-/// Something in the bin.
+/// Binned resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Binned<T> {
-    /// The thing.
+    /// The resource.
     pub thing: Arc<T>,
-    /// When it entered, wall time.
+    /// Time at which it entered, wall time.
     pub entered: Timestamp,
-    /// When it leaves, wall time.
+    /// Time at which it leaves, wall time.
     pub leaves: Timestamp,
 }
 
-/// The rules and the contents of the bin.
+/// Rules and contents of the bin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Bin {
     /// The rules, by identifier.
     pub rules: BTreeMap<String, Rule>,
-    /// How many rules were made; they name the draws of identifiers.
+    /// Number of rules made so far; names the draws of identifiers.
     pub made: u64,
     /// Snapshots in the bin.
     pub snapshots: BTreeMap<SnapshotId, Binned<Snapshot>>,
@@ -83,7 +83,7 @@ pub struct Bin {
     pub volumes: BTreeMap<VolumeId, Binned<Volume>>,
 }
 
-/// A thing that is to be brought back.
+/// Resource to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreRequest {
     /// RestoreSnapshotFromRecycleBin.
@@ -93,7 +93,7 @@ pub enum RestoreRequest {
 }
 
 impl RestoreRequest {
-    /// The action's name.
+    /// Returns the action's name.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Snapshot(_) => "RestoreSnapshotFromRecycleBin",
@@ -108,7 +108,7 @@ fn has(tags: &BTreeMap<String, String>, wanted: &ResourceTag) -> bool {
 }
 
 impl Bin {
-    /// How many days a resource of `kind` with `tags` is kept; the longest of all rules counts.
+    /// Returns the retention in days of a resource of `kind` with `tags`: the longest of all matching rules.
     fn days(&self, kind: Retained, tags: &BTreeMap<String, String>) -> Option<i64> {
         let about = |rule: &&Rule| {
             rule.kind == kind
@@ -118,13 +118,13 @@ impl Bin {
         self.rules.values().filter(about).map(|rule| rule.days).max()
     }
 
-    /// True if the file called `name` belongs to something in the bin.
+    /// Returns true if the file `name` belongs to a binned resource.
     pub fn keeps(&self, name: &str) -> bool {
         name.parse().is_ok_and(|id: SnapshotId| self.snapshots.contains_key(&id))
             || name.parse().is_ok_and(|id: VolumeId| self.volumes.contains_key(&id))
     }
 
-    /// The ids of all that is in the bin.
+    /// Returns the ids of all binned resources.
     pub fn ids(&self) -> impl Iterator<Item = String> {
         self.snapshots.keys().map(ToString::to_string).chain(self.volumes.keys().map(ToString::to_string))
     }
@@ -136,12 +136,12 @@ fn binned<T>(thing: Arc<T>, wall: Timestamp, days: i64) -> Binned<T> {
 }
 
 impl State {
-    /// The recycle bin.
+    /// Returns the recycle bin.
     pub fn bin(&self) -> &Bin {
         &self.account.bin
     }
 
-    /// Adds a rule, or changes the one called `identifier`; returns its identifier.
+    /// Adds a rule, or changes the rule `identifier`. Returns its identifier.
     pub fn set_rule(&mut self, identifier: Option<String>, rule: Rule) -> String {
         let identifier = identifier.unwrap_or_else(|| {
             self.account.bin.made += 1;
@@ -152,12 +152,12 @@ impl State {
         identifier
     }
 
-    /// Removes the rule called `identifier`; returns false if there is none. What is in the bin stays there.
+    /// Removes the rule `identifier`. Returns false if it does not exist. Binned resources stay in the bin.
     pub fn remove_rule(&mut self, identifier: &str) -> bool {
         self.account.bin.rules.remove(identifier).is_some()
     }
 
-    /// Puts a snapshot that was deleted into the bin, if a rule says so.
+    /// Moves a deleted snapshot to the bin, if a rule matches. Returns true if it did.
     pub(super) fn recycle_snapshot(&mut self, wall: Timestamp, snapshot: &Arc<Snapshot>) -> bool {
         let Some(days) = self.account.bin.days(Retained::EbsSnapshot, &snapshot.tags) else { return false };
         let mut kept = snapshot.clone();
@@ -168,7 +168,7 @@ impl State {
         true
     }
 
-    /// Puts a volume that was deleted into the bin, if a rule says so.
+    /// Moves a deleted volume to the bin, if a rule matches. Returns true if it did.
     pub(super) fn recycle_volume(&mut self, wall: Timestamp, volume: &Arc<Volume>) -> bool {
         let Some(days) = self.account.bin.days(Retained::EbsVolume, &volume.tags) else { return false };
         let mut kept = volume.clone();
@@ -179,7 +179,7 @@ impl State {
         true
     }
 
-    /// Lets all go whose time in the bin is over.
+    /// Removes all expired resources.
     pub(super) fn empty_bin(&mut self, now: Now) {
         let bin = &mut self.account.bin;
         if bin.snapshots.is_empty() && bin.volumes.is_empty() {
@@ -233,7 +233,7 @@ impl State {
         }
     }
 
-    /// The snapshots in the bin, of which `ids` are wanted, or all.
+    /// Returns the snapshots `ids` in the bin, or all.
     pub(super) fn recycled_snapshots(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
         let known = |id: &String| id.parse().is_ok_and(|id: SnapshotId| self.account.bin.snapshots.contains_key(&id));
         let missing: Vec<String> = ids.iter().filter(|id| !known(id)).cloned().collect();
@@ -254,7 +254,7 @@ impl State {
         Ok(entries.collect())
     }
 
-    /// The volumes in the bin, of which `ids` are wanted, or all.
+    /// Returns the volumes `ids` in the bin, or all.
     pub(super) fn recycled_volumes(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
         let known = |id: &String| id.parse().is_ok_and(|id: VolumeId| self.account.bin.volumes.contains_key(&id));
         let missing: Vec<String> = ids.iter().filter(|id| !known(id)).cloned().collect();

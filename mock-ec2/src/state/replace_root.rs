@@ -1,4 +1,4 @@
-//! Replacement of the root volume of a running instance. It takes no time of its own: the instance reboots at once.
+//! Replacement of the root volume of a running instance. It takes no time: the instance reboots at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use super::volume::{Attachment, AttachmentState, Volume, VolumeState};
 use super::{Call, State};
 use crate::events::InstancePhase;
 
-/// A task that is over.
+/// Finished task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplaceTask {
     /// The instance.
     pub instance: InstanceId,
-    /// The image that the new volume is of, if one was named.
+    /// Image of the new volume, if named.
     pub image: Option<String>,
-    /// The snapshot that the new volume is of, if one was named.
+    /// Snapshot of the new volume, if named.
     pub snapshot: Option<SnapshotId>,
     /// True if the old volume was deleted.
     pub deletes: bool,
-    /// When it began and ended, wall time.
+    /// Start and end, wall time.
     pub at: Timestamp,
 }
 
@@ -47,7 +47,7 @@ pub struct ReplaceRoot {
     pub image: Option<String>,
     /// If set, the old volume is deleted.
     pub deletes: bool,
-    /// Makes repeated requests one request.
+    /// Idempotency token.
     pub client_token: Option<String>,
     /// Tags of the task.
     pub tags: BTreeMap<String, String>,
@@ -86,7 +86,7 @@ impl State {
             let root = image.disks.iter().find(|disk| disk.device == image.root_device);
             root.and_then(|disk| disk.snapshot.clone())
         });
-        // Without either, the volume goes back to what it was launched from.
+        // Without either, the volume returns to its launch state.
         let foreign = match (&request.snapshot, &image) {
             (None, None) => old.snapshot.clone(),
             (None, Some(image)) => self.image_snapshot(&image.id).parse().ok(),
@@ -163,7 +163,7 @@ impl State {
         Ok(Reply::Fields(vec![group("replaceRootVolumeTask", fields)]))
     }
 
-    /// Puts `new` in the place of the root volume `old` of `instance`; the old one is available then.
+    /// Replaces the root volume `old` of `instance` with `new`; `old` becomes available.
     fn swap_root(&mut self, call: Call<'_>, instance: &InstanceId, old: &Arc<Volume>, new: Volume) {
         let new_id = new.id.clone();
         if let Some(volume) = self.volumes.get_mut(&old.id).map(Arc::make_mut) {
@@ -197,7 +197,7 @@ impl State {
         fields
     }
 
-    /// All tasks; each is over.
+    /// Returns all tasks; each is finished.
     pub(super) fn replace_tasks(&self) -> Vec<Entry> {
         let entries = self.account.replace_tasks.iter().map(|(id, task)| Entry {
             id: id.clone(),

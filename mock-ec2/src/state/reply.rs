@@ -1,4 +1,4 @@
-//! What the machine answers.
+//! Answers of the machine.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::snapshot::{Snapshot, SnapshotLock};
 use super::volume::{Attachment, Volume};
 use super::zone::Zone;
 
-/// One attachment with the names of both ends.
+/// Attachment with the ids of its volume and instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttachmentReply {
     /// The volume.
@@ -31,11 +31,11 @@ pub struct InstanceReply {
     pub instance: Arc<Instance>,
     /// The attachments in its mapping, in the order of slots.
     pub mapping: Vec<AttachmentReply>,
-    /// Where it is in the network.
+    /// Its place in the network.
     pub network: Network,
 }
 
-/// The place of an instance in the network.
+/// Place of an instance in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// The id of its VPC.
@@ -46,47 +46,47 @@ pub struct Network {
     pub group: String,
 }
 
-/// A snapshot and how far it has come.
+/// Snapshot with its progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotReply {
     /// The snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// How much has arrived, in percent.
+    /// Progress in percent.
     pub percent: u64,
 }
 
-/// A modification and how far it has come.
+/// Modification with its progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModificationReply {
     /// The volume.
     pub volume: VolumeId,
     /// Its latest modification.
     pub modification: Modification,
-    /// How far it has come, in percent.
+    /// Progress in percent.
     pub percent: u64,
 }
 
-/// The health of a volume.
+/// Health of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeStatusReply {
     /// The volume.
     pub volume: Arc<Volume>,
-    /// How many percent of its blocks are here, and how many seconds the rest takes; nothing when all are.
+    /// Loaded blocks in percent, and seconds until the rest is loaded; None once all are loaded.
     pub initializing: Option<(u64, u64)>,
 }
 
-/// Fast restore of one snapshot in one zone, or why there is none.
+/// Fast restore of one snapshot in one zone, or its error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FastRestoreReply {
     /// The snapshot.
     pub snapshot: SnapshotId,
     /// The zone.
     pub zone: String,
-    /// What is told of it, or code and text of an error.
+    /// Its fields, or code and text of an error.
     pub outcome: Result<Vec<Named>, (String, String)>,
 }
 
-/// A tag and what carries it.
+/// Tag with its resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TagReply {
     /// The id of the resource.
@@ -97,29 +97,29 @@ pub struct TagReply {
     pub key: String,
     /// The value.
     pub value: String,
-    /// What pages go by: id and key.
+    /// Key of its position in pages: id and key.
     pub position: String,
 }
 
-/// What the machine answers.
+/// Answer of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Of actions whose answer is told as it stands.
+    /// Of actions with a flat answer.
     Fields(Vec<Named>),
-    /// An image that was made, and its snapshots.
+    /// A new image and its snapshots.
     ImageMade {
         /// The image.
         id: String,
         /// Its snapshots.
         snapshots: Vec<Arc<Snapshot>>,
     },
-    /// Of the actions that list what can only be listed.
+    /// Of the actions that only list things.
     Entries {
         /// The kind.
         kind: Kind,
         /// One page.
         entries: Vec<Entry>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of AttachVolume and DetachVolume.
@@ -130,14 +130,14 @@ pub enum Reply {
     Instances {
         /// One page.
         instances: Vec<InstanceReply>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of DescribeInstanceTypes.
     InstanceTypes {
         /// One page.
         types: Vec<InstanceType>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of RunInstances.
@@ -148,14 +148,14 @@ pub enum Reply {
     Volumes {
         /// One page.
         volumes: Vec<Arc<Volume>>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of CopyVolumes.
     CopiedVolumes(Vec<Arc<Volume>>),
     /// Of EnableFastSnapshotRestores.
     FastRestores(Vec<FastRestoreReply>),
-    /// Of StartInstances, StopInstances and TerminateInstances: state before, and now.
+    /// Of StartInstances, StopInstances and TerminateInstances: previous and current state.
     InstanceChanges {
         /// The instances.
         changes: Vec<(InstanceId, InstanceState, InstanceState)>,
@@ -164,7 +164,7 @@ pub enum Reply {
     InstanceStatuses {
         /// One page.
         instances: Vec<Arc<Instance>>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of LockSnapshot: the snapshot, its lock, and the lock's state.
@@ -175,7 +175,7 @@ pub enum Reply {
     Modifications {
         /// One page.
         modifications: Vec<ModificationReply>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of DescribeRegions.
@@ -190,14 +190,14 @@ pub enum Reply {
     Snapshots {
         /// One page.
         snapshots: Vec<SnapshotReply>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of DescribeTags.
     Tags {
         /// One page.
         tags: Vec<TagReply>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of DescribeVolumeAttribute.
@@ -206,7 +206,7 @@ pub enum Reply {
     VolumeStatuses {
         /// One page.
         statuses: Vec<VolumeStatusReply>,
-        /// Where it ended, unless it is the last.
+        /// End of the page, unless it is the last.
         next_token: Option<String>,
     },
     /// Of DescribeAvailabilityZones.

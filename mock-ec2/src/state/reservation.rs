@@ -1,10 +1,11 @@
-//! Reservations: the instances of one launch are one reservation.
+//! Reservations: the instances of one launch form one reservation.
 
 use std::collections::BTreeMap;
 
 use super::reply::InstanceReply;
 
-/// The instances by reservation. Reservations are in the order of their first instance, instances in that of launch.
+/// Groups the instances by reservation. Reservations are in the order of their first instance, instances in launch
+/// order.
 pub fn reservations(instances: &[InstanceReply]) -> Vec<Vec<&InstanceReply>> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut all: Vec<Vec<&InstanceReply>> = Vec::new();

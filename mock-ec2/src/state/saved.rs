@@ -1,7 +1,7 @@
-//! The state as it is written down when a server stops, and read when it starts again.
+//! The saved state of a stopped server, read at its next start.
 //!
-//! What was under way when it was written ends as soon as it is read: the cloud went on meanwhile. Monotonic times are
-//! not kept, so the rate of modifications and the spacing of snapshots begin anew.
+//! Transitions that were under way end at once after the load: the cloud continued meanwhile. Monotonic times are not
+//! saved, so the modification rate and the spacing of snapshots restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use super::timers::{Progress, Subject};
 use super::volume::Volume;
 use super::{Made, Settings, State};
 
-/// The only form so far.
+/// Only version so far.
 const VERSION: u32 = 1;
 
-/// Everything that outlives a stop.
+/// State that outlives a stop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Saved {
     version: u32,
-    /// Files from before there were several have none.
+    /// Absent in files from before multi-region support.
     #[serde(default)]
     region: Option<String>,
     switches: Switches,
@@ -46,7 +46,7 @@ pub struct Saved {
     pub(super) copies: Vec<PendingCopy>,
 }
 
-/// What is in no table: small, and written down whole when any of it changed.
+/// State outside the tables: small, and saved in full after each change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rest {
@@ -55,40 +55,40 @@ pub struct Rest {
     account: Account,
 }
 
-/// Bytes that were still being copied: into which volume or snapshot, from which.
+/// Copy under way: target and source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PendingCopy {
-    /// Whose bytes they will be.
+    /// Target volume or snapshot.
     pub into: String,
-    /// Whose they are.
+    /// Source volume or snapshot.
     pub from: String,
 }
 
 impl Saved {
-    /// The copies that were under way.
+    /// Returns the copies that were under way.
     pub(crate) fn copies(&self) -> &[PendingCopy] {
         &self.copies
     }
 
-    /// Puts `rest` in the place of what it says.
+    /// Replaces the state outside the tables.
     pub(super) fn set_rest(&mut self, Rest { switches, account }: Rest) {
         (self.switches, self.account) = (switches, account);
     }
 
-    /// Says how many of each kind were made.
+    /// Sets the numbers of objects made so far.
     pub(super) fn set_made(&mut self, made: Made) {
         self.made = made;
     }
 
-    /// Says which copies are under way.
+    /// Sets the copies under way.
     pub(crate) fn set_copies(&mut self, copies: Vec<PendingCopy>) {
         self.copies = copies;
     }
 }
 
 impl State {
-    /// All of it, as it is at `now`.
+    /// Returns the whole state at `now`.
     pub fn save(&self, now: Now) -> Saved {
         Saved {
             version: VERSION,
@@ -106,20 +106,20 @@ impl State {
         }
     }
 
-    /// What is in no table.
+    /// Returns the state outside the tables.
     pub(super) fn rest(&self) -> Rest {
         Rest { switches: self.switches.clone(), account: self.account.clone() }
     }
 
-    /// Whether `rest` is what is in no table.
+    /// Returns true if `rest` equals the state outside the tables.
     pub(super) fn rests(&self, rest: &Rest) -> bool {
         rest.switches == self.switches && rest.account == self.account
     }
 
-    /// The cloud of `saved`.
+    /// Restores the cloud of `saved`.
     ///
     /// # Errors
-    /// What makes no sense in it.
+    /// The reason why it is invalid.
     pub fn restore(settings: Settings, seed: Seed, saved: Saved) -> Result<Self, String> {
         if saved.version != VERSION {
             return Err(format!("version: {} is not known, only {VERSION}", saved.version));
@@ -147,7 +147,7 @@ impl State {
         Ok(state)
     }
 
-    /// Tells instances which devices of theirs the `wanted` volumes have.
+    /// Fills the slots of instances with the attachments of the `wanted` volumes.
     pub(super) fn fill_slots(&mut self, wanted: impl Fn(&Volume) -> bool) -> Result<(), String> {
         for volume in self.volumes.values().filter(|volume| wanted(volume)) {
             for (id, attachment) in &volume.attachments {
@@ -163,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    /// Sets a timer that is due for everything that was under way.
+    /// Sets a due timer for each transition that was under way.
     fn settle(&mut self) {
         let mut subjects: Vec<Subject> = self.instances.keys().cloned().map(Subject::Instance).collect();
         for volume in self.volumes.values() {

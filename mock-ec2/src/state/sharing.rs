@@ -1,4 +1,4 @@
-//! Who else may make volumes of a snapshot: Describe-, Modify- and ResetSnapshotAttribute.
+//! Restore permissions of snapshots: Describe-, Modify- and ResetSnapshotAttribute.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::ids::SnapshotId;
 use super::listing::{Field, list, text};
 use super::{Call, State};
 
-/// Who may make volumes of a snapshot besides its owner.
+/// Users, besides the owner, who may create volumes from a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sharing {
-    /// Everybody.
+    /// True if all accounts may.
     pub everybody: bool,
-    /// These accounts.
+    /// Permitted accounts.
     pub accounts: BTreeSet<String>,
 }
 
 impl Sharing {
-    /// Whether one of `users` may: account ids, or `all` for everybody.
+    /// Returns true if the account `user` may, or if all accounts may.
     pub fn allows(&self, user: &str) -> bool {
         self.everybody || self.accounts.contains(user)
     }

@@ -1,4 +1,4 @@
-//! Snapshots: what they are, and what is fixed the moment they are made (reference §5.4).
+//! Snapshots: state, and the properties that are fixed at their creation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::timers::Progress;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SnapshotState {
-    /// Its bytes are under way.
+    /// Its bytes are being copied.
     Pending,
     /// It can be restored.
     Completed,
@@ -26,12 +26,12 @@ pub enum SnapshotState {
     Error,
     /// In the recycle bin.
     Recoverable,
-    /// On its way back from the recycle bin.
+    /// Leaving the recycle bin.
     Recovering,
 }
 
 impl SnapshotState {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -47,20 +47,20 @@ impl SnapshotState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FastRestoreState {
-    /// Asked for.
+    /// Requested.
     Enabling,
-    /// Its blocks are brought near.
+    /// Its blocks are being loaded.
     Optimizing,
     /// Volumes from it need no initialization.
     Enabled,
-    /// Asked to end.
+    /// Its end was requested.
     Disabling,
     /// Ended.
     Disabled,
 }
 
 impl FastRestoreState {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enabling => "enabling",
@@ -78,49 +78,49 @@ impl FastRestoreState {
 pub struct FastRestore {
     /// Its stage.
     pub state: FastRestoreState,
-    /// When it was asked for, wall time.
+    /// Time of the request, wall time.
     pub enabling_time: Timestamp,
-    /// When it was asked to end, wall time.
+    /// Time of the request to end, wall time.
     #[serde(default)]
     pub disabling_time: Option<Timestamp>,
-    /// How the stage ends.
+    /// End of the stage.
     pub progress: Progress,
 }
 
-/// How firmly a snapshot is locked.
+/// Mode of a snapshot lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockMode {
-    /// Who has the permission may unlock it.
+    /// Users with the permission may unlock it.
     Governance,
-    /// Nobody may, once the cool-off period is over.
+    /// After the cool-off period, the lock cannot be removed.
     Compliance,
 }
 
-/// A lock, which keeps a snapshot from being deleted.
+/// Lock that prevents the deletion of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotLock {
-    /// How firm it is.
+    /// Mode.
     pub mode: LockMode,
-    /// Hours in which a compliance lock can still be taken back.
+    /// Hours in which a compliance lock can still be reverted.
     pub cool_off_hours: Option<u64>,
-    /// Days that were asked for; those until the expiration date when that was given.
+    /// Requested days, or days until the given expiration date.
     pub duration_days: u64,
-    /// When it was made, wall time.
+    /// Time of creation, wall time.
     pub created: Timestamp,
-    /// When it ends, wall time.
+    /// Expiry, wall time.
     pub expires: Timestamp,
 }
 
 impl SnapshotLock {
-    /// When its cool-off period ends.
+    /// Returns the end of its cool-off period.
     pub fn cool_off_ends(&self) -> Option<Timestamp> {
         let hours = i64::try_from(self.cool_off_hours?).ok()?;
         self.created.checked_add(SignedDuration::from_hours(hours)).ok()
     }
 
-    /// The state of the lock at `wall`, as it stands on the wire.
+    /// Returns the state of the lock at `wall`, as on the wire.
     pub fn state(&self, wall: Timestamp) -> &'static str {
         match self.mode {
             _ if wall >= self.expires => "expired",
@@ -137,25 +137,25 @@ impl SnapshotLock {
 pub struct Snapshot {
     /// Its id.
     pub id: SnapshotId,
-    /// The volume that it is of, which may be gone; of a copy one that never was.
+    /// Source volume, which may be deleted. A copy has a fixed id of no volume.
     pub volume: VolumeId,
-    /// Size of the volume in GiB when the snapshot was made.
+    /// Size of the volume in GiB at the snapshot's creation.
     pub size_gib: u64,
     /// Its state.
     pub state: SnapshotState,
-    /// Why it is in error.
+    /// Reason of the error state.
     pub status_message: Option<String>,
-    /// When it was made, wall time.
+    /// Time of creation, wall time.
     pub start_time: Timestamp,
-    /// When its bytes had arrived, wall time.
+    /// Time at which its bytes had arrived, wall time.
     pub completion_time: Option<Timestamp>,
-    /// What its maker wrote.
+    /// Description.
     pub description: String,
-    /// Whether it is encrypted; as its volume was.
+    /// True if it is encrypted, like its volume.
     pub encrypted: bool,
-    /// The key it is encrypted with.
+    /// Encryption key.
     pub kms_key_id: Option<String>,
-    /// Whether it was copied from another snapshot.
+    /// True if it was copied from another snapshot.
     pub copied: bool,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
@@ -163,30 +163,30 @@ pub struct Snapshot {
     pub fast_restores: BTreeMap<String, FastRestore>,
     /// Its lock.
     pub lock: Option<SnapshotLock>,
-    /// Who else may make volumes of it.
+    /// Restore permissions.
     #[serde(default)]
     pub sharing: Sharing,
     /// Its storage tier.
     #[serde(default)]
     pub tier: Tier,
-    /// Minutes in which a copy was asked to be complete.
+    /// Minutes after which a copy must be complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_minutes: Option<u64>,
-    /// How it is put together, if it is written block by block.
+    /// Progress of a snapshot that is written block by block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assembly: Option<Assembly>,
-    /// When `pending` began and is due to end, as monotonic time; its percentage comes from them.
+    /// Start and due end of `pending`, as monotonic time; they determine the percentage.
     #[serde(skip)]
     pub span: (Duration, Duration),
-    /// Whether its bytes are still being copied; `pending` does not end before.
+    /// True while its bytes are being copied; `pending` does not end before.
     #[serde(skip)]
     pub copying: bool,
-    /// How `pending` ends.
+    /// End of `pending`.
     pub progress: Progress,
 }
 
 impl Snapshot {
-    /// How much of it has arrived at `now`, in percent.
+    /// Returns its progress at `now` in percent.
     pub fn percent(&self, now: Now) -> u64 {
         if self.state == SnapshotState::Completed {
             return 100;
@@ -194,18 +194,18 @@ impl Snapshot {
         share(self.span, now.mono)
     }
 
-    /// The kind of transfer of a copy: `time-based` if it was asked to be complete in time.
+    /// Returns the transfer type of a copy: `time-based` if a completion duration was requested.
     pub fn transfer_type(&self) -> &'static str {
         if self.completion_minutes.is_some() { "time-based" } else { "standard" }
     }
 
-    /// Whether volumes from it need no initialization in `zone`.
+    /// Returns true if volumes from it need no initialization in `zone`.
     pub fn fast_in(&self, zone: &str) -> bool {
         self.fast_restores.get(zone).is_some_and(|f| f.state == FastRestoreState::Enabled)
     }
 }
 
-/// How far `now` has come within `span`, in percent, never 100.
+/// Returns the position of `now` within `span` in percent, at most 99.
 pub(super) fn share((from, to): (Duration, Duration), now: Duration) -> u64 {
     let (gone, whole) = (now.saturating_sub(from).as_millis(), to.saturating_sub(from).as_millis());
     u64::try_from((gone * 100).checked_div(whole).unwrap_or(0)).unwrap_or(99).min(99)

@@ -1,4 +1,4 @@
-//! The actions on snapshots (reference §5.4).
+//! The actions on snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::timers::{Progress, Subject};
 use super::volume::{Volume, VolumeState};
 use super::{Call, State};
 
-/// Most snapshots of one volume that are `pending` at once (EBS quotas).
+/// Largest number of `pending` snapshots of one volume (EBS quotas).
 const MOST_PENDING: usize = 5;
 /// Longest description.
 const LONGEST: usize = 255;
@@ -104,7 +104,7 @@ impl State {
         self.check_snapshot_quota(1)?;
         call.check_dry_run()?;
         let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
-        // A key is known in its own region only.
+        // A key is known only in its own region.
         let key = key.or_else(|| source.kms_key_id.clone().filter(|_| !away));
         let mut made = self.new_snapshot(
             call,
@@ -141,7 +141,7 @@ impl State {
         if let Some(gone) = self.snapshots.remove(id) {
             self.timers.cancel(&gone.progress);
             gone.fast_restores.values().for_each(|f| self.timers.cancel(&f.progress));
-            // The recycle bin keeps the bytes, so the end is not told yet.
+            // The recycle bin keeps the bytes, so the deletion is not reported yet.
             if !self.recycle_snapshot(call.now.wall, &gone) {
                 self.note_snapshot_deleted(&gone);
             }
@@ -156,7 +156,7 @@ impl State {
         let own = |name: &String| name == "self" || name == account;
         let visible = request.owners.is_empty() || request.owners.iter().any(own);
         let open = self.account.public_access != PublicAccess::BlockAllSharing;
-        // The owner may always; `all` are those that everybody may restore.
+        // The owner may always restore. `all` matches publicly shared snapshots.
         let restorable = |s: &Snapshot| {
             let may = |name: &String| {
                 own(name) || if name == "all" { open && s.sharing.everybody } else { s.sharing.allows(name) }
@@ -173,7 +173,7 @@ impl State {
         Ok(Reply::Snapshots { snapshots, next_token })
     }
 
-    /// Does `one` to each snapshot in each zone of the request, and tells what came of each.
+    /// Applies `one` to each snapshot in each zone of the request, and returns each result.
     pub(super) fn fast_restores(
         &mut self,
         call: Call<'_>,
@@ -198,7 +198,7 @@ impl State {
         Ok(Reply::FastRestores(replies))
     }
 
-    /// The snapshot may be pending: the EBS driver asks right after CreateSnapshot.
+    /// Enables fast restore. The snapshot may be pending: the EBS driver calls this right after CreateSnapshot.
     pub(super) fn enable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Result<(), Ec2Error> {
         let there = self.snapshot(id)?.fast_restores.get(zone);
         if there.is_some_and(|f| !matches!(f.state, FastRestoreState::Disabling | FastRestoreState::Disabled)) {
@@ -305,7 +305,7 @@ impl State {
         Ok(Reply::Fields(vec![text("snapshotId", id)]))
     }
 
-    /// The snapshot `id`.
+    /// Returns the snapshot `id`.
     ///
     /// # Errors
     /// `InvalidSnapshot.NotFound`.
@@ -313,19 +313,19 @@ impl State {
         self.snapshots.get(id).ok_or_else(|| Ec2Error::SnapshotNotFound(Missing(vec![id.to_string()])))
     }
 
-    /// All snapshots, in the order of ids.
+    /// Returns all snapshots, in the order of ids.
     pub fn snapshots(&self) -> impl Iterator<Item = &Arc<Snapshot>> {
         self.snapshots.values()
     }
 
-    /// Says that the bytes of snapshot `id` are still being copied; it stays `pending` until they are there.
+    /// Marks snapshot `id` as being copied: it stays `pending` until its bytes arrive.
     pub fn snapshot_copying(&mut self, id: &SnapshotId) {
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).copying = true;
         }
     }
 
-    /// Says that the bytes of snapshot `id` are there, or why they will never be.
+    /// Ends the copy of snapshot `id`, or fails it.
     pub fn snapshot_copied(&mut self, now: Now, id: &SnapshotId, failure: Option<String>) {
         let Some(snapshot) = self.snapshots.get_mut(id).map(Arc::make_mut) else { return };
         snapshot.copying = false;
@@ -454,12 +454,12 @@ impl State {
     }
 }
 
-/// The volume of copies, which is none (AWS gives them an arbitrary id).
+/// Returns the source volume id of copies: no volume has it (AWS uses an arbitrary id).
 pub(super) fn of_copies(source: &VolumeId) -> VolumeId {
     "vol-ffffffff".parse().unwrap_or_else(|_| source.clone())
 }
 
-/// Checks that volumes can be made from `snapshot`.
+/// Checks that volumes can be created from `snapshot`.
 pub(super) fn check_completed(snapshot: &Arc<Snapshot>, now: Now) -> Result<(), Ec2Error> {
     match snapshot.state {
         SnapshotState::Completed if !snapshot.tier.usable(now.wall) => Err(Ec2Error::Resource {
@@ -562,7 +562,7 @@ impl Filterable for SnapshotView<'_> {
             "transfer-type" if snapshot.copied => found(snapshot.transfer_type()),
             "volume-id" => found(snapshot.volume.as_str()),
             "volume-size" => found(&snapshot.size_gib.to_string()),
-            // owner-alias, outpost-arn: no snapshot here is Amazon's or on an outpost.
+            // owner-alias, outpost-arn: not supported, so snapshots have no value.
             _ => {}
         }
     }

@@ -1,36 +1,36 @@
-//! Instances as they are asked for before the machine runs, and as others know them.
+//! Instances as requested before the machine runs, and their public description.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One instance of the seed list.
+/// Instance of the seed list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct InstanceSpec {
-    /// Its `Name` tag; harnesses find the instance by it (see [`crate::Ec2::instances`]).
+    /// Its `Name` tag; the harness finds the instance by it (see [`crate::Ec2::instances`]).
     pub name: String,
-    /// Its id, `i-` and 8 or 17 hex digits; generated from the seed when absent.
+    /// Id, `i-` and 8 to 17 hex digits. Default: derived from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its type, such as `m5.large`; decides the attach limit.
+    /// Type, such as `m5.large`; determines the attach limit.
     #[serde(default = "default_type")]
     pub instance_type: String,
     /// The availability zone.
     pub zone: String,
-    /// Its private DNS name; made from its private address when absent.
+    /// Private DNS name. Default: derived from its private address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_dns_name: Option<String>,
-    /// Network interfaces, each of which takes a slot on types with shared limits.
+    /// Number of network interfaces. On types with shared limits each takes a slot.
     #[serde(default = "one")]
     pub network_interfaces: u32,
-    /// More tags.
+    /// Further tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
 }
 
 impl InstanceSpec {
-    /// An m5.large called `name` in `zone`.
+    /// Describes an m5.large `name` in `zone`.
     pub fn new(name: impl Into<String>, zone: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -52,13 +52,13 @@ fn one() -> u32 {
     1
 }
 
-/// What others need to know of an instance.
+/// Public description of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceInfo {
     /// Its id, `i-…`.
     pub id: String,
-    /// Its `Name` tag; empty when it has none.
+    /// `Name` tag; empty if it has none.
     pub name: String,
     /// The availability zone.
     pub zone: String,

@@ -51,7 +51,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Lets the I/O of a volume work again whose data may be inconsistent.
+    /// Enables the I/O of an impaired volume.
     pub(super) fn enable_volume_io(&mut self, call: Call<'_>, id: &VolumeId) -> Result<Reply, Ec2Error> {
         self.volume(id)?;
         call.check_dry_run()?;
@@ -76,17 +76,17 @@ impl State {
     }
 }
 
-/// How many percent of the blocks of `volume` are here at `now`, and how many seconds the rest takes.
+/// Returns loaded blocks of `volume` at `now` in percent, and seconds until the rest is loaded.
 fn initializing(volume: &Volume, now: Duration) -> Option<(u64, u64)> {
     let work = volume.initialization.as_ref().filter(|i| now < i.span.1)?;
     Some((share(work.span, now), work.span.1.saturating_sub(now).as_secs() + 1))
 }
 
-/// The words of a volume's status: of the whole, of I/O, and of the blocks.
+/// Returns the status words of a volume: overall, I/O, and initialization.
 pub(crate) fn volume_words(status: &VolumeStatusReply) -> (&'static str, &'static str, &'static str) {
     let blocks = if status.initializing.is_some() { "initializing" } else { "completed" };
     match (status.volume.state, status.volume.impaired) {
-        // What happened to the data stays an event; who looked at it may write again.
+        // The data remains suspect, so the status stays a warning; enabled I/O works again.
         (_, true) if status.volume.io_enabled => ("warning", "passed", blocks),
         (_, true) => ("impaired", "failed", blocks),
         (VolumeState::Creating, _) => ("insufficient-data", "not-applicable", blocks),
@@ -94,7 +94,7 @@ pub(crate) fn volume_words(status: &VolumeStatusReply) -> (&'static str, &'stati
     }
 }
 
-/// The word of an instance's checks.
+/// Returns the status word of an instance.
 pub(crate) fn instance_word(instance: &Instance) -> &'static str {
     match (instance.state, instance.impaired) {
         (InstanceState::Running, true) => "impaired",
@@ -182,7 +182,7 @@ impl Filterable for InstanceStatusView<'_> {
             "instance-state-name" => found(instance.state.wire().0),
             "instance-status.status" | "system-status.status" => found(word),
             "instance-status.reachability" | "system-status.reachability" => found(reachability(word)),
-            // No events are scheduled here.
+            // Scheduled events are not supported.
             _ => {}
         }
     }
@@ -192,7 +192,7 @@ impl Filterable for InstanceStatusView<'_> {
     }
 }
 
-/// The reachability check that goes with a status word.
+/// Returns the reachability check for a status word.
 pub(crate) fn reachability(word: &str) -> &'static str {
     match word {
         "ok" => "passed",

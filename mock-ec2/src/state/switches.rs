@@ -1,4 +1,4 @@
-//! What of EC2's behaviour can be switched while it runs: where clouds differ, and what tests need otherwise.
+//! Switches of EC2's behaviour at run time: variants seen in the field, and settings for tests.
 
 use std::collections::BTreeMap;
 
@@ -7,56 +7,57 @@ use serde::{Deserialize, Serialize};
 use super::command::ACTIONS;
 use super::throttle::{self, Throttled};
 
-/// What happens to an attach beyond the instance's limit; both happen (csi#2500, csi#1801).
+/// Effect of an attach beyond the instance's limit; AWS has shown both (aws-ebs-csi-driver#2500, #1801).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitMode {
-    /// It is refused with `AttachmentLimitExceeded`.
+    /// Refused with `AttachmentLimitExceeded`.
     #[default]
     Error,
-    /// It is accepted and stays `attaching` until a slot is free.
+    /// Accepted; stays `attaching` until a slot is free.
     Stick,
 }
 
-/// The answer to DetachVolume while the detach is under way (E7).
+/// Answer to DetachVolume while a detach is under way. AWS's answer is not documented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondDetach {
-    /// The current state, as AWS is believed to do.
+    /// The current state, as AWS is believed to answer.
     #[default]
     CurrentState,
-    /// `IncorrectState`, which the EBS driver takes for success.
+    /// `IncorrectState`, which the EBS driver treats as a success.
     IncorrectState,
 }
 
-/// All switches; `POST /admin/v1/switches` changes those that it names.
+/// All switches. `POST /admin/v1/switches` changes the named ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Switches {
-    /// What happens beyond the attach limit.
+    /// Effect of an attach beyond the limit.
     pub limit_mode: LimitMode,
-    /// What a second detach answers.
+    /// Answer to a second detach.
     pub second_detach: SecondDetach,
-    /// Whether any volume can be attached to several instances, which then count it as a Multi-Attach volume. No cloud
-    /// does that: it shows what two machines do to one filesystem.
+    /// If set, any volume can be attached to several instances and then counts as a Multi-Attach volume. AWS does not
+    /// offer this: it shows the damage that two machines do to one filesystem.
     pub unsafe_multi_attach: bool,
-    /// Whether a forced detach leaves its device name unusable until the instance reboots (reference §5.2).
+    /// If set, a forced detach leaves its device name unusable until the instance reboots (EC2 user guide).
     pub poison_names: bool,
-    /// Whether a dry CreateVolume with both zone parameters is refused, as a comment in the EBS driver says.
+    /// If set, a dry-run CreateVolume with both zone parameters is refused, as a comment in the EBS driver says.
     pub dry_run_zone_conflict: bool,
-    /// Most volumes of the account, root volumes included.
+    /// Volume quota of the account, including root volumes.
     pub volume_quota: Option<u64>,
-    /// Whether the quota is checked before a client token is looked up (csi#2512).
+    /// If set, the quota is checked before a client token (aws-ebs-csi-driver#2512).
     pub quota_before_token: bool,
-    /// Most snapshots of the account.
+    /// Snapshot quota of the account.
     pub snapshot_quota: Option<u64>,
-    /// Least time between two snapshots of a volume in milliseconds (csi#1608); never with the latency `instant`.
+    /// Smallest time between two snapshots of a volume in milliseconds (aws-ebs-csi-driver#1608). No effect with the
+    /// latency `instant`.
     pub snapshot_spacing_ms: u64,
-    /// Which actions are throttled, by class or name; none when empty.
+    /// Throttled actions, by class or name. If empty, none.
     pub throttle: Throttled,
-    /// How many milliseconds behind the reads of an action are, by action (A9, C4, D6).
+    /// Lag of an action's reads in milliseconds, by action: eventual consistency (terraform-provider-aws#47951).
     pub lag_ms: BTreeMap<String, u64>,
-    /// Whether the metadata service answers without a session token (IMDSv1).
+    /// If set, the metadata service answers without a session token (IMDSv1).
     pub imds_v1: bool,
 }
 
@@ -64,7 +65,7 @@ impl Switches {
     /// Checks the names of actions.
     ///
     /// # Errors
-    /// The field with what is unknown in it.
+    /// The field and its unknown name.
     pub fn check(&self) -> Result<(), String> {
         throttle::check(&self.throttle)?;
         let reads = |action: &str| ACTIONS.contains(&action) && action.starts_with("Describe");

@@ -1,5 +1,5 @@
-//! Tables: rows in the order of their ids, and an index of what filters ask for most, so that finding a tag among a
-//! hundred thousand volumes costs what it costs among ten.
+//! Tables: rows in the order of their ids, with an index of the most frequent filters. A lookup by tag in a hundred
+//! thousand volumes costs the same as in ten.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,34 +12,34 @@ use super::changed::Changed;
 use super::error::Missing;
 use super::filter::{Filter, literal};
 
-/// What a table holds.
+/// Row of a table.
 pub trait Row: Clone + fmt::Debug + PartialEq {
-    /// What tells rows apart.
+    /// Type of the key.
     type Id: Borrow<str> + Clone + fmt::Debug + fmt::Display + FromStr + Ord;
 
-    /// The filter on the id.
+    /// Name of the filter on the id.
     const ID_FILTER: &'static str;
-    /// More filters by which rows are found; what they see of a row never changes.
+    /// Further indexed filters; their values never change.
     const FIXED: &'static [&'static str];
 
-    /// The id.
+    /// Returns the id.
     fn id(&self) -> &Self::Id;
 
-    /// The tags.
+    /// Returns the tags.
     fn tags(&self) -> &BTreeMap<String, String>;
 
-    /// The tags, to change them; only [`Table::retag`] does.
+    /// Returns the tags for a change; only [`Table::retag`] may call it.
     fn tags_mut(&mut self) -> &mut BTreeMap<String, String>;
 
-    /// What the filter `name` of [`Row::FIXED`] sees.
+    /// Returns the value of the filter `name` of [`Row::FIXED`].
     fn fixed(&self, name: &str) -> &str;
 }
 
-/// Rows by id. Reading is that of the map; whatever changes a tag or the set of rows goes through the table.
+/// Rows by id. Reads go to the map; changes of tags or of the set of rows go through the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table<R: Row> {
     rows: BTreeMap<R::Id, Arc<R>>,
-    /// Shared with pictures of the state until one of the two changes.
+    /// Shared with snapshots of the state until one of the two changes.
     index: Arc<Index<R::Id>>,
     changed: Changed<R::Id>,
 }
@@ -67,7 +67,7 @@ impl<R: Row> FromIterator<Arc<R>> for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Adds a row, in place of one with the same id.
+    /// Inserts a row; replaces one with the same id.
     pub fn insert(&mut self, row: Arc<R>) {
         let id = row.id().clone();
         self.remove(&id);
@@ -76,7 +76,7 @@ impl<R: Row> Table<R> {
         self.rows.insert(id, row);
     }
 
-    /// Takes a row away.
+    /// Removes a row.
     pub fn remove(&mut self, id: &R::Id) -> Option<Arc<R>> {
         let gone = self.rows.remove::<R::Id>(id)?;
         self.changed.note(id);
@@ -84,25 +84,25 @@ impl<R: Row> Table<R> {
         Some(gone)
     }
 
-    /// A row, to change all but its tags and what [`Row::FIXED`] names.
+    /// Returns a row for a change of anything but its tags and [`Row::FIXED`].
     pub fn get_mut(&mut self, id: &R::Id) -> Option<&mut Arc<R>> {
         let row = self.rows.get_mut::<R::Id>(id)?;
         self.changed.note(id);
         Some(row)
     }
 
-    /// The rows that `meant` is true of, as [`Table::get_mut`] gives one.
+    /// Returns the rows that satisfy `meant`, like [`Table::get_mut`].
     pub fn select_mut(&mut self, meant: impl Fn(&R) -> bool) -> impl Iterator<Item = &mut Arc<R>> {
         let Self { rows, changed, .. } = self;
         rows.values_mut().filter(move |row| meant(row)).inspect(|row| changed.note(row.id()))
     }
 
-    /// Notes from now on which rows change.
+    /// Starts recording changed rows.
     pub fn track(&mut self) {
         self.changed.track();
     }
 
-    /// The ids of the rows that may have changed, come or gone since this was asked last.
+    /// Takes the ids of the rows that may have changed, appeared or gone since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<R::Id> {
         self.changed.take()
     }
@@ -118,11 +118,11 @@ impl<R: Row> Table<R> {
         index.note(row, true);
     }
 
-    /// The rows that may be wanted, in the order of ids: those of `ids`; without any, all that come after the id
-    /// `after` and that the index does not rule out by one of `filters`.
+    /// Returns candidate rows in the order of ids: those of `ids`. Without ids, all after the id `after`, except rows
+    /// that the index excludes by one of `filters`.
     ///
     /// # Errors
-    /// The ids that are not there.
+    /// The unknown ids.
     pub fn select<'a>(
         &'a self,
         ids: &[R::Id],
@@ -147,7 +147,7 @@ impl<R: Row> Table<R> {
         })
     }
 
-    /// The rows called `ids` that are there.
+    /// Returns the existing rows among `ids`.
     pub fn named<'i>(&self, ids: impl IntoIterator<Item = &'i R::Id>) -> Vec<&Arc<R>>
     where
         R::Id: 'i,
@@ -155,8 +155,8 @@ impl<R: Row> Table<R> {
         ids.into_iter().filter_map(|id| self.rows.get::<R::Id>(id)).collect()
     }
 
-    /// The rows that the most telling of `filters` lets pass, in the order of ids; nothing when the index knows none
-    /// of them.
+    /// Returns the rows that pass the most selective of `filters`, in the order of ids. None if the index covers no
+    /// filter.
     pub fn candidates(&self, filters: &[Filter]) -> Option<Vec<&Arc<R>>> {
         let known = filters.iter().filter_map(|filter| Some((self.count(filter)?, filter)));
         let (_, filter) = known.min_by_key(|(count, _)| *count)?;
@@ -174,7 +174,7 @@ impl<R: Row> Table<R> {
         Some(self.named(&ids))
     }
 
-    /// At most how many rows `filter` lets pass; nothing when the index cannot tell.
+    /// Returns an upper bound of the rows that pass `filter`. None if the index does not cover it.
     fn count(&self, filter: &Filter) -> Option<usize> {
         let name = filter.name.as_str();
         let known = name == "tag-key" || name.starts_with("tag:") || name == R::ID_FILTER || R::FIXED.contains(&name);
@@ -188,7 +188,7 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// Ids by filter and by the value that the filter sees.
+/// Ids by filter and filter value.
 #[derive(Clone, Debug, PartialEq)]
 struct Index<I>(BTreeMap<String, BTreeMap<String, Ids<I>>>);
 
@@ -197,7 +197,7 @@ impl<I: Clone + Ord> Index<I> {
         self.0.get(name)?.get(value)
     }
 
-    /// Takes note that `row` is `there`, or that it is not any more.
+    /// Adds `row` if it is `there`, or removes it.
     fn note<R: Row<Id = I>>(&mut self, row: &R, there: bool) {
         for (key, value) in row.tags() {
             self.enter(&format!("tag:{key}"), value, row.id(), there);
@@ -233,7 +233,7 @@ impl<I: Clone + Ord> Index<I> {
     }
 }
 
-/// Ids; most values, such as names, have one.
+/// Set of ids. Most values, such as names, have one.
 #[derive(Clone, Debug, PartialEq)]
 enum Ids<I> {
     One(I),
@@ -251,7 +251,7 @@ impl<I: Clone + Ord> Ids<I> {
         }
     }
 
-    /// Takes one away; says whether that was the last.
+    /// Removes an id. Returns true if it was the last.
     fn remove(&mut self, id: &I) -> bool {
         match self {
             Self::One(only) => only == id,

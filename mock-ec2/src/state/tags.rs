@@ -9,7 +9,7 @@ use super::filter::{Filter, Filterable, check, matches};
 use super::table::{Row, Table};
 use super::{Call, State};
 
-/// Most tags of one resource.
+/// Largest number of tags of a resource.
 const MOST: usize = 50;
 /// Longest key and longest value, in characters.
 const LONGEST: (usize, usize) = (127, 256);
@@ -66,7 +66,7 @@ impl State {
 
     pub(super) fn describe_tags(&self, request: &DescribeTags) -> Result<Reply, Ec2Error> {
         let page = request.page.check(None)?;
-        // A filter on one key and its values is two filters.
+        // A filter on one key and its values counts as two filters.
         let filters: Vec<Filter> = request
             .filters
             .iter()
@@ -83,8 +83,8 @@ impl State {
         let instances = carriers(&self.instances, &filters).map(|i| (i.id.as_str(), "instance", &i.tags));
         let snapshots = carriers(&self.snapshots, &filters).map(|s| (s.id.as_str(), "snapshot", &s.tags));
         let volumes = carriers(&self.volumes, &filters).map(|v| (v.id.as_str(), "volume", &v.tags));
-        // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: acl-, …, eni-, i-, igw-, …,
-        // snap-, subnet-, vol-, vpc-.
+        // Ids of one kind share a prefix, and kinds are in the order of prefixes: acl-, …, eni-, i-, igw-, …, snap-,
+        // subnet-, vol-, vpc-.
         let others = |from: &'static str, to: &'static str| self.other_tags().filter(move |t| from <= t.0 && t.0 < to);
         let wanted = others("", "i-")
             .chain(instances)
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// The rows of `table` that can carry a tag which `filters` let pass.
+/// Returns the rows of `table` that may carry a tag that passes `filters`.
 fn carriers<'a, R: Row>(table: &'a Table<R>, filters: &[Filter]) -> Box<dyn Iterator<Item = &'a Arc<R>> + 'a> {
     let known: Vec<Filter> = filters
         .iter()

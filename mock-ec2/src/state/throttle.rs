@@ -1,4 +1,4 @@
-//! Request throttling: one token bucket per action, sized by the action's class (reference §10).
+//! Request throttling: one token bucket per action, sized by the action's class (EC2 API "Request throttling").
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use super::command::{ACTIONS, Action};
 
-/// A bucket as somebody wants it; what is absent is as EC2 has it.
+/// Settings of a bucket. Absent fields have EC2's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bucket {
-    /// Most tokens.
+    /// Bucket size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Tokens that come back per second.
+    /// Tokens added per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refill: Option<u64>,
-    /// Tokens that another user of the account takes per second (W1).
+    /// Tokens per second that another user of the account takes (aws-ebs-csi-driver#1148).
     pub neighbour: u64,
 }
 
-/// Which actions are throttled: by class or by action, the latter first.
+/// Throttled actions, by class or by action; an action takes precedence.
 pub type Throttled = BTreeMap<String, Bucket>;
 
-/// The classes with size and refill per second.
+/// Classes with bucket size and refill per second.
 const CLASSES: [(&str, u64, u64); 7] = [
     ("describe", 100, 20),
     ("unfiltered-describe", 50, 10),
@@ -34,7 +34,7 @@ const CLASSES: [(&str, u64, u64); 7] = [
     ("tags", 100, 10),
     ("terminate-instances", 100, 5),
 ];
-/// Tokens that RunInstances takes for each instance: size and refill per second.
+/// Bucket of RunInstances per instance: size and refill per second.
 const INSTANCES: (u64, u64) = (1_000, 2);
 
 /// Checks the keys of `throttled`.
@@ -52,7 +52,7 @@ pub fn check(throttled: &Throttled) -> Result<(), String> {
     }
 }
 
-/// The class of `action`.
+/// Returns the class of `action`.
 fn class(action: &Action) -> &'static str {
     let bare =
         |filters: bool, ids: bool, page: bool| if filters || ids || page { "describe" } else { "unfiltered-describe" };
@@ -71,12 +71,12 @@ fn class(action: &Action) -> &'static str {
     }
 }
 
-/// What is left in the buckets, in thousandths of tokens.
+/// Remaining tokens per bucket, in thousandths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets(BTreeMap<(&'static str, &'static str), (Duration, u64)>);
 
 impl Buckets {
-    /// Takes what `action` costs; false when it is not there. `now` is monotonic time, not divided by any scale.
+    /// Takes the tokens of `action`. Returns false if there are too few. `now` is monotonic time, not scaled.
     pub fn admit(&mut self, now: Duration, throttled: &Throttled, action: &Action) -> bool {
         let class = class(action);
         let Some(bucket) = throttled.get(action.name()).or_else(|| throttled.get(class)) else { return true };

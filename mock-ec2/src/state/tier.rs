@@ -1,5 +1,5 @@
 //! Storage tiers of snapshots: ModifySnapshotTier and RestoreSnapshotTier. An archived snapshot must be restored before
-//! volumes can be made from it.
+//! volumes can be created from it.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use super::snapshot::{Snapshot, SnapshotState};
 use super::timers::{Progress, Subject};
 use super::{Call, State};
 
-/// What is done to the tier of a snapshot.
+/// Change of a snapshot's tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tiering {
-    /// It moves to the archive.
+    /// Move to the archive.
     Archival,
-    /// It comes back for good.
+    /// Permanent restore.
     PermanentRestore,
-    /// It comes back for some days.
+    /// Temporary restore.
     TemporaryRestore,
 }
 
 impl Tiering {
-    /// The word of it, and of whether it is over.
+    /// Returns the status word of the change, in progress or completed.
     fn word(self, over: bool) -> &'static str {
         match (self, over) {
             (Self::Archival, false) => "archival-in-progress",
@@ -43,33 +43,33 @@ impl Tiering {
     }
 }
 
-/// The tier of a snapshot.
+/// Tier of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tier {
-    /// Whether it lies in the archive.
+    /// True if it is archived.
     pub archived: bool,
-    /// What was last done to it.
+    /// Last change.
     pub last: Option<Tiering>,
-    /// When that began, wall time.
+    /// Start of that change, wall time.
     pub started: Option<Timestamp>,
-    /// When it had arrived in the archive, wall time.
+    /// Time at which it was archived, wall time.
     pub archived_at: Option<Timestamp>,
-    /// Days for which it shall come back.
+    /// Days of a temporary restore.
     pub days: Option<u64>,
-    /// Until when it is back, wall time.
+    /// End of a temporary restore, wall time.
     pub back_until: Option<Timestamp>,
-    /// How what is under way ends.
+    /// End of the change under way.
     pub progress: Progress,
 }
 
 impl Tier {
-    /// The word of the tier.
+    /// Returns the word of the tier.
     pub fn word(&self) -> &'static str {
         if self.archived { "archive" } else { "standard" }
     }
 
-    /// Whether volumes can be made from it at `wall`.
+    /// Returns true if volumes can be created from it at `wall`.
     pub fn usable(&self, wall: Timestamp) -> bool {
         !self.archived || self.back_until.is_some_and(|until| wall < until)
     }

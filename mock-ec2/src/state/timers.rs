@@ -1,4 +1,4 @@
-//! What ends by itself, and when.
+//! Timers of transitions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 
-/// When a timer is due: monotonic time, then the order in which timers were set.
+/// Key of a timer: due time (monotonic), then the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerKey {
     /// Monotonic time since the world began.
@@ -16,7 +16,7 @@ pub struct TimerKey {
     pub number: u64,
 }
 
-/// Whose state ends when a timer is due.
+/// Subject of a timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A volume that is `creating` or `deleting`.
@@ -33,36 +33,36 @@ pub enum Subject {
     Tier(SnapshotId),
     /// Fast restore of a snapshot in a zone, that is `enabling`, `optimizing` or `disabling`.
     FastRestore(SnapshotId, String),
-    /// An instance that is `terminated` and about to be forgotten.
+    /// A `terminated` instance that is about to be forgotten.
     Forget(InstanceId),
 }
 
-/// How a state ends.
+/// End of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// Not by itself.
+    /// None: the state is final, or only a request ends it.
     #[default]
     Settled,
     /// By this timer.
     Until(TimerKey),
-    /// Not before the fault of this name is gone.
+    /// After the fault of this name is removed.
     Stuck(String),
-    /// Not before this cause is gone.
+    /// After this cause is gone.
     Held(Hold),
 }
 
-/// What else holds a transition.
+/// Other causes that hold a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// The device name was left in use by a forced detach; until the instance reboots (reference §5.2).
+    /// A forced detach left the device name in use, until the instance reboots (EC2 user guide).
     PoisonedName,
-    /// The instance has no slot for it; until one is free (reference §7, "stick" mode).
+    /// The instance has no free slot for it ("stick" mode, aws-ebs-csi-driver#1801).
     OverLimit,
-    /// The device is mounted; until it is not.
+    /// The device is mounted.
     Mounted,
-    /// Its bytes are not there yet.
+    /// Its bytes have not arrived yet.
     Bytes,
-    /// Somebody asked for it over the admin API.
+    /// A request to the admin API.
     Admin,
 }
 
@@ -89,7 +89,7 @@ impl Serialize for Progress {
     }
 }
 
-/// What was under way when it was written down is due at once when it is read.
+/// A saved transition is due at once after the load.
 impl<'de> Deserialize<'de> for Progress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Progress {
     }
 }
 
-/// All timers, in the order in which they are due.
+/// All timers, in the order of their due time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timers {
     waiting: BTreeMap<TimerKey, Subject>,
@@ -114,24 +114,24 @@ impl Timers {
         key
     }
 
-    /// Takes back the timer of `progress`, if it has one.
+    /// Cancels the timer of `progress`, if it has one.
     pub fn cancel(&mut self, progress: &Progress) {
         if let Progress::Until(key) = progress {
             self.waiting.remove(key);
         }
     }
 
-    /// Whose timers are due by `until`.
+    /// Returns the subjects of timers due by `until`.
     pub fn due(&self, until: Duration) -> impl Iterator<Item = &Subject> {
         self.waiting.iter().take_while(move |(key, _)| key.due <= until).map(|(_, subject)| subject)
     }
 
-    /// When the first timer is due.
+    /// Returns the first due time.
     pub fn next(&self) -> Option<Duration> {
         self.waiting.keys().next().map(|key| key.due)
     }
 
-    /// Takes the first timer that is due at `now`, and when it was due.
+    /// Takes the first timer that is due at `now`, with its due time.
     pub fn pop(&mut self, now: Duration) -> Option<(Duration, Subject)> {
         let first = self.waiting.first_entry().filter(|entry| entry.key().due <= now)?;
         let due = first.key().due;

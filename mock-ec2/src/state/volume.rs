@@ -1,4 +1,5 @@
-//! Volumes and their attachments: what they are, and which sizes and speeds each type allows (reference §8.3).
+//! Volumes and their attachments, with the limits of size and speed by type (EBS user guide, "Amazon EBS volume
+//! types").
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::timers::Progress;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeType {
-    /// General purpose SSD, previous generation; what CreateVolume makes when no type is given.
+    /// General purpose SSD, previous generation; default of CreateVolume.
     Gp2,
     /// General purpose SSD.
     Gp3,
@@ -33,7 +34,7 @@ pub enum VolumeType {
 }
 
 impl VolumeType {
-    /// Reads the name of a type.
+    /// Parses the name of a type.
     ///
     /// # Errors
     /// `UnknownVolumeType`.
@@ -50,7 +51,7 @@ impl VolumeType {
         })
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gp2 => "gp2",
@@ -63,7 +64,7 @@ impl VolumeType {
         }
     }
 
-    /// Least and most GiB.
+    /// Returns the smallest and largest size in GiB.
     fn sizes(self) -> (u64, u64) {
         match self {
             Self::Gp2 => (1, 16_384),
@@ -75,7 +76,7 @@ impl VolumeType {
         }
     }
 
-    /// Least and most IOPS that can be asked for; nothing when they cannot be chosen.
+    /// Returns the smallest and largest IOPS that can be requested; None if they cannot be set.
     fn iops(self) -> Option<(u64, u64)> {
         match self {
             Self::Gp3 => Some((3_000, 80_000)),
@@ -85,12 +86,12 @@ impl VolumeType {
         }
     }
 
-    /// Whether IOPS can be chosen.
+    /// Returns true if IOPS can be set.
     pub fn has_iops(self) -> bool {
         self.iops().is_some()
     }
 
-    /// Whether several instances may hold a volume of this type at once.
+    /// Returns true if the type supports Multi-Attach.
     pub fn multi_attach(self) -> bool {
         matches!(self, Self::Io1 | Self::Io2)
     }
@@ -113,7 +114,8 @@ impl VolumeType {
         Ok(())
     }
 
-    /// The IOPS of a volume of `gib` for which `asked` was given. The texts are parsed by the EBS driver (§8.2).
+    /// Returns the IOPS of a volume of `gib` for the request `asked`. The EBS driver parses the error texts (its
+    /// `cloud.go`, IOPS limit probe).
     ///
     /// # Errors
     /// `InvalidParameterValue` or `InvalidParameterCombination`.
@@ -162,8 +164,8 @@ impl VolumeType {
         )))
     }
 
-    /// More IOPS than there can be: `text`, but of io2 EC2 names all its limits at once. From that sentence the EBS
-    /// driver takes `256K IOPS` as 256,000, and from one like the others' it would take 256.
+    /// Returns the error for IOPS over the maximum: `text`, except that EC2 names all limits of io2 at once. From that
+    /// sentence the EBS driver parses `256K IOPS` as 256,000; a text like the others' would give it 256.
     fn beyond(self, text: String) -> Ec2Error {
         let io2 =
             "io2 volumes configured with greater than 64 TiB or 256K IOPS or 1000:1 IOPS:GB ratio are not supported.";
@@ -173,7 +175,7 @@ impl VolumeType {
         }
     }
 
-    /// Checks the throughput in MiB/s per IOPS: a quarter at most.
+    /// Checks the throughput in MiB/s per IOPS: at most a quarter.
     ///
     /// # Errors
     /// `InvalidParameterValue`.
@@ -187,7 +189,7 @@ impl VolumeType {
         }
     }
 
-    /// The throughput in MiB/s of a volume for which `asked` was given.
+    /// Returns the throughput in MiB/s for the request `asked`.
     ///
     /// # Errors
     /// `InvalidParameterValue` or `InvalidParameterCombination`.
@@ -210,24 +212,24 @@ impl VolumeType {
     }
 }
 
-/// States of a volume (§5.1); a deleted volume is gone.
+/// State of a volume; a deleted volume has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeState {
     /// Not usable yet.
     Creating,
-    /// Free.
+    /// Not attached.
     Available,
     /// Has at least one attachment.
     InUse,
-    /// About to be gone.
+    /// Being deleted.
     Deleting,
-    /// Broken.
+    /// Failed.
     Error,
 }
 
 impl VolumeState {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Creating => "creating",
@@ -239,22 +241,22 @@ impl VolumeState {
     }
 }
 
-/// States of an attachment (§5.2); a detached one is gone.
+/// State of an attachment; a detached one has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachmentState {
-    /// The device is not there yet.
+    /// The device does not exist yet.
     Attaching,
-    /// The device is there.
+    /// The device exists.
     Attached,
-    /// The device is about to go.
+    /// The device is being removed.
     Detaching,
-    /// The device should go and is mounted.
+    /// The device is being removed, but is mounted.
     Busy,
 }
 
 impl AttachmentState {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Attaching => "attaching",
@@ -265,31 +267,31 @@ impl AttachmentState {
     }
 }
 
-/// A volume's place on one instance.
+/// Attachment of a volume to one instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// The device name, byte for byte as it was asked for (E6).
+    /// Device name, byte for byte as requested: the EBS driver waits until both are equal.
     pub device: String,
     /// Its state.
     pub state: AttachmentState,
-    /// When AttachVolume was called, wall time (E5).
+    /// Time of AttachVolume, wall time: the EBS driver compares it with its own clock.
     pub attach_time: Timestamp,
-    /// Whether the volume goes with the instance.
+    /// True if the volume is deleted with the instance.
     pub delete_on_termination: bool,
-    /// The EBS card of types that have several.
+    /// EBS card, on types with several.
     pub ebs_card_index: u32,
-    /// Whether the detach under way is forced.
+    /// True if the detach under way is forced.
     pub forced: bool,
-    /// The fault that will hold it in `busy`.
+    /// Fault that will hold it in `busy`.
     #[serde(skip)]
     pub stick_busy: Option<String>,
-    /// How the state ends.
+    /// End of the state.
     pub progress: Progress,
 }
 
 impl Attachment {
-    /// An attachment as `device`, asked for at `attach_time`, that stays in `state`.
+    /// Creates an attachment as `device`, requested at `attach_time`, that stays in `state`.
     pub(super) fn new(device: &str, attach_time: Timestamp, state: AttachmentState) -> Self {
         Self {
             device: device.to_owned(),
@@ -316,63 +318,63 @@ pub struct Volume {
     pub zone: String,
     /// Its type.
     pub volume_type: VolumeType,
-    /// Provisioned or derived IOPS; nothing on HDD types.
+    /// Provisioned or derived IOPS; None on HDD types.
     pub iops: Option<u64>,
     /// Throughput in MiB/s; gp3 only.
     pub throughput: Option<u64>,
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     pub encrypted: bool,
-    /// The key it is encrypted with.
+    /// Encryption key.
     pub kms_key_id: Option<String>,
-    /// Whether several instances may hold it.
+    /// True if Multi-Attach is enabled.
     pub multi_attach_enabled: bool,
-    /// When CreateVolume was called, wall time.
+    /// Time of CreateVolume, wall time.
     pub create_time: Timestamp,
     /// Its state.
     pub state: VolumeState,
-    /// Its attachments by instance: one at most unless Multi-Attach is enabled.
+    /// Its attachments by instance: at most one without Multi-Attach.
     pub attachments: BTreeMap<InstanceId, Attachment>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// Whether it is the root volume that came with an instance; such a volume has no backing file.
+    /// True for the root volume of an instance; it has no backing file.
     pub root: bool,
-    /// The snapshot that it was made from.
+    /// Snapshot from which it was created.
     pub snapshot: Option<SnapshotId>,
-    /// The volume that it was copied from.
+    /// Volume from which it was copied.
     pub source_volume: Option<VolumeId>,
-    /// Whether it was made from a snapshot with fast restore.
+    /// True if it was created from a snapshot with fast restore.
     pub fast_restored: bool,
-    /// The rate in MiB/s that was asked for to bring its blocks here.
+    /// Requested rate of loading its blocks, in MiB/s.
     pub initialization_rate: Option<u64>,
-    /// How its blocks are brought here; nothing when they are all here.
+    /// Loading of its blocks; None once all are loaded.
     #[serde(skip)]
     pub initialization: Option<Initialization>,
     /// Its latest modification.
     pub modification: Option<Modification>,
-    /// When its latest modifications began, as monotonic time, oldest first.
+    /// Start times of its latest modifications, as monotonic time, oldest first.
     #[serde(skip)]
     pub modified: VecDeque<Duration>,
-    /// When its latest snapshot was made, as monotonic time.
+    /// Time of its latest snapshot, as monotonic time.
     #[serde(skip)]
     pub snapshotted: Option<Duration>,
-    /// Whether its I/O is enabled by itself after a failure (a volume attribute).
+    /// Volume attribute `autoEnableIO`: enables its I/O after a failure.
     pub auto_enable_io: bool,
-    /// Whether its I/O fails (DescribeVolumeStatus `impaired`).
+    /// True if its I/O fails (DescribeVolumeStatus `impaired`).
     pub impaired: bool,
-    /// Whether its I/O was enabled since.
+    /// True if its I/O was enabled since.
     #[serde(default)]
     pub io_enabled: bool,
-    /// Whether its bytes are still being copied; `creating` does not end before.
+    /// True while its bytes are being copied; `creating` does not end before.
     #[serde(skip)]
     pub copying: bool,
-    /// How `creating` or `deleting` ends.
+    /// End of `creating` or `deleting`.
     pub progress: Progress,
-    /// Durations drawn for it so far; names the next draw.
+    /// Number of durations drawn for it so far; names the next draw.
     pub draws: u32,
 }
 
 impl Volume {
-    /// A volume that nobody asked anything of yet.
+    /// Returns a volume with default values.
     pub(crate) fn blank(id: VolumeId) -> Self {
         Self {
             id,
@@ -406,7 +408,7 @@ impl Volume {
         }
     }
 
-    /// What of it can be modified.
+    /// Returns its modifiable properties.
     pub fn shape(&self) -> Shape {
         Shape {
             size_gib: self.size_gib,
@@ -441,11 +443,11 @@ impl Row for Volume {
     }
 }
 
-/// How the blocks of a volume are brought from where it was made from.
+/// Loading of a volume's blocks from its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initialization {
-    /// How it is called on the wire: `default`, `provisioned-rate` or `volume-copy`.
+    /// Kind on the wire: `default`, `provisioned-rate` or `volume-copy`.
     pub kind: &'static str,
-    /// When it began and ends, as monotonic time.
+    /// Start and end, as monotonic time.
     pub span: (Duration, Duration),
 }

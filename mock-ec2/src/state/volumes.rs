@@ -17,18 +17,18 @@ use super::timers::{Hold, Progress, Subject};
 use super::volume::{Initialization, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
-/// A volume that CreateVolume is about to make: what its backing file needs.
+/// Volume that CreateVolume is about to create: the data for its backing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVolume {
     /// Its id.
     pub id: VolumeId,
     /// Its size in GiB.
     pub size_gib: u64,
-    /// Whose bytes it begins with.
+    /// Source of its bytes.
     pub source: Option<Source>,
 }
 
-/// Where the bytes of a new volume come from.
+/// Source of the bytes of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A snapshot.
@@ -38,7 +38,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Its id.
+    /// Returns its id.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Snapshot(snapshot) => snapshot.as_str(),
@@ -47,10 +47,10 @@ impl Source {
     }
 }
 
-/// Least and most MiB/s of VolumeInitializationRate (§8.3).
+/// Range of VolumeInitializationRate in MiB/s (EC2 API, CreateVolume).
 const INITIALIZATION_RATE: std::ops::RangeInclusive<u64> = 100..=300;
 
-/// A checked CreateVolume or CopyVolumes.
+/// Validated CreateVolume or CopyVolumes.
 enum Plan {
     /// The token was used before, for this volume.
     Replay(VolumeId),
@@ -59,7 +59,7 @@ enum Plan {
 }
 
 impl Plan {
-    /// What its file needs.
+    /// Returns the data for its file.
     fn file(self) -> Option<NewVolume> {
         let Self::New(volume) = self else { return None };
         let Volume { id, size_gib, snapshot, source_volume, .. } = *volume;
@@ -69,7 +69,7 @@ impl Plan {
 }
 
 impl State {
-    /// The volume that CreateVolume would make at `now`, if it would make one; so that its file can be made first.
+    /// Returns the volume that CreateVolume would create at `now`, if any, so that its file can be created first.
     ///
     /// # Errors
     /// Those of CreateVolume.
@@ -78,7 +78,7 @@ impl State {
         self.plan(Call { now, dry_run, stick: None }, request).map(Plan::file)
     }
 
-    /// The volume that CopyVolumes would make at `now`, if it would make one.
+    /// Returns the volume that CopyVolumes would create at `now`, if any.
     ///
     /// # Errors
     /// Those of CopyVolumes.
@@ -109,7 +109,7 @@ impl State {
         Ok(Plan::New(Box::new(volume)))
     }
 
-    /// The volume that `request` describes, in `zone`, if it were the next.
+    /// Builds the next volume from `request`, in `zone`.
     pub(super) fn blueprint(&self, call: Call<'_>, request: &CreateVolume, zone: String) -> Result<Volume, Ec2Error> {
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let snapshot = request.snapshot_id.as_ref().map(|id| self.snapshot(id)).transpose()?;
@@ -184,7 +184,7 @@ impl State {
         if !matches!(source.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: source.id.clone(), state: source.state.as_str() });
         }
-        // Nothing of the source but its bytes and its encryption: a copy is gp2 unless the request says otherwise.
+        // A copy takes only bytes and encryption from its source. Its type is gp2 unless the request sets one.
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let size_gib = request.size_gib.unwrap_or(source.size_gib);
         volume_type.check_size(size_gib)?;
@@ -265,7 +265,7 @@ impl State {
         let id = volume.id.clone();
         self.made.volumes += 1;
         volume.initialization = self.initialization(call.now.mono, &volume);
-        // In its place before its first transition, whose length depends on its type.
+        // Inserted before its first transition, whose duration depends on the type.
         let mut volume = Arc::new(volume);
         self.volumes.insert(volume.clone());
         let progress =
@@ -278,7 +278,7 @@ impl State {
         volume
     }
 
-    /// How the blocks of the new `volume` are brought from where it is made from.
+    /// Returns the loading of the new `volume`'s blocks from its source.
     pub(super) fn initialization(&self, now: Duration, volume: &Volume) -> Option<Initialization> {
         if self.settings.settles_at_once() || volume.fast_restored {
             return None;
@@ -301,18 +301,18 @@ impl State {
         one.saturating_mul(u32::try_from(volume.size_gib).unwrap_or(u32::MAX))
     }
 
-    /// Says that the bytes of volume `id` are still being copied; it stays `creating` until they are there.
+    /// Marks volume `id` as being copied: it stays `creating` until its bytes arrive.
     pub fn volume_copying(&mut self, id: &VolumeId) {
         let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
         volume.copying = true;
-        // A disk that came with its instance has a device as soon as it has its bytes.
+        // A disk created with its instance has a device as soon as it has its bytes.
         for attachment in volume.attachments.values_mut() {
             let old = std::mem::replace(&mut attachment.progress, Progress::Held(Hold::Bytes));
             self.timers.cancel(&old);
         }
     }
 
-    /// Says that the bytes of volume `id` are there; without them it vanishes, as one whose key cannot be used does.
+    /// Ends the copy of volume `id`. If the bytes did not arrive, the volume vanishes, like one with an unusable key.
     pub fn volume_copied(&mut self, now: Now, id: &VolumeId, arrived: bool) {
         let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
         volume.copying = false;
@@ -328,7 +328,7 @@ impl State {
         }
     }
 
-    /// Takes volume `id` away at once, whatever its state; its client token stays known (C1, D10).
+    /// Removes volume `id` at once in any state. Its client token stays known (aws-ebs-csi-driver#1951).
     pub fn vanish_volume(&mut self, now: Now, id: &VolumeId) {
         let Some(gone) = self.volumes.remove(id) else { return };
         self.timers.cancel(&gone.progress);
@@ -359,7 +359,7 @@ impl State {
             VolumeState::Creating => {
                 return Err(Ec2Error::VolumeInState { volume: id.clone(), state: volume.state.as_str() });
             }
-            // Going already: nothing to add.
+            // Already deleting: nothing to do.
             VolumeState::Deleting => return call.check_dry_run().map(|()| Reply::Done),
             VolumeState::Available | VolumeState::InUse | VolumeState::Error => call.check_dry_run()?,
         }
@@ -381,7 +381,7 @@ impl State {
                 if let Some(modification) = &v.modification {
                     self.timers.cancel(&modification.progress);
                 }
-                // It has none, but where it was deleted all the same.
+                // Normally none; the planted defect deletes an attached volume.
                 for instance in v.attachments.keys() {
                     if let Some(instance) = self.instances.get_mut(instance) {
                         Arc::make_mut(instance).slots.retain(|_, held| held != id);
@@ -402,7 +402,7 @@ impl State {
         self.note_volume(id);
     }
 
-    /// The zone that a request names by name, by id, or by both.
+    /// Returns the zone that a request names by name, by id, or by both.
     pub(super) fn zone_of(&self, name: Option<&str>, id: Option<&str>) -> Result<String, Ec2Error> {
         let zones = &self.settings.zones;
         let unknown = |zone: &str| Ec2Error::ZoneNotFound(Missing(vec![zone.to_owned()]));
@@ -422,7 +422,7 @@ impl State {
         self.volume_id(self.made.volumes)
     }
 
-    /// The id of the volume that is made after `number` others.
+    /// Returns the id of the volume created after `number` others.
     pub(super) fn volume_id(&self, number: u64) -> VolumeId {
         let stream = self.seed.child("volume").child(&number.to_string());
         let mut rng = stream.rng();
@@ -436,7 +436,8 @@ impl State {
     }
 }
 
-/// The parameters that a repeated token must repeat: all but the token and the zone (§8.1).
+/// Returns the parameters that a repeated token must repeat: all except token and zone (EC2 API "Ensuring
+/// idempotency").
 fn essence(request: &CreateVolume) -> CreateVolume {
     CreateVolume { client_token: None, zone: None, zone_id: None, ..request.clone() }
 }

@@ -10,13 +10,13 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone called `name`, the `number`th of `region`, from 1.
+    /// Creates the zone `name`, the `number`th of `region`, from 1.
     pub fn new(region: &str, name: &str, number: usize) -> Self {
         Self { name: name.to_owned(), id: format!("{}-az{number}", short(region)) }
     }
 }
 
-/// `us-east-1` → `use1`, `ap-southeast-2` → `apse2`.
+/// Abbreviates a region: `us-east-1` → `use1`, `ap-southeast-2` → `apse2`.
 fn short(region: &str) -> String {
     let mut out = String::new();
     for (position, part) in region.split('-').enumerate() {

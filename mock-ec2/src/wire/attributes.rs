@@ -1,4 +1,4 @@
-//! The parameters of the attributes of instances and snapshots, of tiers, locks and encryption by default.
+//! Parameters of the attributes of instances and snapshots, of tiers, locks and encryption by default.
 
 use super::decode::{instance_id, list, required_list, snapshot_id, volume_id};
 use super::form::Form;
@@ -23,7 +23,7 @@ fn known_attribute(name: &str) -> Result<&'static str, Ec2Error> {
     })
 }
 
-/// Attributes that can be changed, by the name of their parameter; `Attribute` names them with a small first letter.
+/// Changeable attributes, by the name of their parameter; `Attribute` spells them with a small first letter.
 const CHANGEABLE: [&str; 7] = [
     "DisableApiStop",
     "DisableApiTermination",
@@ -33,7 +33,7 @@ const CHANGEABLE: [&str; 7] = [
     "SourceDestCheck",
     "UserData",
 ];
-/// Attributes that no instance here has.
+/// Attributes that instances here lack.
 const NOT_EMULATED: [&str; 4] = ["EnaSupport", "Kernel", "Ramdisk", "SriovNetSupport"];
 
 pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -73,7 +73,7 @@ pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Er
     for n in form.numbers("BlockDeviceMapping")? {
         let prefix = format!("BlockDeviceMapping.{n}.");
         let device = form.require(&format!("{prefix}DeviceName"))?;
-        // Naming the volume that is there changes nothing; another one cannot be put there.
+        // Naming the current volume changes nothing; another one cannot be set there.
         for field in ["VirtualName", "NoDevice", "Ebs.VolumeId"] {
             if form.take(&format!("{prefix}{field}")).is_some() {
                 return Err(not_emulated(&format!("{prefix}{field}")));

@@ -1,11 +1,10 @@
-//! The caller of a request: its access key, and how it is shown. Unsigned requests are refused, because a browser can be
-//! made to send them from any page. The signature itself is checked in [`super::signature`], if credentials are given.
+//! The caller of a request: its access key, and its proof. Unsigned requests are refused, because any web page can make
+//! a browser send them. [`super::signature`] checks the signature itself, if credentials are configured.
 //!
-//! Without credentials a page can make up any signature, so a request that changes state must have something that a
-//! page cannot send: an `Authorization` header, which needs a preflight that is never answered. Signature version 2 has
-//! no header. Such a request must come from a program: it has a User-Agent that does not begin with `Mozilla/`, as that
-//! of every browser does, and none of the headers that only browsers send. A page cannot change its User-Agent without a
-//! preflight either.
+//! Without credentials a page can invent any signature. So a request that changes state must have something that a page
+//! cannot send: an `Authorization` header, which needs a preflight that is never answered. Signature version 2 has no
+//! header. Such a request must come from a program: its User-Agent does not begin with `Mozilla/`, as every browser's
+//! does, and it has no header that only browsers send. A page cannot change its User-Agent without a preflight either.
 
 use std::borrow::Cow;
 
@@ -19,7 +18,7 @@ use crate::state::error::Ec2Error;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// The place where a request carries its signature.
+/// Place of a request's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// The `Authorization` header, version 4.
@@ -30,20 +29,20 @@ pub enum Means {
     Version2,
 }
 
-/// The caller of a request.
+/// Caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Its access key.
     pub key: String,
-    /// How it is shown.
+    /// Place of its signature.
     pub means: Means,
 }
 
-/// The caller of a request, whose body is `body`. A presigned query counts only for a GET: a POST could be a form of a
-/// foreign page.
+/// Returns the caller of a request with the body `body`. A presigned query counts only for a GET: a POST could be a
+/// form of a foreign page.
 ///
 /// # Errors
-/// `MissingAuthenticationToken`, or `IncompleteSignature` naming what is missing.
+/// `MissingAuthenticationToken`, or `IncompleteSignature` with the missing part.
 pub fn caller(parts: &Parts, body: &[u8]) -> Result<Caller, Ec2Error> {
     if let Some(text) = authorization(&parts.headers) {
         return from_header(text).map(|key| Caller { key, means: Means::Header });
@@ -68,7 +67,7 @@ pub fn caller(parts: &Parts, body: &[u8]) -> Result<Caller, Ec2Error> {
     }
 }
 
-/// The caller of a request with signature version 2 in its parameters.
+/// Returns the caller of a request with signature version 2 in its parameters.
 fn version_2(headers: &HeaderMap, parameters: &[(String, String)]) -> Result<Caller, Ec2Error> {
     let of = |name: &str| {
         let found = parameters.iter().find(|(n, value)| n == name && !value.is_empty());
@@ -94,7 +93,7 @@ fn version_2(headers: &HeaderMap, parameters: &[(String, String)]) -> Result<Cal
     Ok(Caller { key: key.to_owned(), means: Means::Version2 })
 }
 
-/// True if no browser can have sent a request with these headers.
+/// Returns true if no browser can have sent a request with these headers.
 fn is_program(headers: &HeaderMap) -> bool {
     let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let of_browsers = [header::COOKIE, header::ORIGIN, header::REFERER];
@@ -104,18 +103,18 @@ fn is_program(headers: &HeaderMap) -> bool {
         && !headers.keys().any(|name| name.as_str().starts_with("sec-"))
 }
 
-/// The service in the credential scope of a request; EC2 if there is none, or one that is not served.
+/// Returns the service in the credential scope of a request. Default, also for one that is not served: EC2.
 pub fn service(parts: &Parts) -> Service {
     credential(parts).and_then(|c| Service::of_scope(c.split('/').nth(3)?)).unwrap_or_default()
 }
 
-/// The service of a request that is not served here.
+/// Returns the service of a request, if it is not served here.
 pub fn foreign(parts: &Parts) -> Option<Foreign> {
     let credential = credential(parts);
     Foreign::of(parts, credential.as_ref().and_then(|c| c.split('/').nth(3)))
 }
 
-/// The region in the credential scope of a request.
+/// Returns the region in the credential scope of a request.
 pub fn region(parts: &Parts) -> Option<String> {
     credential(parts)?.split('/').nth(2).map(str::to_owned)
 }
@@ -160,7 +159,7 @@ fn from_header(text: &str) -> Result<String, Ec2Error> {
     }
 }
 
-/// The key of `key/date/region/service/aws4_request`.
+/// Returns the key of `key/date/region/service/aws4_request`.
 fn key(credential: &str) -> Result<String, Ec2Error> {
     let parts: Vec<&str> = credential.split('/').collect();
     match parts.as_slice() {

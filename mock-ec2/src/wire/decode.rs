@@ -1,4 +1,4 @@
-//! From a form to a command. Every error names the parameter.
+//! Decodes forms into commands. Every error names the parameter.
 
 use super::attributes;
 use super::form::Form;
@@ -16,22 +16,22 @@ use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
 use crate::state::kinds::Kind;
 use crate::state::page::PageRequest;
 
-/// Most ids of one list.
+/// Largest number of ids in a list.
 const MOST_ITEMS: usize = 1_000;
-/// Most filters of one request, and most values of one filter (EC2's error codes, `FilterLimitExceeded`). The EBS driver
-/// puts up to 500 names of volumes and 1,000 of snapshots into one filter: of such a burst all callers get the error,
-/// and their sidecars ask again.
+/// Largest numbers of filters in a request and of values in a filter (EC2's error codes, `FilterLimitExceeded`). The
+/// EBS driver puts up to 500 names of volumes and 1,000 of snapshots into one filter. On such a burst all its callers
+/// get the error, and their sidecars retry.
 const MOST_FILTERS: usize = 50;
 const MOST_VALUES: usize = 200;
 
-/// Parameters that a presigned or older-style signed request carries besides those of its action.
+/// Parameters of presigned or version 2 signatures, besides those of the action.
 const SIGNATURE: [&str; 6] =
     ["AWSAccessKeyId", "Expires", "SecurityToken", "Signature", "SignatureMethod", "SignatureVersion"];
 
-/// Reads the command of a request to `service`.
+/// Decodes the command of a request to `service`.
 ///
 /// # Errors
-/// `MissingParameter`, `InvalidAction`, `NoSuchVersion`, or what is wrong with a parameter.
+/// `MissingParameter`, `InvalidAction`, `NoSuchVersion`, or the error in a parameter.
 pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
     let name = form.take("Action").ok_or_else(|| Ec2Error::MissingParameter("Action".to_owned()))?;
     let version = form.take("Version").ok_or_else(|| Ec2Error::MissingParameter("Version".to_owned()))?;
@@ -102,7 +102,7 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
     finish(form, decode)
 }
 
-/// Reads what is told apart by a table.
+/// Decodes actions that are listed in tables.
 fn other(name: String, mut form: Form) -> Result<Command, Ec2Error> {
     if let Some(decode) = super::own::of(&name) {
         return finish(form, decode);
@@ -165,7 +165,7 @@ fn create_volume(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-/// It would change where the resource lies, so it is refused and not ignored.
+/// Refuses the parameter instead of ignoring it: it would change the location of the resource.
 fn refuse_outposts(form: &mut Form) -> Result<(), Ec2Error> {
     match form.take("OutpostArn") {
         None => Ok(()),
@@ -244,7 +244,7 @@ fn create_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-/// Snapshots are stored in the region; local zones have them too, and there are none here.
+/// Snapshots are stored in the region. AWS also has local zones, but none exist here.
 fn location(form: &mut Form) -> Result<(), Ec2Error> {
     match form.take("Location").as_deref() {
         None | Some("regional") => Ok(()),
@@ -419,7 +419,7 @@ fn filters(form: &mut Form) -> Result<Vec<Filter>, Ec2Error> {
     filters_of(form, "Filter")
 }
 
-/// The filters of the parameter `prefix`.
+/// Decodes the filters of the parameter `prefix`.
 pub(super) fn filters_of(form: &mut Form, prefix: &str) -> Result<Vec<Filter>, Ec2Error> {
     let numbers = form.numbers(prefix)?;
     if numbers.len() > MOST_FILTERS {
@@ -440,7 +440,7 @@ pub(super) fn filters_of(form: &mut Form, prefix: &str) -> Result<Vec<Filter>, E
     Ok(filters)
 }
 
-/// The page of a list that has none.
+/// Returns the page of a list without pages.
 pub(super) fn no_page() -> PageRequest {
     PageRequest::default()
 }

@@ -1,4 +1,4 @@
-//! From replies and errors to XML, element by element in the order that EC2 has.
+//! Encodes replies and errors as XML, with elements in EC2's order.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ mod pieces;
 
 pub use pieces::{Pieces, VolumeList};
 
-/// What answers need besides the reply.
+/// Context of answers besides the reply.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     region: String,
     account_id: String,
     zones: Vec<Zone>,
-    /// What the ARNs of volumes begin with.
+    /// Prefix of the ARNs of volumes.
     volume_arn: String,
 }
 
@@ -48,7 +48,7 @@ impl Surroundings {
         self.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
     }
 
-    /// The answer to `action`.
+    /// Encodes the answer to `action`.
     pub fn reply(&self, action: &str, request_id: &str, reply: &Reply) -> String {
         let mut xml = Xml::document();
         xml.reserve(1_200);
@@ -75,7 +75,7 @@ impl Surroundings {
             Reply::Volume(volume) => self.volume(xml, volume, false),
             Reply::Volumes { volumes, next_token } => {
                 xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
-                // Absent on the last page: a client that loops until it is absent must end (E2).
+                // Absent on the last page: some clients loop until it is absent.
                 xml.optional("nextToken", next_token.as_ref());
             }
             Reply::Instances { instances, next_token } => {
@@ -143,7 +143,7 @@ impl Surroundings {
     fn volume(&self, xml: &mut Xml, volume: &Volume, described: bool) {
         xml.text("volumeId", volume.id.as_str());
         xml.number("size", volume.size_gib);
-        // Present and empty without a snapshot (csi#1140).
+        // Present and empty without a snapshot (aws-ebs-csi-driver#1140).
         xml.text("snapshotId", volume.snapshot.as_ref().map_or("", |s| s.as_str()));
         xml.text("availabilityZone", &volume.zone);
         xml.text("availabilityZoneId", self.zone_id(&volume.zone));
@@ -289,7 +289,8 @@ impl Surroundings {
     }
 }
 
-/// The body of an error of `service`: of EC2's, `RequestID` is upper-case, and there is no namespace (csi#1801).
+/// Encodes the body of an error of `service`. In EC2's, `RequestID` is upper-case, and there is no namespace
+/// (aws-ebs-csi-driver#1801).
 pub fn error(service: Service, request_id: &str, error: &Ec2Error) -> String {
     if service != Service::Ec2 {
         return super::foreign::response(service.namespace(), error.code(), &error.to_string(), request_id);
@@ -307,7 +308,7 @@ pub fn error(service: Service, request_id: &str, error: &Ec2Error) -> String {
     xml.finish()
 }
 
-/// The groups of an instance: the default one.
+/// Encodes the groups of an instance: the default one.
 fn group_set(xml: &mut Xml, reply: &InstanceReply) {
     xml.list("groupSet", [()], |xml, ()| {
         xml.text("groupId", &reply.network.group);
@@ -327,7 +328,7 @@ fn attachment(xml: &mut Xml, volume: &str, instance: &str, attachment: &Attachme
 
 fn block_device(xml: &mut Xml, item: &AttachmentReply) {
     xml.text("deviceName", &item.attachment.device);
-    // Never without its volume: clients dereference it (E3).
+    // Never without its volume: the EBS driver dereferences it.
     xml.element("ebs", |xml| {
         xml.text("volumeId", item.volume.as_str());
         xml.text("status", item.attachment.state.as_str());
@@ -344,7 +345,8 @@ fn tags(xml: &mut Xml, tags: &BTreeMap<String, String>) {
     });
 }
 
-/// As Describe answers have them: without tags there is no list, which scripts that print tags stumble over.
+/// Encodes tags as in Describe answers: without tags the list is absent, and scripts that print tags must cope with
+/// that.
 fn some_tags(xml: &mut Xml, all: &BTreeMap<String, String>) {
     if !all.is_empty() {
         tags(xml, all);
@@ -408,7 +410,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     xml.value("autoRecoverySupported", true);
 }
 
-/// An item that is text and nothing else.
+/// Encodes a text item.
 fn plain(xml: &mut Xml, text: &str) {
     xml.raw(text);
 }

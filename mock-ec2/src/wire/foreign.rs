@@ -1,5 +1,5 @@
-//! Requests for services that are not served. Every tool sends all its services to one endpoint (`AWS_ENDPOINT_URL`),
-//! so such a request is refused in the form that its own protocol has, and the text names the services that are served.
+//! Requests for services that are not served. A tool sends all its services to one endpoint (`AWS_ENDPOINT_URL`), so
+//! such a request is refused in its own protocol's format, and the text names the served services.
 
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
@@ -8,14 +8,15 @@ use serde_json::json;
 use super::services::Service;
 use super::xml::Xml;
 
-/// The form in which a protocol tells an error.
+/// Format of a protocol's errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// S3: an `Error` element without a namespace.
     S3,
-    /// An `ErrorResponse` element in this namespace: the Query protocol, and REST with XML. Empty: one by the name.
+    /// An `ErrorResponse` element in this namespace: the Query protocol, and REST with XML. If empty, derived from the
+    /// name.
     Response(&'static str),
-    /// `__type` and `message` as JSON; the content type.
+    /// `__type` and `message` as JSON; with the content type.
     Typed(&'static str),
     /// `message` as JSON, the type in a header.
     Rest,
@@ -23,7 +24,7 @@ enum Form {
     Cbor,
 }
 
-/// Signing names whose form cannot be seen in the request. All others with a body of JSON, or a path, are REST.
+/// Signing names whose format is not evident from the request. All others with a JSON body or a path are REST.
 const FORMS: &[(&str, Form)] = &[
     ("cloudformation", Form::Response("http://cloudformation.amazonaws.com/doc/2010-05-15/")),
     ("cloudfront", Form::Response("http://cloudfront.amazonaws.com/doc/2020-05-31/")),
@@ -42,29 +43,29 @@ const FORMS: &[(&str, Form)] = &[
     ("sns", Form::Response("http://sns.amazonaws.com/doc/2010-03-31/")),
 ];
 
-/// A service that is not served, as a request names it.
+/// Service that is not served, as a request names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     name: String,
     form: Form,
 }
 
-/// An error in the form of another service.
+/// Error in the format of another service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The status.
     pub status: StatusCode,
     /// The content type.
     pub content_type: &'static str,
-    /// The error's type, which some protocols have in a header.
+    /// Type of the error, which some protocols send in a header.
     pub error_type: Option<&'static str>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Foreign {
-    /// The service that a request is for, if it is none of those served: by its credential scope `scope`, or by the
-    /// target that the JSON protocols name.
+    /// Returns the service of a request, if it is not served: from its credential scope `scope`, or from the target
+    /// header of the JSON protocols.
     pub fn of(parts: &Parts, scope: Option<&str>) -> Option<Self> {
         let target = text(&parts.headers, "x-amz-target");
         let name = match (scope, target) {
@@ -87,7 +88,7 @@ impl Foreign {
         Some(Self { name: name.to_owned(), form })
     }
 
-    /// The refusal of the request `request_id`.
+    /// Returns the refusal of the request `request_id`.
     pub fn refusal(&self, request_id: &str) -> Refusal {
         let served: Vec<String> = Service::ALL.iter().map(|service| service.told()).collect();
         let text = format!(
@@ -132,10 +133,10 @@ impl Foreign {
     }
 }
 
-/// The type of error of an operation that a service does not have.
+/// Error type of an unknown operation.
 const UNKNOWN: &str = "UnknownOperationException";
 
-/// The error of a Query service other than EC2.
+/// Encodes the error of a Query service other than EC2.
 pub fn response(namespace: &str, code: &str, text: &str, request_id: &str) -> String {
     let mut xml = Xml::document();
     xml.root("ErrorResponse", namespace, |xml| {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::state::error::Ec2Error;
 
-/// Most parameters of one request; the largest real ones carry a thousand ids.
+/// Largest number of parameters in a request; the largest real ones have a thousand ids.
 const MOST_PARAMETERS: usize = 5_000;
 
-/// The parameters of a request. Each is taken once; what is left was not understood.
+/// Parameters of a request. Each is taken once; remaining ones were not understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form(BTreeMap<String, String>);
 
@@ -15,22 +15,22 @@ impl Form {
     /// Decodes a body or a query string.
     ///
     /// # Errors
-    /// `InvalidRequest` when it is not such a form, `InvalidParameterCombination` when a parameter is there twice.
+    /// `InvalidRequest` for another format, `InvalidParameterCombination` for a duplicate parameter.
     pub fn parse(text: &[u8]) -> Result<Self, Ec2Error> {
         let mut form = Self::default();
         form.add(text)?;
         Ok(form)
     }
 
-    /// A form of these parameters, of which each is there once.
+    /// Creates a form of these parameters, which must be unique.
     pub fn of<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(parameters.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Adds the parameters of one more string.
+    /// Adds the parameters of another string.
     ///
     /// # Errors
-    /// As [`Form::parse`].
+    /// Like [`Form::parse`].
     pub fn add(&mut self, text: &[u8]) -> Result<(), Ec2Error> {
         for pair in text.split(|b| *b == b'&').filter(|pair| !pair.is_empty()) {
             let (name, value) = match pair.iter().position(|b| *b == b'=') {
@@ -51,7 +51,7 @@ impl Form {
         Ok(())
     }
 
-    /// Takes a parameter; an empty value counts as absent, as EC2 treats it.
+    /// Takes a parameter; an empty value counts as absent, as in EC2.
     pub fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
@@ -61,7 +61,7 @@ impl Form {
         self.0.remove(name)
     }
 
-    /// Takes a parameter that must be there.
+    /// Takes a required parameter.
     ///
     /// # Errors
     /// `MissingParameter`.
@@ -78,7 +78,7 @@ impl Form {
         text.parse().map(Some).map_err(|_| bad(name, &text, "a whole number"))
     }
 
-    /// Takes a truth value; absent is nothing.
+    /// Takes a boolean; None if absent.
     ///
     /// # Errors
     /// `InvalidParameterValue`.
@@ -91,19 +91,19 @@ impl Form {
         }
     }
 
-    /// Takes the list `name.1`, `name.2`, …, in the order of the numbers. Some clients count from 0.
+    /// Takes the list `name.1`, `name.2`, … in the order of the numbers. Some clients count from 0.
     ///
     /// # Errors
-    /// `UnknownParameter` for an item that is not a number.
+    /// `UnknownParameter` for an item without a number.
     pub fn take_list(&mut self, name: &str) -> Result<Vec<String>, Ec2Error> {
         let numbers = self.numbers(name)?;
         Ok(numbers.into_iter().filter_map(|n| self.take_verbatim(&format!("{name}.{n}"))).collect())
     }
 
-    /// The numbers of the structures `name.1.…`, `name.2.…`, in order. Some clients count from 0.
+    /// Returns the numbers of the structures `name.1.…`, `name.2.…`, in order. Some clients count from 0.
     ///
     /// # Errors
-    /// `UnknownParameter` for a structure that is not a number.
+    /// `UnknownParameter` for a structure without a number.
     pub fn numbers(&self, name: &str) -> Result<Vec<u64>, Ec2Error> {
         let prefix = format!("{name}.");
         let mut numbers = Vec::new();
@@ -124,13 +124,13 @@ impl Form {
         self.0.retain(|name, _| !name.starts_with(prefix));
     }
 
-    /// The first parameter left whose name begins with `prefix`.
+    /// Returns the first remaining parameter whose name begins with `prefix`.
     pub fn first_with(&self, prefix: &str) -> Option<String> {
         let (name, _) = self.0.range(prefix.to_owned()..).next()?;
         name.starts_with(prefix).then(|| name.clone())
     }
 
-    /// Checks that nothing is left.
+    /// Checks that all parameters were taken.
     ///
     /// # Errors
     /// `UnknownParameter` for the first parameter that was not taken.

@@ -1,4 +1,4 @@
-//! The parameters of the actions on images.
+//! Parameters of the actions on images.
 
 use super::form::Form;
 use super::launch::devices;
@@ -28,7 +28,7 @@ pub(super) fn register_image(form: &mut Form) -> Result<Action, Ec2Error> {
         let text = "The parameter ImageLocation cannot be used: images in S3 are not emulated.";
         return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
     }
-    // They say no more than what every image here is.
+    // Only the values that every image here has.
     let usual = [("VirtualizationType", "hvm"), ("BootMode", "legacy-bios"), ("SriovNetSupport", "simple")];
     for (name, only) in usual.into_iter().chain([("EnaSupport", "true")]) {
         if let Some(value) = form.take(name).filter(|value| value != only) {

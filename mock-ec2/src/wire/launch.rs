@@ -1,4 +1,4 @@
-//! The parameters of RunInstances.
+//! Parameters of RunInstances.
 
 use super::decode::{list, snapshot_id};
 use super::form::Form;
@@ -9,7 +9,7 @@ use crate::state::no_launch_template;
 use crate::state::nouns::Noun;
 use crate::state::options::{LaunchOptions, MetadataOptions, choice};
 
-/// Parameters about what is not emulated, with the values that ask for nothing. Whatever else they say is refused.
+/// Parameters of features that are not emulated, with their neutral values. Other values are refused.
 const ABSENT: &[(&str, &[&str])] = &[
     ("AdditionalInfo", &[]),
     ("CapacityReservationSpecification.CapacityReservationPreference", &["open", "none"]),
@@ -30,7 +30,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("RamdiskId", &[]),
 ];
 
-/// Parameters about what is not emulated at all.
+/// Parameters of features that are not emulated at all.
 const REFUSED: &[&str] = &[
     "CapacityReservationSpecification.",
     "CpuOptions.",
@@ -90,7 +90,7 @@ fn absent(form: &mut Form) -> Result<(), Ec2Error> {
     Ok(())
 }
 
-/// There are no launch templates, so none that is named is there.
+/// Refuses launch templates by name or id: none exist here.
 fn launch_template(form: &mut Form) -> Result<(), Ec2Error> {
     let (id, name) = (form.take("LaunchTemplate.LaunchTemplateId"), form.take("LaunchTemplate.LaunchTemplateName"));
     let version = form.take("LaunchTemplate.Version");
@@ -145,7 +145,7 @@ fn options(form: &mut Form) -> Result<LaunchOptions, Ec2Error> {
     })
 }
 
-/// How the metadata service shall answer; each parameter begins with `prefix`.
+/// Decodes the options of the metadata service; each parameter begins with `prefix`.
 pub(super) fn metadata(form: &mut Form, prefix: &str) -> Result<MetadataChange, Ec2Error> {
     let mut take = |name: &str| form.take(&format!("{prefix}{name}"));
     let (http_tokens, endpoint) = (take("HttpTokens"), take("HttpEndpoint"));
@@ -192,7 +192,7 @@ fn disk(form: &mut Form, prefix: &str) -> Result<LaunchDisk, Ec2Error> {
     })
 }
 
-/// How many network interfaces there shall be, in which subnet and with which groups.
+/// Decodes number, subnet and groups of the network interfaces.
 fn interfaces(form: &mut Form) -> Result<(u32, Option<String>, Vec<String>), Ec2Error> {
     let (mut subnet, mut groups) = (form.take("SubnetId"), list(form, "SecurityGroupId")?);
     let numbers = form.numbers("NetworkInterface")?;
@@ -208,7 +208,7 @@ fn interfaces(form: &mut Form) -> Result<(u32, Option<String>, Vec<String>), Ec2
     }
     for n in &numbers {
         let name = |field: &str| format!("NetworkInterface.{n}.{field}");
-        // What says no more than what every interface here is.
+        // Only the values that every interface here has.
         let usual = [("AssociatePublicIpAddress", "false"), ("DeleteOnTermination", "true"), ("NetworkCardIndex", "0")];
         for (field, only) in usual.into_iter().chain([("InterfaceType", "interface")]) {
             if let Some(value) = form.take(&name(field)).filter(|value| value != only) {

@@ -1,4 +1,4 @@
-//! The parameters of the actions that list what can only be listed.
+//! Parameters of the actions that only list things.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::state::command::{Action, Listing};
 use crate::state::error::Ec2Error;
 use crate::state::kinds::{Kind, Shape};
 
-/// Reads what is asked of `kind`.
+/// Decodes a listing of `kind`.
 pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
     let shape = kind.shape();
     let mut more: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
@@ -16,7 +16,7 @@ pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
         more.insert(name, list(form, name)?);
     }
     for name in shape.flags {
-        // All that there is is told anyway; the value must be one all the same.
+        // The flag has no effect here, since everything is returned; its value must still be valid.
         more.insert(name, form.take_flag(name)?.map(|on| on.to_string()).into_iter().collect());
     }
     for name in shape.words {
@@ -25,7 +25,7 @@ pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
     let ids = if shape.ids.is_empty() { Vec::new() } else { list(form, shape.ids)? };
     let filters = if shape.filter.is_empty() { Vec::new() } else { filters_of(form, shape.filter)? };
     let page = match kind {
-        // The only lists of EC2 without pages, and the ones that call their parameters otherwise.
+        // The lists of EC2 without pages.
         Kind::AccountAttribute | Kind::Address | Kind::KeyPair | Kind::PlacementGroup | Kind::ReservedInstances => {
             super::decode::no_page()
         }
@@ -39,7 +39,7 @@ pub(super) fn listing(form: &mut Form, kind: Kind) -> Result<Action, Ec2Error> {
     Ok(Action::List(Listing { kind, ids, more, filters, page }))
 }
 
-/// The parameters of `shape`, each number as `N`.
+/// Returns the parameters of `shape`, with `N` for numbers.
 pub(super) fn names(shape: &Shape) -> Vec<String> {
     let item = |name: &&str| format!("{name}.N");
     let mut names: Vec<String> = shape.lists.iter().map(item).collect();
@@ -60,7 +60,7 @@ pub(super) fn names(shape: &Shape) -> Vec<String> {
     names
 }
 
-/// The name of a filter's values: lists of Auto Scaling are not flattened.
+/// Returns the name of a filter's values: lists of Auto Scaling are not flattened.
 pub(super) fn value(filter: &str) -> &'static str {
     if filter.ends_with(".member") { "Values.member" } else { "Value" }
 }

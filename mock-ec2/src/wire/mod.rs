@@ -1,4 +1,4 @@
-//! The EC2 Query protocol: forms in, XML out. No state in here.
+//! The EC2 Query protocol: forms in, XML out. Stateless.
 
 mod attributes;
 pub mod auth;
@@ -16,5 +16,5 @@ pub mod signature;
 mod tags;
 pub mod xml;
 
-/// The version of the API that requests name.
+/// API version that requests name.
 pub const VERSION: &str = "2016-11-15";

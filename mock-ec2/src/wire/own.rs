@@ -1,4 +1,4 @@
-//! The parameters of actions on key pairs, placement groups, networks, the recycle bin and root volumes.
+//! Parameters of actions on key pairs, placement groups, networks, the recycle bin and root volumes.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::state::command::{
 };
 use crate::state::error::Ec2Error;
 
-/// The decoder of an action.
+/// Decoder of an action.
 type Decode = fn(&mut Form) -> Result<Action, Ec2Error>;
 
-/// The decoder of the action called `name`, if it is one of these.
+/// Returns the decoder of the action `name`, if it is one of these.
 pub(super) fn of(name: &str) -> Option<Decode> {
     Some(match name {
         "CreateKeyPair" => create_key_pair,
@@ -47,7 +47,7 @@ fn tags(form: &mut Form, kind: &'static str) -> Result<BTreeMap<String, String>,
     Ok(tag_specifications(form, &[kind])?.remove(kind).unwrap_or_default())
 }
 
-/// The one of `words` that the parameter `name` is, or the first.
+/// Returns the word of `words` that the parameter `name` has; by default the first.
 fn word(form: &mut Form, name: &str, words: &'static [&'static str]) -> Result<&'static str, Ec2Error> {
     let Some(text) = form.take(name) else { return Ok(words[0]) };
     words.iter().copied().find(|word| *word == text).ok_or_else(|| {

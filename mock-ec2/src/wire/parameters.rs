@@ -1,5 +1,5 @@
-//! The names of the parameters that each action takes, for whoever checks a request before it is sent. What counts is
-//! what [`super::decode`] takes; a test compares the two.
+//! Names of the parameters of each action, for checks before a request is sent. [`super::decode`] is authoritative; a
+//! test compares the two.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -69,7 +69,7 @@ const RUN_INSTANCES: &[&str] = &[
     "UserData",
 ];
 
-/// An action, its own parameters, and those that it shares with others. A number in a name is `N`.
+/// Action, its own parameters, and those that it shares with others. `N` stands for a number in a name.
 type Row = (&'static str, &'static [&'static str], &'static [&'static [&'static str]]);
 
 const TABLE: &[Row] = &[
@@ -252,11 +252,11 @@ const TABLE: &[Row] = &[
     ("UnmonitorInstances", &["InstanceId.N"], &[]),
 ];
 
-/// The names of the actions that list what can only be listed.
+/// Parameters of the actions that only list things.
 static LISTED: LazyLock<BTreeMap<&'static str, Vec<String>>> =
     LazyLock::new(|| SHAPES.iter().map(|shape| (shape.action, super::listed::names(shape))).collect());
 
-/// The parameters of `action` by name, each number as `N`; none for an action that is not known.
+/// Returns the parameters of `action` by name, with `N` for numbers; none for an unknown action.
 pub fn of(action: &str) -> Vec<&'static str> {
     if let Some(names) = LISTED.get(action) {
         return names.iter().map(String::as_str).chain(["DryRun"]).collect();
@@ -266,11 +266,11 @@ pub fn of(action: &str) -> Vec<&'static str> {
     names.chain(row.map(|_| "DryRun")).collect()
 }
 
-/// Checks a request before it is sent: its action, the names of its parameters, and what can be told of their values
-/// without knowing the cloud's state.
+/// Checks a request before it is sent: its action, the names of its parameters, and their values as far as the cloud's
+/// state does not matter.
 ///
 /// # Errors
-/// What the cloud would answer.
+/// The cloud's answer.
 pub fn check<'a>(action: &'a str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Ec2Error> {
     let service = Service::of_action(action);
     let all = [("Action", action), ("Version", service.version())].into_iter().chain(parameters);
@@ -286,7 +286,7 @@ mod tests {
     const GOOD: [&str; 7] =
         ["vol-0123456789abcdef0", "i-0123456789abcdef0", "snap-0123456789abcdef0", "1", "true", "volume", "regional"];
 
-    /// What a request of an action needs at least.
+    /// Returns the minimal parameters of an action.
     fn needed(action: &str) -> Vec<(&'static str, &'static str)> {
         let [volume, instance, snapshot, ..] = GOOD;
         let (volume, instance, snapshot) = (("VolumeId", volume), ("InstanceId", instance), ("SnapshotId", snapshot));

@@ -1,6 +1,5 @@
-//! The services behind one endpoint, told apart by the service in the credential scope: EC2, its direct API for
-//! snapshots, and of Auto Scaling, the
-//! recycle bin and STS the operations that clients of EC2 call on the way.
+//! Services behind one endpoint, distinguished by the service in the credential scope: EC2, the EBS direct API, and
+//! those operations of Auto Scaling, the recycle bin and STS that clients of EC2 call.
 
 /// A service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,17 +21,17 @@ impl Service {
     /// All services, EC2 first.
     pub const ALL: [Self; 5] = [Self::Ec2, Self::AutoScaling, Self::Ebs, Self::Rbin, Self::Sts];
 
-    /// The service that a credential scope names.
+    /// Returns the service of a credential scope.
     pub fn of_scope(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|service| service.scope() == name)
     }
 
-    /// The service that has `action`.
+    /// Returns the service that has `action`.
     pub fn of_action(action: &str) -> Self {
         Self::ALL.into_iter().find(|service| service.actions().contains(&action)).unwrap_or_default()
     }
 
-    /// The Query actions of a service other than EC2.
+    /// Returns the Query actions of a service other than EC2.
     fn actions(self) -> &'static [&'static str] {
         match self {
             Self::AutoScaling => &["DescribeAutoScalingGroups", "DescribeLaunchConfigurations"],
@@ -41,7 +40,7 @@ impl Service {
         }
     }
 
-    /// Its name in credential scopes.
+    /// Returns its name in credential scopes.
     pub fn scope(self) -> &'static str {
         match self {
             Self::Ec2 => "ec2",
@@ -52,7 +51,7 @@ impl Service {
         }
     }
 
-    /// Its name in texts.
+    /// Returns its name in texts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ec2 => "AmazonEC2",
@@ -63,7 +62,7 @@ impl Service {
         }
     }
 
-    /// Its scope, with its operations where only a few are served.
+    /// Returns its scope, with its operations if only a few are served.
     pub fn told(self) -> String {
         match self.actions() {
             [] => self.scope().to_owned(),
@@ -71,7 +70,7 @@ impl Service {
         }
     }
 
-    /// The version of its API.
+    /// Returns the version of its API.
     pub fn version(self) -> &'static str {
         match self {
             Self::Ec2 => super::VERSION,
@@ -82,7 +81,7 @@ impl Service {
         }
     }
 
-    /// The namespace of its answers; empty where they are JSON.
+    /// Returns the namespace of its answers; empty if they are JSON.
     pub fn namespace(self) -> &'static str {
         match self {
             Self::Ec2 => "http://ec2.amazonaws.com/doc/2016-11-15/",

@@ -1,4 +1,4 @@
-//! Signature Version 4, checked as AWS checks it; only when credentials were given.
+//! Signature Version 4, checked as AWS does; only if credentials are configured.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::state::error::Ec2Error;
 /// Secrets by access key id.
 pub type Credentials = BTreeMap<String, Secret>;
 
-/// How far the clock of a caller may be off, in minutes.
+/// Tolerated clock skew of a caller, in minutes.
 const SKEW_MINUTES: i64 = 5;
-/// Longest life of a presigned request in seconds: a week.
+/// Longest lifetime of a presigned request in seconds: a week.
 const LONGEST_LIFE: i64 = 604_800;
 
-/// What a signature must be for.
+/// Required scope of a signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     /// The region.
@@ -30,13 +30,13 @@ pub struct Scope<'a> {
     pub service: &'a str,
 }
 
-/// What a signature consists of.
+/// Parts of a signature.
 struct Signed<'a> {
     credential: String,
     headers: String,
     signature: String,
     date: String,
-    /// Seconds that a presigned request lives.
+    /// Lifetime of a presigned request in seconds.
     expires: Option<i64>,
     query: Vec<(String, String)>,
     body: &'a [u8],
@@ -169,7 +169,7 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// The decoded parameters of a query string; what is malformed is refused elsewhere.
+/// Returns the decoded parameters of a query string; malformed ones are refused elsewhere.
 pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| {
         let form = super::form::Form::parse(format!("x={text}").as_bytes());
@@ -179,7 +179,7 @@ pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
     all.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(n, v)| (decode(n), decode(v))).collect()
 }
 
-/// Percent-encodes all but the unreserved characters (RFC 3986), as SigV4 asks.
+/// Percent-encodes all but the unreserved characters (RFC 3986), as SigV4 requires.
 fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// The example of AWS's documentation of SigV4 ("GET ListUsers"), which is of another service.
+    /// The example of AWS's SigV4 documentation ("GET ListUsers"), for another service.
     #[test]
     fn the_canonical_request_is_that_of_the_documented_example() {
         let request = Request::builder()

@@ -1,4 +1,4 @@
-//! The parameters of tags: of the actions on them, and of those that tag what they make.
+//! Parameters of tags: of the tag actions, and of actions that tag new resources.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn resources(form: &mut Form) -> Result<Vec<ResourceId>, Ec2Error> {
         .collect()
 }
 
-/// The tags of `prefix.1.Key`, `prefix.1.Value`, …; a missing value is nothing.
+/// Decodes the tags of `prefix.1.Key`, `prefix.1.Value`, …; a missing value is None.
 fn tags(form: &mut Form, prefix: &str) -> Result<BTreeMap<String, Option<String>>, Ec2Error> {
     let mut tags = BTreeMap::new();
     for n in form.numbers(prefix)? {
@@ -56,13 +56,13 @@ fn tags(form: &mut Form, prefix: &str) -> Result<BTreeMap<String, Option<String>
     Ok(tags)
 }
 
-/// The `TagSpecification` list by resource type, of which `allowed` can be tagged by the action.
+/// Decodes the `TagSpecification` list by resource type; the action can tag those in `allowed`.
 pub(super) fn tag_specifications(
     form: &mut Form,
     allowed: &[&str],
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Ec2Error> {
     let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    // The half of EC2 that is the network has a code of its own.
+    // The network part of EC2 has its own error code.
     let network = allowed.iter().any(|kind| ["subnet", "vpc"].contains(kind));
     let bad = |text: String| match network {
         true => Ec2Error::Resource { code: "InvalidParameter", text },

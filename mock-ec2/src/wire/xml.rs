@@ -1,4 +1,4 @@
-//! A writer of XML text: elements only, everything escaped, into one growing string.
+//! Writer of XML text: elements only, everything escaped, into one string.
 
 use std::fmt::{self, Display, Write};
 
@@ -7,38 +7,38 @@ use std::fmt::{self, Display, Write};
 pub struct Xml(String);
 
 impl Xml {
-    /// An empty document with its declaration.
+    /// Creates a document with its declaration.
     pub fn document() -> Self {
         Self("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned())
     }
 
-    /// Makes room for `bytes` more.
+    /// Reserves `bytes` more.
     pub fn reserve(&mut self, bytes: usize) {
         self.0.reserve(bytes);
     }
 
-    /// Opens the root element with a namespace.
+    /// Writes the root element with a namespace.
     pub fn root(&mut self, tag: &str, namespace: &str, content: impl FnOnce(&mut Self)) {
         self.open_root(tag, namespace);
         content(self);
         self.close(tag);
     }
 
-    /// An element with elements inside.
+    /// Writes an element with child elements.
     pub fn element(&mut self, tag: &str, content: impl FnOnce(&mut Self)) {
         self.open(tag);
         content(self);
         self.close(tag);
     }
 
-    /// An element with text inside; present also when the text is empty.
+    /// Writes an element with text, even if it is empty.
     pub fn text(&mut self, tag: &str, text: &str) {
         self.open(tag);
         self.escape(text);
         self.close(tag);
     }
 
-    /// An element with anything that prints.
+    /// Writes an element with a displayable value.
     pub fn value(&mut self, tag: &str, value: impl Display) {
         self.open(tag);
         // Writing to a string cannot fail.
@@ -46,28 +46,28 @@ impl Xml {
         self.close(tag);
     }
 
-    /// An element with a whole number inside.
+    /// Writes an element with a whole number.
     pub fn number(&mut self, tag: &str, number: u64) {
         self.open(tag);
         let _ = write!(self.0, "{number}");
         self.close(tag);
     }
 
-    /// An element with `true` or `false` inside.
+    /// Writes an element with `true` or `false`.
     pub fn flag(&mut self, tag: &str, flag: bool) {
         self.open(tag);
         self.0.push_str(if flag { "true" } else { "false" });
         self.close(tag);
     }
 
-    /// An element that is absent when there is nothing to say.
+    /// Writes an element, unless the value is None.
     pub fn optional(&mut self, tag: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.value(tag, value);
         }
     }
 
-    /// A list: `<tag><item>…</item>…</tag>`, present also when it is empty.
+    /// Writes a list: `<tag><item>…</item>…</tag>`, even if it is empty.
     pub fn list<T>(&mut self, tag: &str, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Self, T)) {
         self.open(tag);
         for item in items {
@@ -76,24 +76,24 @@ impl Xml {
         self.close(tag);
     }
 
-    /// Text inside the element that is open.
+    /// Writes text inside the open element.
     pub fn raw(&mut self, text: &str) {
         self.escape(text);
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.0
     }
 
-    /// Only the beginning of the root element, for what is written in pieces.
+    /// Writes only the start tag of the root element, for answers in pieces.
     pub(super) fn open_root(&mut self, tag: &str, namespace: &str) {
         for part in ["<", tag, " xmlns=\"", namespace, "\">"] {
             self.0.push_str(part);
         }
     }
 
-    /// Bytes so far.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -112,8 +112,8 @@ impl Xml {
 
     fn escape(&mut self, text: &str) {
         let mut rest = text;
-        // Most text has nothing to escape and is copied as a whole. All that must not stand as it is begins with one
-        // of these bytes; 0xef begins U+FFFE and U+FFFF, among others.
+        // Most text needs no escapes and is copied as a whole. All characters to escape begin with one of these bytes;
+        // 0xef begins U+FFFE and U+FFFF, among others.
         while let Some(at) = rest.bytes().position(|b| matches!(b, b'&' | b'<' | b'>' | b'"' | 0xef) || b < 0x20) {
             let (plain, special) = rest.split_at(at);
             self.0.push_str(plain);
@@ -138,7 +138,7 @@ impl Xml {
     }
 }
 
-/// What is written to it is escaped.
+/// Writer that escapes its input.
 struct Escaped<'a>(&'a mut Xml);
 
 impl Write for Escaped<'_> {

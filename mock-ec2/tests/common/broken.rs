@@ -1,10 +1,10 @@
-//! Requests that nobody should send: right ones, broken by chance.
+//! Broken requests: valid ones with random mutations.
 
 #![allow(missing_docs, reason = "helpers of tests")]
 
 use substrate::seed::between;
 
-/// What is right, to begin with.
+/// Valid requests to start from.
 pub const REQUESTS_TO_BREAK: [&str; 56] = [
     "Action=AttachVolume&VolumeId=VOLUME&InstanceId=INSTANCE&Device=/dev/sdf&EbsCardIndex=0",
     "Action=CopySnapshot&SourceSnapshotId=SNAPSHOT&SourceRegion=us-east-1&Encrypted=true",
@@ -64,7 +64,7 @@ pub const REQUESTS_TO_BREAK: [&str; 56] = [
     "Action=UnlockSnapshot&SnapshotId=SNAPSHOT",
 ];
 
-/// What breaks things.
+/// Values that break requests.
 const POISON: [&str; 24] = [
     "",
     "0",
@@ -92,7 +92,7 @@ const POISON: [&str; 24] = [
     "9999-12-31T23:59:59Z",
 ];
 
-/// `text` with some of its parameters changed, doubled, renamed, poisoned or gone.
+/// Returns `text` with some of its parameters changed, doubled, renamed, poisoned or removed.
 pub fn broken(text: &str, rng: &mut impl rand_core::Rng) -> String {
     let mut pairs: Vec<String> = text.split('&').map(str::to_owned).collect();
     for _ in 0..between(rng, 0, 3) {

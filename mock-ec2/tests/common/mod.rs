@@ -1,4 +1,4 @@
-//! A cloud in virtual time, called as clients call it but without sockets.
+//! A cloud in virtual time, called like by clients but without sockets.
 
 #![allow(missing_docs, dead_code, clippy::unwrap_used, reason = "helpers of tests; no test uses them all")]
 
@@ -14,7 +14,7 @@ use substrate::admin::Secret;
 use substrate::world::{Options, simulate};
 use substrate::{Body, BoxError, Ctx, HttpService, Level, Process, Seed, World, body};
 
-/// What a signed request carries; the signature is not checked.
+/// Authorization of a signed request; the signature is not checked.
 pub const SIGNED: &str =
     "AWS4-HMAC-SHA256 Credential=tester/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
 
@@ -33,12 +33,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The text of the first element `tag`.
+    /// Returns the text of the first element `tag`.
     pub fn first(&self, tag: &str) -> Option<String> {
         self.all(tag).into_iter().next()
     }
 
-    /// The texts of all elements `tag`.
+    /// Returns the texts of all elements `tag`.
     pub fn all(&self, tag: &str) -> Vec<String> {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
         self.body.split(&open).skip(1).filter_map(|rest| Some(rest.split_once(&close)?.0.to_owned())).collect()
@@ -77,7 +77,7 @@ pub fn play_with<T, F: Future<Output = T>>(
     story: impl FnOnce(Cloud) -> F,
 ) -> T {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
-    // A machine that has other work shall fail no test; the runner ends one that hangs.
+    // Long, so that a busy machine fails no test; the test runner ends a hanging one.
     let watchdog = Some(Duration::from_secs(600));
     simulate(Options { seed, level: Level::Trace, watchdog, mutants, ..Options::default() }, |world| async move {
         let ec2 = Ec2::new(&Seed::root(seed), config).unwrap();
@@ -89,7 +89,7 @@ pub fn play_with<T, F: Future<Output = T>>(
 }
 
 impl Cloud {
-    /// The id of the instance called `name`.
+    /// Returns the id of the instance `name`.
     pub fn instance(&self, name: &str) -> String {
         self.ec2.instances().into_iter().find(|i| i.name == name).unwrap().id
     }
@@ -121,7 +121,7 @@ impl Cloud {
         (status, serde_json::from_slice(&bytes).unwrap())
     }
 
-    /// Makes a 4 GiB gp3 volume in zone a and waits until it is available.
+    /// Creates a 4 GiB gp3 volume in zone a and waits until it is available.
     pub async fn volume(&self) -> String {
         let made = self.ask("Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=4&VolumeType=gp3");
         let volume = made.await.first("volumeId").unwrap();
@@ -149,7 +149,7 @@ impl Cloud {
         self.ask(&format!("Action=DetachVolume&Version=2016-11-15&VolumeId={volume}")).await
     }
 
-    /// The status of the volume's only attachment; empty when it has none.
+    /// Returns the status of the volume's only attachment; empty if it has none.
     pub async fn attachment_status(&self, volume: &str) -> String {
         let answer = self.describe(volume).await;
         let set = answer.first("attachmentSet").unwrap_or_default();

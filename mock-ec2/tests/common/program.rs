@@ -13,7 +13,7 @@ pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mock-ec2"))
 }
 
-/// Ends with the test, however that ends. What it says on the way there goes nowhere.
+/// Child that ends with the test. Its stderr is dropped after the start.
 pub struct Running(pub Child, pub BufReader<ChildStderr>);
 
 impl Drop for Running {
@@ -24,7 +24,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Sends the signal called `name` and gives the exit code, if the program has one.
+    /// Sends the signal `name` and returns the exit code, if there is one.
     pub fn end(&mut self, name: &str) -> Option<i32> {
         let told = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status().unwrap();
         assert!(told.success());
@@ -32,12 +32,12 @@ impl Running {
     }
 }
 
-/// Starts the program on a free port and waits until it says that it serves.
+/// Starts the program on a free port and waits until it is ready.
 pub fn start(dir: &Path, flags: &[&str]) -> (Running, String) {
     start_by(program(), dir, flags)
 }
 
-/// Starts it by `command`, which is the program or ends in it.
+/// Starts it by `command`, which is the program or execs it.
 pub fn start_by(mut command: Command, dir: &Path, flags: &[&str]) -> (Running, String) {
     let ready = dir.join("ready.json");
     let mut child = command
@@ -59,7 +59,7 @@ pub fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Posts a signed form on a connection of its own.
+/// Posts a signed form on its own connection.
 pub async fn ask(endpoint: &str, form: &str) -> Answer {
     let form = format!("Version=2016-11-15&{form}");
     read(body::call(dial::http(endpoint).unwrap(), signed(&form)).await.unwrap()).await

@@ -1,5 +1,5 @@
-//! The machine against a small model of it: several clients send requests, some again because the answer got lost,
-//! and after each one both must say and hold the same.
+//! The machine against a small model of it: several clients send requests, and repeat those with a lost answer. After
+//! each one, answers and states must agree.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -30,7 +30,7 @@ use substrate::{Now, Seed};
 struct Cloud {
     state: State,
     now: Duration,
-    /// By the model's numbers.
+    /// Ids by the model's numbers.
     volumes: Vec<VolumeId>,
     instances: Vec<InstanceId>,
 }
@@ -97,7 +97,7 @@ impl Cloud {
         Some(Command { action, dry_run: *dry_run, stick: None })
     }
 
-    /// What it holds, byte for byte.
+    /// Returns the state, byte for byte.
     fn dump(&self) -> String {
         serde_json::to_string(&self.state.save(Now::at(self.now))).unwrap()
     }
@@ -210,7 +210,7 @@ impl StateMachineTest for Cloud {
             let data: BTreeMap<String, VolumeId> = own.into_iter().filter(|(slot, _)| slot != "a").collect();
             assert_eq!(data, held, "devices of {id}");
         }
-        // What an index finds is what is there.
+        // The index must find what a scan finds.
         let mut looking =
             Self { state: state.clone(), volumes: cloud.volumes.clone(), instances: cloud.instances.clone(), ..*cloud };
         let numbered = || model.volumes.iter().zip(&cloud.volumes).filter(|(v, _)| !v.gone);
@@ -236,7 +236,7 @@ prop_state_machine! {
     fn the_machine_does_what_the_model_says(sequential 1..100 => Cloud);
 }
 
-/// A model that histories never bring to an error would prove nothing of it.
+/// The histories must reach every error of the model; otherwise they prove nothing about it.
 #[test]
 fn histories_come_to_every_outcome() {
     let mut runner = TestRunner::deterministic();

@@ -1,4 +1,5 @@
-//! A cloud small enough to be right at sight: no time, no ids, no texts. It says what each request must come to.
+//! A cloud small enough to be obviously right: no time, no ids, no texts. It returns the expected outcome of each
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use proptest_state_machine::ReferenceStateMachine;
 
 pub const CLIENTS: usize = 3;
 pub const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
-/// Type, zone, and how many devices it can have beside its root volume. The small ones make histories reach the limit.
+/// Type, zone, and number of devices besides the root volume. The small ones make histories reach the limit.
 pub const INSTANCES: [(&str, usize, usize); 4] =
     [("m5.large", 0, 26), ("d3.8xlarge", 0, 2), ("d3.8xlarge", 0, 2), ("d3.8xlarge", 1, 2)];
 /// Device names and their slots; the root volume has the slot `a`.
@@ -22,9 +23,9 @@ pub const DEVICES: [(&str, Option<&str>); 8] = [
     ("banana", None),
 ];
 pub const TAGS: [(&str, &str); 4] = [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")];
-/// Volumes of the account, root volumes included.
+/// Volume quota of the account, including root volumes.
 pub const QUOTA: usize = 12;
-/// Most modifications of a volume in a day; a history takes minutes.
+/// Largest number of modifications of a volume per day; a history takes minutes.
 const MODIFICATIONS: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub struct Request {
     pub op: Op,
 }
 
-/// What a request must come to.
+/// Expected outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Done,
@@ -67,7 +68,7 @@ pub struct Volume {
     pub gone: bool,
     pub modifications: usize,
     pub tags: BTreeMap<&'static str, &'static str>,
-    /// Slot by instance, and whether a poisoned name keeps it from getting attached.
+    /// Slot by instance, and true if a poisoned name keeps it from getting attached.
     pub attached: BTreeMap<usize, (&'static str, bool)>,
 }
 
@@ -78,7 +79,7 @@ pub enum Power {
     Terminated,
 }
 
-/// Size, Multi-Attach and tag: what a repeated token must repeat.
+/// Size, Multi-Attach and tag: parameters that a repeated token must repeat.
 type Parameters = (u64, bool, Option<usize>);
 
 #[derive(Clone, Debug)]
@@ -88,14 +89,14 @@ pub struct Model {
     pub poisoned: [BTreeSet<&'static str>; INSTANCES.len()],
     /// Parameters and volume by token.
     tokens: BTreeMap<u8, (Parameters, usize)>,
-    /// What each client sent last; it sends it again when it did not get the answer.
+    /// Last request of each client; it is repeated after a lost answer.
     last: [Option<Op>; CLIENTS],
-    /// What the latest request must come to.
+    /// Expected outcome of the latest request.
     pub outcome: Outcome,
 }
 
 impl Model {
-    /// What `request` comes to; when it is done, the model has done it.
+    /// Returns the expected outcome of `request`, and applies it to the model.
     fn apply_request(&mut self, request: &Request) -> Result<Outcome, &'static str> {
         let dry = || if request.dry_run { Err("DryRunOperation") } else { Ok(()) };
         match request.op {
@@ -104,7 +105,7 @@ impl Model {
                 let roots = self.power.iter().filter(|p| **p != Power::Terminated).count();
                 let full = self.volumes.iter().filter(|v| !v.gone).count() + roots >= QUOTA;
                 if let Some((first, volume)) = token.and_then(|t| self.tokens.get(&t)) {
-                    // The quota is looked at even where a token would give a volume that is there.
+                    // The quota is checked even if the token names an existing volume.
                     return match (*first == parameters, full, self.volumes[*volume].gone) {
                         (false, _, _) => Err("IdempotentParameterMismatch"),
                         (true, true, _) => Err("VolumeLimitExceeded"),
@@ -231,7 +232,7 @@ impl Model {
                 });
                 Ok(Outcome::Done)
             }
-            // Not a request: something that happens to the cloud.
+            // Not a request: an incident in the cloud.
             Op::Vanish { volume } => {
                 let v = self.volume(volume)?;
                 v.gone = true;
@@ -250,12 +251,12 @@ impl Model {
         if allowed.contains(&power) { Ok(power) } else { Err("IncorrectInstanceState") }
     }
 
-    /// The slots of an instance that are taken, the root's aside.
+    /// Returns the occupied slots of an instance, except the root's.
     fn slots(&self, instance: usize) -> BTreeSet<&'static str> {
         self.volumes.iter().filter_map(|v| v.attached.get(&instance)).map(|(slot, _)| *slot).collect()
     }
 
-    /// A name is poisoned until the guest ends; who waits for it then gets attached.
+    /// A name is poisoned until the guest ends; then attachments that wait for it complete.
     fn guest_ended(&mut self, instance: usize) {
         self.poisoned[instance].clear();
         self.volumes.iter_mut().filter_map(|v| v.attached.get_mut(&instance)).for_each(|a| a.1 = false);
@@ -283,8 +284,8 @@ impl ReferenceStateMachine for Model {
     }
 
     fn transitions(state: &Self) -> BoxedStrategy<Request> {
-        // One more than there are, so that some are missing; mostly of the first zone and on its small instances, so
-        // that histories reach the limits.
+        // One more than exist, so that some are missing. Mostly of the first zone and on its small instances, so that
+        // histories reach the limits.
         let volume = 0..=state.volumes.len();
         let instance = || prop_oneof![2 => Just(0), 5 => 1..3usize, 1 => Just(3), 1 => Just(INSTANCES.len())];
         let zone = prop_oneof![5 => Just(0), 1 => Just(1)];

@@ -1,8 +1,8 @@
 //! `docs/events.md`: all kinds of events with their fields.
 //!
-//! What a field can be is asked of the type itself: a line with an impossible value is read, and the refusal names the
-//! words or the members that there are; a line without the field is read, and is written out again without it, with
-//! `null` or not at all.
+//! The type itself tells its values: `Trace::adopt` reads a line with an impossible value, and its error lists the
+//! allowed words or members. To learn whether a field may be absent, a line without it is read and written again: the
+//! field is then missing, `null`, or required.
 
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
@@ -48,12 +48,12 @@ pub fn text() -> Result<String, anyhow::Error> {
     Ok(text)
 }
 
-/// What a field is called in a line.
+/// The name of a field in a trace line.
 fn name(field: &FieldType) -> &'static str {
     field.name.trim_start_matches("r#")
 }
 
-/// What each field of a kind is, in words.
+/// A description of each field of a kind.
 fn fields(kind: &EventKind) -> Result<Vec<String>, anyhow::Error> {
     let mut words = Vec::new();
     let mut full = Map::new();
@@ -80,7 +80,7 @@ fn fields(kind: &EventKind) -> Result<Vec<String>, anyhow::Error> {
     Ok(words)
 }
 
-/// What a field is, and a value that it can have; none for objects, which are never demanded.
+/// A field's description and a sample value. No sample for objects, since no required field is one.
 fn value(kind: &EventKind, field: &FieldType) -> Result<(String, Option<Value>), anyhow::Error> {
     let (list, of) = plain(field.of);
     let (is, sample) = match of {
@@ -108,7 +108,7 @@ fn id(sample: &str) -> (String, Option<Value>) {
     (format!("text, `{prefix}…`"), Some(json!(sample)))
 }
 
-/// A type without what wraps it, and whether it is a list.
+/// A type without `Option`, `Box` and `Vec`, and whether it is a list.
 fn plain(of: &str) -> (bool, &str) {
     for wrap in ["Option<", "Box<", "Vec<"] {
         if let Some(inner) = of.strip_prefix(wrap).and_then(|rest| rest.strip_suffix('>')) {
@@ -119,17 +119,17 @@ fn plain(of: &str) -> (bool, &str) {
     (false, of)
 }
 
-/// The words or members that the type of a field knows, from its refusal of `value`, which is none of them.
+/// The words or members that the field's type accepts, taken from the error for the unknown `value`.
 fn known(kind: &EventKind, field: &FieldType, value: &Value) -> Option<Vec<String>> {
     let line = Map::from_iter([(name(field).to_owned(), value.clone())]);
     let error = read(kind, &line).err()?;
     let text = format!("{error:#}");
-    // `unknown variant `?`, expected one of `a`, `b``: what is quoted after the question mark.
+    // `unknown variant `?`, expected one of `a`, `b``: the quoted words after the question mark.
     let (_, rest) = text.split_once("unknown ")?.1.split_once("`?`, expected ")?;
     Some(rest.split('`').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
-/// Reads a line of this kind as of another process, and gives it as it is written then.
+/// Reads a line of this kind as another process's, and returns it as the trace then writes it.
 fn read(kind: &EventKind, fields: &Map<String, Value>) -> Result<Line, anyhow::Error> {
     let mut line = fields.clone();
     for (key, value) in [("ms", json!(0)), ("n", json!(1)), ("process", json!("p")), ("kind", json!(kind.kind))] {
@@ -174,7 +174,7 @@ mod tests {
         let words = fields(&EVENTS[0]);
         let type_of = EVENTS[0].fields[0];
         assert_eq!(name(&type_of), "type");
-        // A type whose name is not known tells its words itself.
+        // An unknown type name falls back to the words in the error.
         assert_eq!(
             words.unwrap(),
             [

@@ -1,4 +1,4 @@
-//! `docs/faults.md`: what can be broken.
+//! `docs/faults.md`: the planes, operations and effects of faults.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -82,7 +82,7 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
     Ok(text)
 }
 
-/// Tests of scenarios, of which one is the example.
+/// Scenario tests; one of them supplies the example.
 const EXAMPLES: &str = "harness/tests/runs.rs";
 
 const SECTIONS: &[(&str, &str, &str)] = &[
@@ -159,7 +159,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
     text
 }
 
-/// Each thing that operations have, once, with the operations that have it.
+/// Each distinct value that `of` returns, with the operations that have it.
 fn shared<I: Iterator<Item = [String; N]>, const N: usize>(
     operations: &[&'static Operation],
     of: impl Fn(&'static Operation) -> I,
@@ -178,7 +178,7 @@ fn shared<I: Iterator<Item = [String; N]>, const N: usize>(
     all.into_iter().map(|(thing, of)| (thing, those(operations, &of))).collect()
 }
 
-/// Operations of a plane by name, in the shortest of the ways to say it.
+/// The names of operations of a plane, in the shortest form: all, by class, or all but some.
 fn those(plane: &[&Operation], names: &[&str]) -> String {
     if plane.len() > 1 && names.len() == plane.len() {
         return "all".to_owned();
@@ -207,7 +207,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
     }
 
-    /// A scenario of two nodes with these steps is read, faults and all.
+    /// Parses a scenario of two nodes with these steps, faults included.
     fn accepted(steps: &str) -> Result<(), String> {
         let text = format!("name: t\nnodes: {{count: 2}}\nsteps:\n{steps}");
         harness::scenario::parse("t.yaml", &text).map(drop).map_err(|error| error.to_string())

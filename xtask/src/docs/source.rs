@@ -1,29 +1,29 @@
-//! What sources say of themselves in their comments.
+//! Reads documentation out of source files' comments.
 
 use anyhow::Context;
 
-/// The comment that heads a file.
+/// The `//!` comment at the head of a file.
 pub fn heading(source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()
 }
 
-/// The lines of `text` that are a table.
+/// The table lines of `text`.
 pub fn table(text: &str) -> String {
     text.lines().filter(|line| line.starts_with('|')).map(|line| format!("{line}\n")).collect()
 }
 
-/// The first block of code of `text`, with its fences.
+/// The first fenced code block of `text`, with its fences.
 pub fn block(text: &str) -> Option<String> {
     let begin = text.find("```")?;
     let end = begin + 3 + text[begin + 3..].find("```")? + 3;
     Some(format!("{}\n", &text[begin..end]))
 }
 
-/// The members of a struct or an enum, each with its name in files and what is said of it.
+/// The members of a struct or an enum, each with its serialized name and its doc comment.
 ///
 /// # Errors
-/// Where the source does not declare it.
+/// When the source does not declare it.
 pub fn members(source: &str, of: &str) -> Result<Vec<(String, String)>, anyhow::Error> {
     let begin = source.find(&format!("{of} {{")).with_context(|| format!("no `{of}` is declared"))?;
     let mut members = Vec::new();

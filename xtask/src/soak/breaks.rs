@@ -1,4 +1,4 @@
-//! What breaks: faults, crashes and partitions, as `mooring explore` draws them.
+//! The faults, crashes and partitions of the soak, drawn like those of `mooring explore`.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -11,27 +11,27 @@ use serde_json::{Value, json};
 use super::STORM;
 use super::running::Running;
 
-/// What breaks from round to round.
+/// The faults and steps of each round.
 pub struct Breaks {
     seed: u64,
     round: u64,
-    /// What is still to be done in this round.
+    /// The remaining steps of this round.
     steps: VecDeque<Value>,
     done: BTreeMap<&'static str, u64>,
 }
 
 impl Breaks {
-    /// All that follows from `seed`.
+    /// Everything is derived from `seed`.
     pub fn begin(seed: u64) -> Self {
         Self { seed, round: 0, steps: VecDeque::new(), done: BTreeMap::new() }
     }
 
-    /// How often what was done.
+    /// Counts of the steps done, by kind.
     pub fn done(&self) -> BTreeMap<&'static str, u64> {
         self.done.clone()
     }
 
-    /// Puts the faults of the next round in force, and says how long to wait before each of its steps.
+    /// Injects the faults of the next round, and returns the pauses before each of its steps.
     ///
     /// # Errors
     /// When a fault is refused.
@@ -48,7 +48,7 @@ impl Breaks {
         Ok(vec![STORM / parts; parts as usize])
     }
 
-    /// Does the next step of this round; nothing after the last.
+    /// Does the next step of this round, if any is left.
     ///
     /// # Errors
     /// When it is refused although it is possible.
@@ -69,17 +69,17 @@ impl Breaks {
         let message = text(&said.envelope["error"]["message"]);
         match said.passed {
             true => *self.done.entry(word).or_default() += 1,
-            // A drawn run crashes what is down, or starts what a fault has started.
+            // A drawn run may crash a process that is down, or start one that a fault has already started.
             false if ["is down already", "was not crashed", "no fault"].iter().any(|why| message.contains(why)) => {}
             false => bail!("{step}: {message}"),
         }
         Ok(())
     }
 
-    /// Ends all that is broken, and says how often faults fired.
+    /// Ends all faults, crashes and partitions, and returns how often faults fired.
     ///
     /// # Errors
-    /// When it cannot be ended.
+    /// When something cannot be ended.
     pub fn end(&mut self, running: &Running) -> Result<u64, anyhow::Error> {
         let listed = running.asks(&["fault", "ls"], None)?;
         let hits = listed["data"]["faults"].as_array().into_iter().flatten().filter_map(|f| f["hits"].as_u64()).sum();
@@ -88,7 +88,7 @@ impl Breaks {
     }
 }
 
-/// The faults and the steps of a round, with names of their own.
+/// The faults and the steps of a round, with unique names.
 fn of_round(seed: u64, round: u64) -> (Vec<Value>, Vec<Value>) {
     let drawn = draw(seed, round);
     let list = |key: &str| drawn.tree()[key].as_array().cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ fn of_round(seed: u64, round: u64) -> (Vec<Value>, Vec<Value>) {
     }
     let mut steps = list("steps");
     steps.retain(|step| ["crash", "restart", "partition", "heal"].iter().any(|word| !step[word].is_null()));
-    // The cluster has one of each control loop.
+    // This cluster has one replica of each control loop.
     let is_second = |end: &Value| end.as_str().is_some_and(|end| end.ends_with("-2"));
     steps.retain(|step| !step["partition"]["between"].as_array().is_some_and(|ends| ends.iter().any(is_second)));
     (faults, steps)

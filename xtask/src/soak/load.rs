@@ -1,5 +1,5 @@
-//! A load like a StatefulSet's: pods with ordered names, each with a claim of its own, made again when they are gone;
-//! and what users and operators do to them.
+//! A load like a StatefulSet's: pods with ordinal names, each with its own claim, recreated when they are gone; and the
+//! actions of users and operators.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,12 +19,12 @@ use super::running::Running;
 
 /// The name of the set.
 const SET: &str = "web";
-/// How long a request may take: a person who sees no answer goes on to something else.
+/// Time limit of a request, as for a user who gives up and moves on.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The largest volume, in GiB.
 const LARGEST: u64 = 8;
 
-/// What was done so far.
+/// Counts of what was done so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pods: u64,
@@ -46,14 +46,14 @@ impl fmt::Display for Done {
     }
 }
 
-/// The set, and whoever changes it.
+/// The set, and the client that changes it.
 pub struct Load<'a> {
     runtime: tokio::runtime::Runtime,
     objects: Objects,
     running: &'a Running,
     rng: ChaCha8Rng,
     replicas: u64,
-    /// The size that each claim was last given, in GiB.
+    /// The last size given to each claim, in GiB.
     sizes: BTreeMap<u64, u64>,
     done: Done,
 }
@@ -73,12 +73,12 @@ impl<'a> Load<'a> {
         Ok(Self { runtime, objects, running, rng, replicas, sizes: BTreeMap::new(), done: Done::default() })
     }
 
-    /// What was done so far.
+    /// Counts of what was done so far.
     pub fn done(&self) -> Done {
         self.done
     }
 
-    /// Does what a StatefulSet's controller does, and, where it `acts`, something that a user does.
+    /// Does what the StatefulSet controller does, and, if `acts`, an action of a user.
     pub fn tick(&mut self, acts: bool) {
         let Some(pods) = self.pods() else {
             self.done.failed += 1;
@@ -90,13 +90,13 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Whether every replica runs.
+    /// True if every replica runs.
     pub fn runs(&self) -> bool {
         let pods = self.pods().unwrap_or_default();
         (0..self.replicas).all(|at| pods.get(&at).is_some_and(runs))
     }
 
-    /// Which replicas do not run, and how they are.
+    /// The replicas that do not run, and their status.
     pub fn missing(&self) -> String {
         let Some(pods) = self.pods() else { return "the API server does not answer".to_owned() };
         let missing = (0..self.replicas).filter(|at| !pods.get(at).is_some_and(runs));
@@ -107,15 +107,15 @@ impl<'a> Load<'a> {
         missing.map(is).collect::<Vec<_>>().join("; ")
     }
 
-    /// Lets pods onto all nodes again.
+    /// Uncordons all nodes.
     pub fn uncordon(&mut self) {
         for node in self.running.nodes() {
             self.cordon(&node, false);
         }
     }
 
-    /// Deletes the Event objects, which the API server keeps for an hour, as upstream's does: they are no leak, and would
-    /// hide one.
+    /// Deletes the Event objects, which the API server keeps for an hour, as upstream's does: the memory that they hold
+    /// would hide a leak.
     pub fn forget_events(&mut self) {
         let events = self.asks(self.objects.list(Kind::event())).and_then(Result::ok).unwrap_or_default();
         for event in &events {
@@ -129,7 +129,7 @@ impl<'a> Load<'a> {
     /// Deletes everything.
     ///
     /// # Errors
-    /// When it stays.
+    /// When something is still there afterwards.
     pub fn end(&mut self) -> Result<(), anyhow::Error> {
         for at in 0..self.replicas {
             self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
@@ -141,19 +141,19 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// What a request gives; nothing when it takes too long.
+    /// The result of a request; none when it times out.
     fn asks<T>(&self, request: impl Future<Output = T>) -> Option<T> {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, request).await }).ok()
     }
 
-    /// The pods of the set, by their number; nothing when the API server does not answer.
+    /// The pods of the set, by their ordinal; none when the API server does not answer.
     fn pods(&self) -> Option<BTreeMap<u64, Tree>> {
         let all = self.asks(self.objects.list(Kind::pod()))?.ok()?;
         let number = |pod: &Tree| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
         Some(all.into_iter().filter_map(|pod| Some((number(&pod)?, pod))).collect())
     }
 
-    /// Makes the first replica that is missing; a later one waits until all before it run.
+    /// Creates the first missing replica; later ones wait until all before them run.
     fn tend(&mut self, pods: &BTreeMap<u64, Tree>) {
         for at in 0..self.replicas {
             match pods.get(&at) {
@@ -167,7 +167,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Makes the claim of a pod again that was deleted after the pod was made.
+    /// Recreates a pod's claim that was deleted after the pod was created.
     fn complete(&mut self, at: u64) {
         let claims = self.asks(self.objects.list(Kind::claim())).and_then(Result::ok);
         if claims.is_some_and(|all| !all.iter().any(|one| one["metadata"]["name"] == *claim(at))) {
@@ -201,7 +201,7 @@ impl<'a> Load<'a> {
         self.done.pods += u64::from(made);
     }
 
-    /// Something that a user or an operator does.
+    /// A random action of a user or an operator.
     fn act(&mut self, pods: &BTreeMap<u64, Tree>) {
         let at = self.up_to(self.replicas) - 1;
         let nodes = self.running.nodes();
@@ -214,7 +214,7 @@ impl<'a> Load<'a> {
             9 | 10 => self.drain(&node, pods),
             11 | 12 => self.grow(at),
             13 => {
-                // As a set that grows smaller and deletes the claims of those that go.
+                // Like scaling the set down and deleting the claims of the removed replicas.
                 let last = self.replicas - 1;
                 self.delete(Kind::pod(), &format!("{SET}-{last}"), None);
                 self.delete(Kind::claim(), &claim(last), None);
@@ -254,7 +254,7 @@ impl<'a> Load<'a> {
         self.note(deleted);
     }
 
-    /// Creates an object, and says whether it was not there.
+    /// Creates an object; false when that fails or it exists.
     fn create(&mut self, kind: Kind, value: Value) -> bool {
         let object = reference(kind, value["metadata"]["name"].as_str().unwrap_or_default());
         match self.asks(self.objects.get(&object)) {
@@ -293,7 +293,7 @@ fn is_ok(result: &Option<Result<(), ObjectError>>) -> bool {
     result.as_ref().is_some_and(Result::is_ok)
 }
 
-/// Whether a pod runs and is not being deleted.
+/// True for a pod that runs and is not being deleted.
 fn runs(pod: &Tree) -> bool {
     pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
 }

@@ -1,9 +1,9 @@
-//! Half an hour of `mooring up` with a load and faults: whether the invariants hold, whether memory stays flat, and
-//! whether anything is left behind.
+//! Runs `mooring up` for half an hour with a load and faults: checks that the invariants hold, that memory stays flat,
+//! and that nothing leaks.
 //!
-//! Rounds follow each other. In each, faults, crashes and partitions that `mooring explore` would draw are in force
-//! while pods and claims come, go, move and grow. Then all faults end, the cluster must come to rest, and `mooring
-//! check` compares what the cloud, Kubernetes and the nodes say.
+//! In each round, faults, crashes and partitions that `mooring explore` would draw are in force while pods and claims
+//! are created, deleted, moved and grown. Then all faults end, the cluster must come to rest, and `mooring check`
+//! compares the state of the cloud, Kubernetes and the nodes.
 
 mod breaks;
 mod load;
@@ -24,25 +24,25 @@ use self::report::Report;
 use self::running::{Running, Start};
 use self::sample::Sample;
 
-/// How long faults are in force in a round.
+/// Duration of the faults in a round.
 const STORM: Duration = Duration::from_secs(45);
-/// How often the load does something.
+/// Interval of the load's actions.
 const TICK: Duration = Duration::from_secs(1);
-/// How often is looked at the process.
+/// Interval between samples of the process.
 const LOOK: Duration = Duration::from_secs(3);
-/// How long the load may take to run again once faults are over, and the cluster to come to rest.
+/// Time limit for the load to run again once faults are over, and for the cluster to come to rest.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// How long connections that nobody uses may stay open.
+/// Time after which unused connections must be closed.
 const IDLE: Duration = Duration::from_secs(2 * 60);
 
-/// How long, and what.
+/// Duration, seed, and the Mooring to test.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long load and faults go on
+    /// Minutes of load and faults
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1440))]
     minutes: u64,
-    /// What load and faults follow from
+    /// Seed of the load and the faults
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Divides the durations that loops wait and mocks take, so that forced detaches after six minutes come to pass
@@ -51,18 +51,18 @@ pub struct Args {
     /// Replicas of the set, each with a claim
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=50))]
     replicas: u64,
-    /// What carries the volumes' bytes, as `mooring up --backend`; loop devices where they work when absent
+    /// Backend of the volumes, as `mooring up --backend`; loop devices where they work when absent
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
-    /// The program; target/release/mooring when absent
+    /// Path of the program; target/release/mooring when absent
     #[arg(long, value_name = "PATH")]
     mooring: Option<std::path::PathBuf>,
 }
 
-/// Starts a Mooring, shakes it, takes it down, and says whether all was well.
+/// Starts a Mooring, runs the load and the faults, stops it, and returns whether all was well.
 ///
 /// # Errors
-/// Where it does not start, or cannot be asked.
+/// When it does not start, or does not answer.
 pub fn run(target: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     let program = args.mooring.clone().unwrap_or_else(|| target.join("release/mooring"));
     if !program.is_file() {
@@ -81,7 +81,7 @@ pub fn run(target: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     Ok(report.conclude())
 }
 
-/// All rounds, and the end: nothing may be left.
+/// All rounds, and the end, at which nothing may be left.
 fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyhow::Error> {
     let seed = Seed::root(args.seed).child("soak");
     let mut load = Load::begin(running, &seed, args.replicas)?;
@@ -127,7 +127,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     Ok(())
 }
 
-/// Looks at the process every few seconds, and says a line each minute.
+/// Samples the process every few seconds, and prints a line each minute.
 struct Looker<'a> {
     running: &'a Running,
     next: Instant,

@@ -1,4 +1,4 @@
-//! What was seen, and whether it is good.
+//! Collects the samples and judges them.
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,36 @@ use tokio::time::Instant;
 use super::load::Done;
 use super::sample::{Sample, megabytes};
 
-/// Minutes after which memory must stay as it is.
+/// Minutes after which memory must stay flat.
 const WARM: f64 = 5.0;
-/// Minutes that are looked at from then on, and at the end.
+/// Length in minutes of the two windows that are compared: after the warm-up and at the end.
 const SPAN: f64 = 4.0;
-/// How much more memory there may be at the end, in MB: what a busy process has more or less from one moment to the next.
+/// The growth of memory that is allowed, in MB: the noise of a busy process.
 const MEMORY: f64 = 8.0;
-/// How many more descriptors there may be at the end than before the load: connections that clients keep.
+/// The growth in descriptors that is allowed: connections that clients keep.
 const DESCRIPTORS: usize = 32;
 
-/// All that was seen.
+/// All samples and failures.
 pub struct Report {
     since: Instant,
-    /// Before there was a load.
+    /// Before the load.
     before: Sample,
-    /// When everything had come to rest, in minutes since the beginning.
+    /// Samples at rest, with the minutes since the beginning.
     rests: Vec<(f64, Sample)>,
-    /// How often was looked at the process.
+    /// The number of samples of the process.
     pub samples: u64,
-    /// How often faults fired.
+    /// The number of times that faults fired.
     pub hits: u64,
     /// Rounds that came to rest.
     pub rounds: u64,
-    /// What was broken.
+    /// Counts of crashes, partitions and so on.
     pub breaks: BTreeMap<&'static str, u64>,
     checked: Value,
     failures: Vec<String>,
 }
 
 impl Report {
-    /// Of a process that has been as `before`.
+    /// A report that compares with the sample `before`.
     pub fn begin(before: Sample) -> Self {
         println!("before the load: {before}");
         Self {
@@ -58,13 +58,13 @@ impl Report {
         self.since.elapsed().as_secs() / 60
     }
 
-    /// Something is not as it must be.
+    /// Records a failure.
     pub fn fails(&mut self, why: String) {
         println!("NOT GOOD: {why}");
         self.failures.push(why);
     }
 
-    /// The line of a minute.
+    /// The line that is printed each minute.
     pub fn line(&self, sample: &Sample, done: &Done) -> String {
         let counts = self.checked["counts"].as_str().unwrap_or("nothing checked yet");
         format!(
@@ -75,18 +75,18 @@ impl Report {
         )
     }
 
-    /// Takes in that everything has come to rest.
+    /// Records a sample at rest.
     pub fn rests(&mut self, sample: Sample, checked: Value) {
         self.rests.push((self.since.elapsed().as_secs_f64() / 60.0, sample));
         self.judge(checked);
     }
 
-    /// What there is more of than before the load.
+    /// The resources of which the process holds more than before the load.
     pub fn leaks(&self, now: &Sample) -> Vec<String> {
         leaks(&self.before, now)
     }
 
-    /// Takes in that everything was deleted.
+    /// Records the sample after everything was deleted.
     pub fn ends(&mut self, sample: Sample, checked: Value, done: Done) {
         println!("after the load: {sample}");
         println!("{done}; {}", broken(&self.breaks, self.hits));
@@ -108,7 +108,7 @@ impl Report {
         }
     }
 
-    /// Fails with each violation that is new and no deviation of upstream's.
+    /// Fails for each new violation that is not a declared deviation of upstream's.
     fn judge(&mut self, checked: Value) {
         let told = |report: &Value| report["violations"].as_array().map_or(0, Vec::len);
         let new: Vec<Value> =
@@ -123,7 +123,7 @@ impl Report {
         self.checked = checked;
     }
 
-    /// Says how it went, in the end.
+    /// Prints the result; true without failures.
     pub fn conclude(&self) -> bool {
         let counts = self.checked["counts"].as_str().unwrap_or("nothing");
         let (minutes, samples) = (self.minutes(), self.samples);
@@ -142,7 +142,7 @@ fn broken(breaks: &BTreeMap<&'static str, u64>, hits: u64) -> String {
     text.join(", ")
 }
 
-/// What there is more of at the end than before the load.
+/// The resources of which there are more at the end than before the load.
 fn leaks(before: &Sample, after: &Sample) -> Vec<String> {
     let counts = [
         ("loop devices", before.loops, after.loops, 0),
@@ -155,7 +155,7 @@ fn leaks(before: &Sample, after: &Sample) -> Vec<String> {
     counts.into_iter().filter_map(more).collect()
 }
 
-/// The median of its own memory at rest once it was warm, and in the end, in MB; nothing of a short run.
+/// The medians of `own` memory at rest, in MB: after the warm-up and at the end. None for a short run.
 fn memory(rests: &[(f64, Sample)]) -> Option<(f64, f64)> {
     let end = rests.last()?.0;
     if end < WARM + 2.0 * SPAN {

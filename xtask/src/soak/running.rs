@@ -1,4 +1,4 @@
-//! The Mooring that is shaken: started in the background with a home directory of its own, asked by its own commands.
+//! The Mooring under test: started in the background with a home directory of its own, controlled by its own commands.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::sample::{Sample, loops, mounts};
 /// Its name.
 const NAME: &str = "soak";
 
-/// How it is started.
+/// The parameters of a start.
 pub struct Start {
     /// The program.
     pub program: PathBuf,
@@ -26,7 +26,7 @@ pub struct Start {
     pub backend: Option<String>,
 }
 
-/// A Mooring that is up; taken down when dropped.
+/// A running Mooring, stopped when dropped.
 pub struct Running {
     program: PathBuf,
     home: tempfile::TempDir,
@@ -35,11 +35,11 @@ pub struct Running {
     directory: PathBuf,
 }
 
-/// What a command said: its exit code, and its envelope.
+/// The result of a command: its exit code and its envelope.
 pub struct Said {
-    /// Whether the exit code is 0.
+    /// True for exit code 0.
     pub passed: bool,
-    /// What it says with `--output json`.
+    /// Its output with `--output json`.
     pub envelope: Value,
 }
 
@@ -47,7 +47,7 @@ impl Running {
     /// Starts one, with its invariants checked.
     ///
     /// # Errors
-    /// What it says when it does not become ready.
+    /// When it does not become ready; with its output.
     pub fn start(start: Start) -> Result<Self, anyhow::Error> {
         let home = tempfile::Builder::new().prefix("mooring-soak-").tempdir()?;
         let mut running = Self { program: start.program, home, ready: Value::Null, pid: 0, directory: PathBuf::new() };
@@ -67,24 +67,24 @@ impl Running {
         Ok(running)
     }
 
-    /// Where it is, and how somebody ends it whose patience is over.
+    /// Its process, and the command that ends it early.
     pub fn describe(&self) -> String {
         let (home, program) = (self.home.path().display(), self.program.display());
         format!("process {} serves; HOME={home} {program} down --name {NAME} ends it early", self.pid)
     }
 
-    /// A text of its ready file.
+    /// A string of its ready file.
     pub fn says(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
-    /// Its nodes.
+    /// The names of its nodes.
     pub fn nodes(&self) -> Vec<String> {
         let nodes = self.ready["nodes"].as_array().into_iter().flatten();
         nodes.filter_map(|node| node["node"].as_str().map(str::to_owned)).collect()
     }
 
-    /// What it has of this machine.
+    /// A sample of the resources that it holds.
     ///
     /// # Errors
     /// When it is gone.
@@ -95,7 +95,7 @@ impl Running {
     /// Runs a command that may fail, with `input` as its standard input.
     ///
     /// # Errors
-    /// When it does not start, or says nothing that can be read.
+    /// When it does not start, or its output cannot be parsed.
     pub fn tries(&self, args: &[&str], input: Option<&Value>) -> Result<Said, anyhow::Error> {
         let mut command = Command::new(&self.program);
         command.args(["--output", "json"]).args(args).args(["--name", NAME]);
@@ -104,7 +104,7 @@ impl Running {
         let mut child = command.spawn().with_context(|| self.program.display().to_string())?;
         let stdin = child.stdin.take();
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // Who does not read it says why.
+            // A command that does not read its input reports why itself.
             let _ = stdin.write_all(input.to_string().as_bytes());
         }
         let output = child.wait_with_output()?;
@@ -115,20 +115,20 @@ impl Running {
         Ok(Said { passed: output.status.success(), envelope })
     }
 
-    /// Runs a command that must pass, and gives its envelope.
+    /// Runs a command that must pass, and returns its envelope.
     ///
     /// # Errors
-    /// What it says when it fails.
+    /// When it fails; with its message.
     pub fn asks(&self, args: &[&str], input: Option<&Value>) -> Result<Value, anyhow::Error> {
         let said = self.tries(args, input)?;
         ensure!(said.passed, "mooring {}: {}", args.join(" "), said.envelope["error"]["message"]);
         Ok(said.envelope)
     }
 
-    /// What the invariants have seen, by `mooring check`.
+    /// The violations, by `mooring check`.
     ///
     /// # Errors
-    /// When they cannot be asked; not when they have seen something.
+    /// When the command does not work; violations are not an error here.
     pub fn check(&self, args: &[&str], within: Duration) -> Result<Value, anyhow::Error> {
         let within = format!("{}s", within.as_secs());
         let mut said = self.tries(&[&["check", "--timeout", &within], args].concat(), None)?;
@@ -138,10 +138,10 @@ impl Running {
         Ok(said.envelope["data"].take())
     }
 
-    /// Takes it down, and says what is left of it.
+    /// Stops it, and returns what is left of it.
     ///
     /// # Errors
-    /// When it cannot be asked to go.
+    /// When the command does not work.
     pub fn down(&self) -> Result<Vec<String>, anyhow::Error> {
         let said = self.tries(&["down"], None)?;
         let mut left = Vec::new();
@@ -168,7 +168,7 @@ impl Running {
         Ok(left)
     }
 
-    /// The end of what it said before it was gone.
+    /// The end of its log, after it is gone.
     fn last_words(&self) -> String {
         let log = self.home.path().join(".local/state/mooring").join(NAME).join("log");
         let text = fs::read_to_string(log).unwrap_or_default();
@@ -179,7 +179,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It is down by now, unless something went wrong before.
+        // Normally stopped by now; not after a failure.
         if self.pid != 0 && Sample::of(self.pid, &self.directory).is_ok() {
             let _ = self.tries(&["down", "--force"], None);
         }

@@ -1,4 +1,4 @@
-//! What a process has of its machine at a moment.
+//! The resources that a process holds at a moment.
 
 use std::fmt;
 use std::fs;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// What there is of it.
+/// The resources of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Resident memory, in kB.
     pub rss: u64,
-    /// Of that what is its own, in kB: the rest are pages of the program's file, which come in as they are first used.
+    /// The part of it that is private, in kB: the rest are pages of the program's file, which are loaded on first use.
     pub own: u64,
     /// Open descriptors.
     pub descriptors: usize,
@@ -24,7 +24,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of process `pid`, whose files lie in `directory`.
+    /// Takes a sample of process `pid`, whose files are in `directory`.
     ///
     /// # Errors
     /// When the process is gone.
@@ -55,17 +55,17 @@ impl fmt::Display for Sample {
     }
 }
 
-/// Of kB.
+/// Converts from kB.
 pub fn megabytes(kilobytes: u64) -> f64 {
     kilobytes as f64 / 1000.0
 }
 
-/// The number after a word of a `status` file.
+/// The number after a key of a `status` file.
 fn number(status: &str, word: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(word))?.split_whitespace().next()?.parse().ok()
 }
 
-/// The loop devices of the machine whose file lies in `directory`, also when it was removed.
+/// The machine's loop devices with a backing file in `directory`, deleted files included.
 ///
 /// # Errors
 /// When the machine's devices cannot be listed.
@@ -75,7 +75,7 @@ pub fn loops(directory: &Path) -> Result<Vec<String>, anyhow::Error> {
     for device in devices {
         let device = device?;
         let name = device.file_name().to_string_lossy().into_owned();
-        // One without a file has none.
+        // Unbound devices have no backing file.
         let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
         if name.starts_with("loop") && Path::new(file.trim_end()).starts_with(directory) {
             found.push(name);
@@ -84,7 +84,7 @@ pub fn loops(directory: &Path) -> Result<Vec<String>, anyhow::Error> {
     Ok(found)
 }
 
-/// How many mounts of a `mountinfo` file lie in `directory`.
+/// The number of mounts in a `mountinfo` file that are in `directory`.
 pub fn mounts(table: &str, directory: &Path) -> usize {
     let target = |line: &str| line.split_whitespace().nth(4).map(|at| Path::new(at).starts_with(directory));
     table.lines().filter(|line| target(line) == Some(true)).count()

@@ -1,4 +1,4 @@
-//! The rules of a pass, one by one; random histories are in `histories.rs`.
+//! Rules of a pass, one by one; random histories are in `histories.rs`.
 
 use super::super::actual::AttachState;
 use super::*;
@@ -32,7 +32,7 @@ fn attach(world: &mut Reconciler, now: Duration) {
     world.attached(now, key, spec, node, Ok(()));
 }
 
-/// A volume attached to `a` and in use there, its pod gone.
+/// Builds a world with a volume attached to `a` and in use there, after its pod is gone.
 fn abandoned() -> Reconciler {
     let mut world = world();
     world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");

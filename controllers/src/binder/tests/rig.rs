@@ -1,4 +1,4 @@
-//! An API server in miniature, and the rules at work on it.
+//! A miniature API server, and the rules that write to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::super::step::{About, Call, Notice, Step};
 use super::super::volume::{Live, sync_volume};
 use super::super::world::World;
 
-/// What the API server holds.
+/// Objects of the API server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     pub(super) version: u64,
@@ -39,7 +39,7 @@ impl Server {
         self.claims.insert(ClaimKey::of(&claim), claim);
     }
 
-    /// Takes a write; nothing comes back when its version is stale (409).
+    /// Applies a write; returns None if its version is stale (409).
     pub(super) fn put_volume(&mut self, volume: PersistentVolume, status: bool) -> Option<PersistentVolume> {
         let old = self.volumes.get(name(&volume.metadata))?.clone();
         (old.metadata.resource_version == volume.metadata.resource_version).then_some(())?;
@@ -67,7 +67,7 @@ impl Server {
         Some(new)
     }
 
-    /// Everything but versions.
+    /// Returns all objects without versions.
     pub(super) fn state(&self) -> Value {
         let strip = |mut value: Value| {
             value["metadata"]["resourceVersion"] = Value::Null;
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// A controller with its caches, and what it did.
+/// Controller with its caches and a record of its actions.
 pub(super) struct Controller {
     pub(super) world: World,
     pub(super) writes: Vec<String>,
@@ -91,7 +91,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// A controller that has just listed everything, and crashes after `budget` writes.
+    /// Starts a controller that has just listed everything and crashes after `budget` writes.
     pub(super) fn start(server: &Server, classes: &[StorageClass], budget: usize) -> Self {
         let mut world = World::default();
         for class in classes {
@@ -180,7 +180,7 @@ impl Controller {
         panic!("the volume's rules write in circles: {:?}", self.writes);
     }
 
-    /// Looks at everything until nothing changes any more.
+    /// Runs all syncs until there are no more writes.
     pub(super) fn settle(&mut self, server: &mut Server) {
         for _ in 0..20 {
             let before = self.writes.len();

@@ -1,13 +1,13 @@
-//! What Go writes of a value, where it differs from what a Rust type writes.
+//! Go's JSON encoding, where it differs from that of a Rust type.
 //!
-//! A nil slice or map with `omitempty` is not there, whether it was set to nothing or never set; a time or a struct that
-//! is no pointer is there although it was never set.
+//! A nil slice or map with `omitempty` is omitted, whether it was set to empty or never set. A time or struct without a
+//! pointer is present even if it was never set.
 
 use substrate::json::{Map, Value};
 
 use super::types::{Type, Unset};
 
-/// Members that are maps in Go, not structs: an empty one is not written.
+/// Members that are maps in Go, not structs: an empty one is omitted.
 const MAPS: [&str; 15] = [
     "allocatable",
     "allocatedResourceStatuses",
@@ -26,7 +26,7 @@ const MAPS: [&str; 15] = [
     "volumeAttributes",
 ];
 
-/// Whether Go writes the member: not null, and no empty list or map that it omits.
+/// Returns true if Go writes the member: it is not null, and not an empty list or map with `omitempty`.
 pub(super) fn written(name: &str, value: &Value, of: Option<&Type>) -> bool {
     match value {
         Value::Null => false,
@@ -36,7 +36,7 @@ pub(super) fn written(name: &str, value: &Value, of: Option<&Type>) -> bool {
     }
 }
 
-/// A value that is new to the object, with all that Go writes of it.
+/// Returns a new value with everything that Go writes of it.
 pub(super) fn whole(value: Value, of: Option<&'static Type>) -> Value {
     match value {
         Value::Object(members) => Value::Object(whole_map(members, of)),
@@ -67,7 +67,7 @@ fn whole_map(members: Map, of: Option<&'static Type>) -> Map {
     all
 }
 
-/// Null for each member that `old` has and `new` has not.
+/// Returns null for each member that `old` has and `new` lacks.
 pub(super) fn gone(old: &Map, new: &Map, of: Option<&Type>) -> Map {
     let there = |members: &Map, name: &str| members.get(name).is_some_and(|value| written(name, value, of));
     old.keys().filter(|name| there(old, name) && !there(new, name)).map(|name| (name.clone(), Value::Null)).collect()

@@ -2,33 +2,33 @@
 
 use substrate::json::{Value, json};
 
-/// One operation. A path is a JSON pointer: a name in it has its `~` and `/` written as `~0` and `~1`.
+/// Operation. A path is a JSON pointer: `~` and `/` in a name are escaped as `~0` and `~1`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     /// Fails the patch unless the path has the value.
     Test {
-        /// Where.
+        /// Path.
         path: String,
         /// The value.
         value: Value,
     },
-    /// Sets a member, or puts an item into a list.
+    /// Sets a member, or inserts an item into a list.
     Add {
-        /// Where.
+        /// Path.
         path: String,
         /// The value.
         value: Value,
     },
-    /// Sets what is there already.
+    /// Replaces an existing value.
     Replace {
-        /// Where.
+        /// Path.
         path: String,
         /// The value.
         value: Value,
     },
-    /// Takes a member or an item away.
+    /// Removes a member or an item.
     Remove {
-        /// Where.
+        /// Path.
         path: String,
     },
 }

@@ -5,7 +5,7 @@ use substrate::json::{Map, Value};
 use super::go::{gone, whole, written};
 use super::types::Type;
 
-/// What turns `old` into `new`.
+/// Returns the patch from `old` to `new`.
 pub(super) fn between(old: &Map, new: Map, of: Option<&'static Type>) -> Map {
     let mut patch = gone(old, &new, of);
     for (name, value) in new {

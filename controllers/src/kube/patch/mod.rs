@@ -1,8 +1,8 @@
-//! Patches, computed from an object as it was and as it shall be, as Go does.
+//! Patches, computed from an object's old and new state as Go does.
 //!
-//! Upstream's loops change a copy of what they read and send the difference. So do ours: nobody outside this client
-//! writes a merge patch by hand, which is why a patch names what upstream's names, with the nulls and the directives
-//! that Go's types and tags put in. Only a JSON patch is a list of operations, because upstream writes those by hand.
+//! Upstream's loops change a copy of the object that they read and send the difference. So do ours: only this client
+//! builds merge patches. A patch therefore names the same fields as upstream's, with the nulls and directives of Go's
+//! types and tags. Only a JSON patch is a list of operations, because upstream writes those by hand.
 
 mod go;
 mod json;
@@ -18,10 +18,10 @@ pub use self::types::Patched;
 use super::error::ApiError;
 use super::object::Kind;
 
-/// What a patch says of the object that it is meant for, so that the server refuses it (409) for another one.
+/// Precondition of a patch on its object; the server refuses it (409) for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
-    /// Nothing: the patch changes whatever has the name.
+    /// None: the patch changes any object of the name.
     #[default]
     None,
     /// `metadata.uid`: the patch changes no other object of the same name.
@@ -30,8 +30,8 @@ pub enum Guard {
     ResourceVersion,
 }
 
-/// A change to an object, in one of the three patch languages. Nobody but [`Patch::merge`], [`Patch::strategic`],
-/// [`Patch::node_status`] and [`Patch::json`] makes one.
+/// Change to an object in one of the three patch languages. Only [`Patch::merge`], [`Patch::strategic`],
+/// [`Patch::node_status`] and [`Patch::json`] build patches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     language: Language,
@@ -42,7 +42,7 @@ pub struct Patch {
 enum Language {
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own: lists merge by key, `$patch` directives.
+    /// Kubernetes' own: lists merge by key, with `$patch` directives.
     Strategic,
     /// RFC 6902.
     Json,
@@ -59,20 +59,20 @@ impl Language {
 }
 
 impl Patch {
-    /// The merge patch from `old` to `new` (`jsonpatch.CreateMergePatch`).
+    /// Builds the merge patch from `old` to `new` (`jsonpatch.CreateMergePatch`).
     ///
     /// # Errors
-    /// The object cannot be written as JSON.
+    /// If the object cannot be encoded as JSON.
     pub fn merge<K: Patched>(old: &K, new: &K) -> Result<Self, ApiError> {
         let (before, after) = K::differing(old, new)?;
         let patch = merge::between(&before, after, K::TYPE);
         Ok(Self { language: Language::Merge, document: Value::Object(patch) })
     }
 
-    /// The strategic merge patch from `old` to `new` (`strategicpatch.CreateTwoWayMergePatch`).
+    /// Builds the strategic merge patch from `old` to `new` (`strategicpatch.CreateTwoWayMergePatch`).
     ///
     /// # Errors
-    /// The object cannot be written as JSON, or an entry of a list that merges by key has no key.
+    /// If the object cannot be encoded as JSON, or an entry of a list that merges by key has no key.
     pub fn strategic<K: Patched>(old: &K, new: &K) -> Result<Self, ApiError> {
         let (before, after) = K::differing(old, new)?;
         let patch = strategic::between(&before, after, K::TYPE)
@@ -80,12 +80,12 @@ impl Patch {
         Ok(Self { language: Language::Strategic, document: Value::Object(patch) })
     }
 
-    /// A JSON patch, for the few that upstream writes by hand.
+    /// Builds a JSON patch, for the few that upstream writes by hand.
     pub fn json(operations: &[Operation]) -> Self {
         Self { language: Language::Json, document: operations.iter().map(Operation::value).collect() }
     }
 
-    /// Whether it changes nothing. Look before a guard is put in: a guard is no change.
+    /// Returns true if it changes nothing. Call it before a guard is added: a guard counts as content.
     pub fn is_empty(&self) -> bool {
         match &self.document {
             Value::Object(members) => members.is_empty(),
@@ -94,12 +94,12 @@ impl Patch {
         }
     }
 
-    /// The document.
+    /// Returns the document.
     pub fn value(&self) -> &Value {
         &self.document
     }
 
-    /// The same for `object` only; in a JSON patch that is a `test` before all else.
+    /// Adds a precondition on `object`; in a JSON patch a `test` before all other operations.
     #[must_use]
     pub fn guarded<K: Kind>(mut self, object: &K, guard: Guard) -> Self {
         let (field, value) = match guard {

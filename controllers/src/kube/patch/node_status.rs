@@ -10,12 +10,12 @@ use crate::kube::api::Api;
 use crate::kube::error::ApiError;
 
 impl Patch {
-    /// The strategic merge patch of the status and the metadata from `old` to `new`.
+    /// Builds the strategic merge patch of status and metadata from `old` to `new`.
     ///
-    /// Go's tags say that addresses merge by type, although a node has several of one type: they are replaced as one.
+    /// Go's tags merge addresses by type, although a node has several of one type. So they are replaced as a whole.
     ///
     /// # Errors
-    /// The object cannot be written as JSON.
+    /// If the object cannot be encoded as JSON.
     pub fn node_status(old: &Node, new: &Node) -> Result<Self, ApiError> {
         let addresses = |node: &Node| node.status.as_ref().and_then(|s| s.addresses.clone()).unwrap_or_default();
         let (before, after) = (addresses(old), addresses(new));
@@ -35,7 +35,7 @@ impl Patch {
 }
 
 impl Api<Node> {
-    /// PATCH of a node's status from `old` to `new`. As upstream, it is sent even when nothing changes.
+    /// Patches a node's status from `old` to `new`. As upstream, sends the patch even if it is empty.
     ///
     /// # Errors
     /// The server's refusal, or no answer.

@@ -1,5 +1,5 @@
 //! The strategic merge patch between two objects (`strategicpatch.CreateTwoWayMergePatch`): lists merge by key or as
-//! sets where the Go type says so, and directives say what a merge cannot.
+//! sets if the Go type says so, and directives express the rest.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// An entry without its key cannot be merged.
+/// Entry without its key, which cannot be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub(super) enum NoMergeKey {
     /// {list}: an entry has no {key}: set it, entries of this list are told apart by it
@@ -26,7 +26,7 @@ pub(super) enum NoMergeKey {
     },
 }
 
-/// What turns `old` into `new`.
+/// Returns the patch from `old` to `new`.
 pub(super) fn between(old: &Map, new: Map, of: Option<&'static Type>) -> Result<Map, NoMergeKey> {
     let mut patch = gone(old, &new, of);
     for (name, value) in new {
@@ -73,12 +73,12 @@ fn insert_list(patch: &mut Map, name: String, list: Vec<Value>) {
     }
 }
 
-/// A scalar as Go prints it: what lists are sorted by.
+/// Formats a scalar as Go prints it, which is the sort key of lists.
 fn shown(value: &Value) -> Cow<'_, str> {
     value.as_str().map_or_else(|| value.to_string().into(), Cow::from)
 }
 
-/// Members of a set that are new, in the order that they shall have; and those that are gone, sorted.
+/// Returns the new members of a set in their final order, and the removed ones, sorted.
 fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let missing = |of: &[Value], from: &[Value]| -> Vec<Value> {
         of.iter().filter(|value| !from.contains(value)).cloned().collect()
@@ -89,7 +89,7 @@ fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
     (missing(new, old), deleted)
 }
 
-/// A list whose entries are told apart by a key.
+/// List that merges by a key.
 struct Entries {
     list: &'static str,
     key: &'static str,
@@ -98,8 +98,7 @@ struct Entries {
 }
 
 impl Entries {
-    /// The entries to send, deletions last; and the keys in the order that the entries shall have, when something
-    /// changes.
+    /// Returns the entries to send, deletions last. After a change, also returns the keys in the final order.
     fn between(&self, old: &[Value], new: Vec<Value>) -> Result<(Vec<Value>, Vec<Value>), NoMergeKey> {
         let before = self.sorted(old)?;
         self.sorted(&new)?;
@@ -124,7 +123,7 @@ impl Entries {
         Ok((changes, order))
     }
 
-    /// What changes an entry; nothing when it is the same.
+    /// Returns the patch of an entry; None if it is unchanged.
     fn entry(&self, old: &Map, new: Map) -> Result<Option<Value>, NoMergeKey> {
         let key = new.get(self.key).cloned().unwrap_or_default();
         let kept: Vec<Value> = if self.retain_keys {
@@ -141,7 +140,7 @@ impl Entries {
         Ok(Some(Value::Object(change)))
     }
 
-    /// The entries in the order of their keys.
+    /// Returns the entries in the order of their keys.
     fn sorted<'a>(&self, list: &'a [Value]) -> Result<Vec<&'a Value>, NoMergeKey> {
         if list.iter().any(|entry| entry.get(self.key).is_none_or(Value::is_null)) {
             return Err(NoMergeKey::In { list: self.list, key: self.key });

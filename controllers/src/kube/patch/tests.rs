@@ -1,5 +1,4 @@
-//! The cases of upstream's tables (`strategicpatch/patch_test.go`, `evanphx/json-patch`), and what our kinds make of
-//! them.
+//! Cases of upstream's tables (`strategicpatch/patch_test.go`, `evanphx/json-patch`), and patches of our kinds.
 
 use std::collections::BTreeSet;
 
@@ -289,7 +288,7 @@ fn the_operations_of_a_json_patch_are_in_its_order() {
     assert_eq!(guarded.value()[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u" }));
 }
 
-/// The types of the table, from its kinds downward.
+/// Collects the types of the table, from its kinds downward.
 fn table() -> Vec<&'static Type> {
     let roots = [
         Pod::TYPE,
@@ -333,7 +332,7 @@ fn the_table_says_what_the_api_server_knows_of_go() {
             assert_eq!(ours.map_or(List::Replace, |f| f.list), expected, "{}.{}", of.name, field.name);
             lists += usize::from(field.merge);
             let ours = ours.map_or(Unset::Absent, |f| f.unset);
-            // A type of ours writes plain fields that must be there, and those of an object, by itself.
+            // k8s-openapi types always write their mandatory scalars and objects.
             let list = matches!(field.shape, schema::Shape::List(_));
             match field.unset {
                 None => assert_eq!(ours, Unset::Absent, "{}.{}", of.name, field.name),

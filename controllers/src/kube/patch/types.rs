@@ -1,8 +1,8 @@
-//! What Go's types and tags say of the fields of the kinds that loops patch: which lists merge and by which key
-//! (`patchStrategy`, `patchMergeKey`), and what Go writes of a field that was never set.
+//! Go types and tags of the fields of patched kinds: lists that merge, with their keys (`patchStrategy`,
+//! `patchMergeKey`), and the encoding of unset fields.
 //!
-//! Only fields of which there is something to say are listed, and what leads to them. A test compares the table with
-//! that of the API server.
+//! Only fields with special behaviour and their parents are listed. A test compares the table with that of the API
+//! server.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -13,10 +13,10 @@ use substrate::json::{Map, to_value};
 use crate::kube::error::ApiError;
 use crate::kube::object::Kind;
 
-/// A struct of the API.
+/// Struct of the API.
 #[derive(Debug)]
 pub struct Type {
-    /// Its name in the API server's table.
+    /// Name in the API server's table.
     #[cfg_attr(not(test), allow(dead_code, reason = "the test compares by it"))]
     pub(super) name: &'static str,
     pub(super) fields: &'static [Field],
@@ -27,18 +27,18 @@ impl Type {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The type of a member, or of a member's items.
+    /// Returns the type of a member, or of a member's items.
     pub(super) fn below(&self, name: &str) -> Option<&'static Self> {
         self.field(name).and_then(|field| field.of)
     }
 
-    /// Whether Go writes the list although it is empty.
+    /// Returns true if Go writes the list even if it is empty.
     pub(super) fn always(&self, name: &str) -> bool {
         self.field(name).is_some_and(|field| field.unset == Unset::Always)
     }
 }
 
-/// A field of a struct.
+/// Field of a struct.
 #[derive(Debug)]
 pub struct Field {
     pub(super) name: &'static str,
@@ -47,10 +47,10 @@ pub struct Field {
     pub(super) of: Option<&'static Type>,
 }
 
-/// How a list changes.
+/// Merge strategy of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// As one value. Of a field that is no list it says nothing.
+    /// Replaced as a whole. Meaningless for other fields.
     Replace,
     /// As a set of scalars.
     Set,
@@ -58,14 +58,14 @@ pub(super) enum List {
     By { key: &'static str, retain_keys: bool },
 }
 
-/// What Go writes of a field that was never set.
+/// Go's encoding of an unset field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unset {
-    /// Nothing (`omitempty`).
+    /// Omitted (`omitempty`).
     Absent,
-    /// The null of a time that is no pointer, or of a pointer without `omitempty`.
+    /// Null: a time without a pointer, or a pointer without `omitempty`.
     Null,
-    /// The `{}` of a struct that is no pointer.
+    /// `{}`: a struct without a pointer.
     Empty,
     /// An empty list without `omitempty`.
     Always,
@@ -228,21 +228,22 @@ static NEW_EVENT: Type = Type {
     ],
 };
 
-/// A kind that is patched: what its Go type says of its fields is known.
+/// Kind that can be patched: its Go type is in the table.
 pub trait Patched: Kind {
     /// Its type.
     #[doc(hidden)]
     const TYPE: Option<&'static Type>;
 
-    /// The parts of both objects that differ, and may be more.
+    /// Returns the parts of both objects that may differ.
     ///
     /// # Errors
-    /// The object cannot be written as JSON.
+    /// If the object cannot be encoded as JSON.
     #[doc(hidden)]
     fn differing(old: &Self, new: &Self) -> Result<(Map, Map), ApiError>;
 }
 
-/// Objects are mostly equal in all but one part, and comparing a part costs much less than writing it.
+/// Implements `Patched`. Objects usually differ in one part only, and comparing a part is much cheaper than encoding
+/// it.
 macro_rules! patched {
     ($kind:ty: $of:ident { $($part:ident),+ }) => {
         impl Patched for $kind {
@@ -261,7 +262,7 @@ macro_rules! patched {
     };
 }
 
-/// A field's name in JSON.
+/// Returns a field's name in JSON.
 fn camel(name: &str) -> String {
     let mut words = name.trim_end_matches('_').split('_');
     let mut all = words.next().unwrap_or_default().to_owned();

@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// Says in both objects how large the volume is.
+/// Sets the volume's size in both objects.
 pub(super) fn sizes(rig: &Rig, volume: &str, claim: &str) {
     rig.toy.patch("persistentvolumes", "", "pv-1", &json!({ "spec": { "capacity": { "storage": volume } } }));
     let capacity = json!({ "status": { "capacity": { "storage": claim } } });
     rig.toy.patch("persistentvolumeclaims", "default", "data", &capacity);
 }
 
-/// What the resizer leaves behind when the rest is the node's.
+/// Sets the claim's status as the resizer does when the node has to finish the expansion.
 pub(super) fn pending(rig: &Rig) {
     let pending = json!({ "status": {
         "allocatedResourceStatuses": { "storage": "NodeResizePending" },
@@ -40,7 +40,7 @@ fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
         rig.disk.resize("vol-1", 2 << 30).await.expect("resized");
         sizes(&rig, "2Gi", "1Gi");
         pending(&rig);
-        // kubelet looks at its pods every 60 to 90 s.
+        // kubelet syncs its pods every 60 to 90 s.
         rig.until("grown", 91, || grown(&rig)).await;
         assert_eq!(
             (&claim(&rig)["conditions"], &claim(&rig)["allocatedResourceStatuses"]),

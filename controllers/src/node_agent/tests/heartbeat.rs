@@ -1,8 +1,8 @@
-//! The kubelet's heartbeats against an API server that is slow.
+//! The kubelet's heartbeats with a slow API server.
 
 use super::*;
 
-/// When the node's lease was last renewed, in seconds of the world.
+/// Returns the last renewal of the node's lease, in seconds of the world.
 fn renewed(rig: &Rig) -> f64 {
     let lease = rig.toy.get("leases", "kube-node-lease", "node-a");
     let at: jiff::Timestamp = lease["spec"]["renewTime"].as_str().expect("a time").parse().expect("a time");

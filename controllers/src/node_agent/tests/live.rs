@@ -7,7 +7,7 @@ use substrate::clock::TimeScale;
 
 use super::*;
 
-/// A driver that serves its two sockets under `root`; gone when it is crashed.
+/// Starts a driver with its two sockets under `root`. A crash removes it.
 fn driver(world: &World, root: &Path, disk: &Arc<dyn Disk>) -> Process {
     let (socket, registry) = (root.join("csi.sock"), root.join("plugins_registry"));
     let disk = disk.clone();
@@ -69,7 +69,7 @@ async fn story(root: &Path) {
     assert_eq!(rig.count("workload.started"), 1);
     assert_eq!(rig.toy.get("pods", "default", "p")["status"]["containerStatuses"], before);
 
-    // A driver that comes back makes its sockets anew: it is taken off the node and registered again.
+    // A restarted driver creates new sockets: it is deregistered and registered again.
     first.crash();
     std::fs::remove_file(root.join("plugins_registry/ebs.csi.aws.com-reg.sock")).expect("a stale socket");
     let drivers = || rig.toy.get("csinodes", "", "node-a")["spec"]["drivers"].as_array().map_or(0, Vec::len);

@@ -1,4 +1,4 @@
-//! What a pod prints, and how the node's server tells it.
+//! Output of pods, and the node's log endpoint.
 
 use http::Request;
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use substrate::link::Streaming;
 
 use super::*;
 
-/// Someone who asks the node.
+/// Client of the node's server.
 fn reader(world: &World) -> Ctx {
     Process::start(world, "reader", |_| std::future::pending()).ctx().expect("a process")
 }
@@ -88,7 +88,7 @@ fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
         ] {
             assert_eq!(text(&ctx, query).await, (code, said.to_owned()), "{query}");
         }
-        // What a machine that went down had printed is lost.
+        // The logs of a machine are lost when it goes down.
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
         let (_, lines) = text(&ctx, "p/app").await;

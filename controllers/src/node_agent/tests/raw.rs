@@ -15,7 +15,7 @@ impl Rig {
         object["spec"]["containers"] = json!([{
             "name": "app", "image": "busybox", "volumeDevices": [{ "name": "data", "devicePath": "/dev/data" }],
         }]);
-        // As one object: kubelet takes a pod as it sees it first.
+        // Replaced as one object: kubelet acts on a pod as it first sees it.
         self.toy.delete("pods", "default", pod);
         self.toy.put("pods", "default", object);
     }
@@ -28,7 +28,7 @@ impl Rig {
         self.until("running", 5, || self.pod_phase(pod) == "Running").await;
     }
 
-    /// What lies below a directory of the node.
+    /// Lists a directory of the node.
     async fn below(&self, dir: &str) -> Vec<String> {
         self.disk.list_dir(dir.as_ref()).await.expect("a listing").unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! The same agent against the API server of this workspace: validation, admission, strategic merges and graceful
-//! deletion as they are.
+//! The same agent with the API server of this workspace: real validation, admission, strategic merges and graceful
+//! deletion.
 
 use fake_apiserver::{Apiserver, Config};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -9,7 +9,7 @@ use substrate::Ctx;
 use super::*;
 use crate::kube::{ApiError, DeleteParams, Guard, Kind, Patched};
 
-/// A user and all controllers, in one hand.
+/// Client of a test that acts as the user and as all controllers.
 pub(super) struct Hand {
     pub client: Client,
     pub ctx: Ctx,
@@ -23,7 +23,7 @@ impl Hand {
         K::clone(&created)
     }
 
-    /// Sets members of an object's status.
+    /// Sets fields of an object's status.
     async fn status<K: Patched>(&self, namespace: &str, name: &str, status: Value) {
         let api = if namespace.is_empty() { self.client.all::<K>() } else { self.client.namespaced(namespace) };
         let old = api.get(name).await.unwrap_or_else(|e| panic!("get {} {name}: {e}", K::KIND));
@@ -77,7 +77,7 @@ impl Hand {
     }
 }
 
-/// Brings a pod with a volume up; `csi` and `spec` say more of the volume and the pod.
+/// Starts a pod with a volume. `csi` and `spec` add to the volume and the pod.
 pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec: Value) {
     let mut volume = json!({ "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4" });
     let mut pod = json!({
@@ -165,7 +165,7 @@ async fn story(hand: &Hand, disk: &Arc<dyn Disk>) {
     assert!(disk.mounts().await.expect("mounts").is_empty());
 }
 
-/// Tells a story of a node with this disk, whose driver offers `capabilities`.
+/// Runs a test on a node with this disk, whose driver has `capabilities`.
 pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl AsyncFnOnce(Hand, Arc<dyn Disk>)) {
     simulate(Options::default(), async |world| {
         let apiserver = Apiserver::new(world.seed(), Config::default());
@@ -176,7 +176,7 @@ pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl Asyn
         let disk = disks.node("node-a");
         let settings = Settings::new(capabilities.parse().expect("capabilities"));
         let node = Rig::node_processes(&world, &disk, &settings);
-        // The hand only needs a process to make its calls from.
+        // The process only gives the client a caller.
         let process = Process::start(&world, "hand", |_| std::future::pending());
         let ctx = process.ctx().expect("it runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
@@ -209,7 +209,7 @@ fn what_others_write_over_the_status_of_a_pod_does_not_stay() {
         assert_eq!((condition.reason, condition.message), (None, None));
         let status = hand.pod().await.and_then(|p| p.status).expect("a status");
         assert_eq!(status.phase.as_deref(), Some("Running"));
-        // What is not kubelet's stays.
+        // Fields of other writers stay.
         assert!(status.conditions.iter().flatten().any(|c| c.type_ == "example.com/gate"));
     });
 }

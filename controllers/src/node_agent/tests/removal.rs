@@ -1,8 +1,9 @@
-//! What cannot be removed fails the operation, which is tried again: nothing is left behind.
+//! A failed removal fails the operation, which is retried: no directory stays behind.
 
 use super::*;
 
-/// Runs and deletes a pod while the `first` removals at `path` fail; how often each operation failed or was repeated.
+/// Runs and deletes a pod while the `first` removals at `path` fail. Checks how often each operation failed and was
+/// repeated.
 fn left_behind(op: &'static str, path: &'static str, failed: usize, unpublished: usize, unstaged: usize) {
     story(async |world| {
         let fault = json!({
@@ -74,5 +75,5 @@ fn a_pod_directory_that_cannot_be_removed_is_removed_later_and_keeps_nobody_wait
     });
 }
 
-/// How often kubelet keeps house, upstream.
+/// Upstream's housekeeping interval.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);

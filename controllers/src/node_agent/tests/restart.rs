@@ -1,10 +1,10 @@
-//! A kubelet that dies and comes back while containers run.
+//! A kubelet that crashes and restarts while containers run.
 
 use super::*;
 use crate::machine::events::WorkloadSynced;
 
 impl Rig {
-    /// When each record became durable.
+    /// Returns the time of each durable record.
     fn synced(&self) -> Vec<(u64, u64)> {
         let events = self.world.trace().events();
         events.iter().filter_map(|e| e.get::<WorkloadSynced>().map(|synced| (e.ms, synced.record))).collect()
@@ -18,21 +18,21 @@ impl Rig {
         self.toy.events().iter().filter(|event| event.starts_with(&format!("{reason} "))).count()
     }
 
-    /// When something happened first.
+    /// Returns the time of the first event of a kind.
     fn first(&self, kind: &str) -> Duration {
         let events = self.world.trace().events();
         let found = events.iter().find(|e| e.kind() == kind).unwrap_or_else(|| panic!("no {kind}\n{}", self.tail()));
         Duration::from_millis(found.ms)
     }
 
-    /// The volume was taken away when the containers had ended, which takes them a while.
+    /// Checks that the volume was unmounted after the containers had ended, which takes some time.
     fn went_in_order(&self) {
         let order =
             [self.first("workload.stopped") + STOPS, self.first("disk.unpublished"), self.first("disk.unstaged")];
         assert!(order.is_sorted(), "{order:?}\n{}", self.tail());
     }
 
-    /// The kubelet is down for so long.
+    /// Stops the kubelet for `seconds`.
     async fn without_kubelet(&self, seconds: u64) {
         self.node.kubelet.crash();
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -50,7 +50,7 @@ fn a_kubelet_that_comes_back_leaves_a_pod_that_writes_alone() {
         let before = rig.toy.get("pods", "default", "p")["status"].clone();
         rig.without_kubelet(2).await;
         rig.until("records", 15, || rig.count("workload.synced") == 10).await;
-        // Until the reconciler, the populator and the pod's next syncs have had their turns.
+        // Long enough for the reconciler, the populator and the pod's next syncs.
         tokio::time::sleep(Duration::from_secs(200)).await;
         assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "{}", rig.tail());
         assert_eq!((rig.count("workload.started"), rig.count("workload.stopped")), (1, 0));
@@ -60,7 +60,7 @@ fn a_kubelet_that_comes_back_leaves_a_pod_that_writes_alone() {
         assert!(rig.in_use());
         assert_eq!(rig.toy.get("pods", "default", "p")["status"], before);
         assert_eq!(["Pulled", "Created", "Started", "SandboxChanged"].map(|reason| rig.told(reason)), [1, 1, 1, 0]);
-        // It is still the kubelet's pod.
+        // The kubelet still manages the pod.
         rig.delete_gracefully("p");
         rig.until("deleted", 2, || rig.toy.get("pods", "default", "p").is_null()).await;
         rig.until("not in use", 11, || rig.node()["status"]["volumesInUse"].is_null()).await;
@@ -127,7 +127,7 @@ fn containers_that_went_with_their_machine_are_started_anew() {
         rig.run_pod("p").await;
         rig.until("records", 15, || rig.count("workload.synced") == 3).await;
         let before = rig.container("p");
-        // The kubelet lives, and hears of it.
+        // The kubelet is alive and is told.
         rig.node.machine.crash();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(rig.count("workload.stopped"), 0, "nobody heard them end");

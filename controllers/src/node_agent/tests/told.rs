@@ -1,4 +1,4 @@
-//! What a driver is told of the pod, and what becomes of it: against the real API server and the real driver.
+//! Pod facts in the calls to a driver, with the real API server and the real driver.
 
 use http::Request;
 use k8s_openapi::api::core::v1::Secret;
@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 use super::real::{Hand, bring_up, with_hand};
 use super::*;
 
-/// The driver object, with more in its spec.
+/// Creates the CSIDriver object, with more in its spec.
 pub(super) async fn driver(hand: &Hand, more: Value) {
     let mut spec = json!({ "attachRequired": true });
     spec.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
@@ -15,7 +15,7 @@ pub(super) async fn driver(hand: &Hand, more: Value) {
     hand.create::<CSIDriver>("", object).await;
 }
 
-/// The requests of an RPC that the driver wrote down, without what it keeps to itself.
+/// Returns the requests of an RPC from the driver's log, without the driver's own fields.
 pub(super) async fn asked(hand: &Hand, rpc: &str) -> Vec<Value> {
     let service = Link::connect(&hand.ctx, "csi-node-a");
     let request = Request::get("/admin/v1/calls").header("host", "localhost").body(substrate::body::empty());
@@ -47,7 +47,7 @@ fn a_driver_that_asks_for_it_is_told_of_the_pod_again_and_again() {
         assert_eq!((told("serviceAccount.name"), told("ephemeral")), (json!("default"), json!("false")));
         assert!(told("pod.uid").as_str().is_some_and(|uid| uid.len() == 36));
         assert_eq!(told("serviceAccount.tokens"), HIDDEN);
-        // kubelet looks at its pods every 60 to 90 s.
+        // kubelet syncs its pods every 60 to 90 s.
         hand.ctx.sleep(Duration::from_secs(200)).await;
         let again = asked(&hand, "NodePublishVolume").await.len();
         assert!((3..=4).contains(&again), "{again}");
@@ -85,7 +85,7 @@ fn a_secret_that_is_not_there_keeps_the_pod_waiting_until_it_is() {
     });
 }
 
-/// Runs a pod of group 2000 with a driver; who gave the volume to the group, and to which.
+/// Runs a pod with fsGroup 2000. Returns the groups that the driver was told, and the group that owns the files.
 fn group(capabilities: &str, spec: Value, csi: Value) -> (Vec<Value>, Option<u32>) {
     let disks = MemoryDisks::new();
     let found = std::cell::RefCell::new(Vec::new());
@@ -108,7 +108,7 @@ fn kubelet_gives_the_volume_to_the_pods_group_as_the_policy_says() {
         let (told, owner) = group("ebs", json!({ "fsGroupPolicy": policy }), Value::Null);
         assert_eq!((told, owner), (vec![Value::Null, Value::Null], given), "{policy}");
     }
-    // Without a filesystem in the volume's object nobody knows whether its files can be given away.
+    // Without a filesystem type in the PersistentVolume, kubelet does not change the group.
     let (_, owner) = group("ebs", json!({}), json!({ "fsType": null }));
     assert_eq!(owner, None);
 }

@@ -1,5 +1,5 @@
-//! A toy API server for the agent's own tests: objects, merge patches and watches, nothing else. What the real one
-//! does beyond that is tested where the whole runs together.
+//! A toy API server for the agent's own tests: objects, merge patches and watches only. Tests of the whole cluster
+//! cover the rest of the real server.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,10 +23,10 @@ struct State {
     watchers: Vec<(String, Selector, mpsc::UnboundedSender<Bytes>)>,
 }
 
-/// Dotted path and value, all of which must hold.
+/// Dotted path and value pairs that must all match.
 type Selector = Vec<(String, String)>;
 
-/// The server; clones are one.
+/// The server. Clones share its state.
 #[derive(Clone, Default)]
 pub struct Toy(Arc<Mutex<State>>);
 
@@ -37,7 +37,7 @@ fn matches(object: &Value, selector: &[(String, String)]) -> bool {
     })
 }
 
-/// RFC 7386, but lists of objects with a type merge by it.
+/// RFC 7386, except that lists of objects with a `type` merge by it.
 fn merge(target: &mut Value, patch: &Value) {
     match patch {
         Value::Object(fields) => {
@@ -80,12 +80,12 @@ impl Toy {
         (resource.to_owned(), namespace.to_owned(), name.to_owned())
     }
 
-    /// An object; null when it is not there.
+    /// Returns an object; null if it does not exist.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Value {
         self.state().objects.get(&Self::key(resource, namespace, name)).cloned().unwrap_or_default()
     }
 
-    /// Makes or replaces an object.
+    /// Creates or replaces an object.
     pub fn put(&self, resource: &str, namespace: &str, mut object: Value) {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         if !namespace.is_empty() {
@@ -106,7 +106,7 @@ impl Toy {
         self.state().commit(&Self::key(resource, namespace, name), None);
     }
 
-    /// All events, as `reason message`.
+    /// Returns all events as `reason message`.
     pub fn events(&self) -> Vec<String> {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let state = self.state();

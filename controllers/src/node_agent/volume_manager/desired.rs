@@ -1,4 +1,4 @@
-//! The desired state of world: which volumes the pods of this node want.
+//! The desired state of world: volumes that the pods of this node want.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +14,15 @@ use super::spec::VolumeSpec;
 pub struct DesiredVolume {
     /// The volume.
     pub spec: Arc<VolumeSpec>,
-    /// Whether a controller must attach it (CSIDriver.spec.attachRequired).
+    /// True if a controller must attach it (CSIDriver.spec.attachRequired).
     pub attachable: bool,
-    /// Whether node status has been seen to list it in volumesInUse since it is wanted.
+    /// True if node status has listed it in volumesInUse since it is wanted.
     pub reported_in_use: bool,
     /// The pods that want it, by uid.
     pub pods: BTreeMap<String, DesiredMount>,
 }
 
-/// How large a volume is to the API, in bytes; 0 where it does not say.
+/// Size of a volume according to its API objects, in bytes; 0 if unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// `spec.capacity` of the volume.
@@ -40,7 +40,7 @@ pub struct DesiredMount {
     pub volume_in_pod: String,
     /// `persistentVolumeClaim.readOnly`.
     pub readonly: bool,
-    /// How large the volume was when it was last looked up.
+    /// Size of the volume at the last lookup.
     pub sizes: Sizes,
 }
 
@@ -48,12 +48,12 @@ pub struct DesiredMount {
 #[derive(Clone, Debug, Default)]
 pub struct DesiredStateOfWorld {
     volumes: BTreeMap<VolumeName, DesiredVolume>,
-    /// Pod uid → what went wrong while its volumes were looked up.
+    /// Pod uid → errors of looking up its volumes.
     errors: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl DesiredStateOfWorld {
-    /// Adds the use of a volume by a pod. The volume keeps what it has when it is wanted already, but that it ceases to be
+    /// Adds a pod's use of a volume. A volume that is already wanted keeps its fields, except that it stops being
     /// attachable when its driver does (kubernetes#89173).
     pub fn add(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mount: DesiredMount) {
         let volume = self.volumes.entry(spec.name.clone()).or_insert_with(|| DesiredVolume {
@@ -63,14 +63,15 @@ impl DesiredStateOfWorld {
             pods: BTreeMap::new(),
         });
         volume.attachable &= attachable;
-        // Two claims of one pod with the same handle share one entry: the second is never mounted (§9 DSW).
+        // Two claims of one pod with the same handle share one entry: the second is never mounted, as upstream
+        // (kubernetes#132921).
         match volume.pods.entry(uid.to_owned()) {
             Entry::Occupied(known) => known.into_mut().sizes = mount.sizes,
             Entry::Vacant(new) => drop(new.insert(mount)),
         }
     }
 
-    /// Drops the pods that are not in `wanted`, and volumes that nobody wants; true when anything went.
+    /// Drops pods that are not in `wanted`, then volumes without pods. Returns true after a change.
     pub fn retain_pods(&mut self, wanted: &BTreeSet<String>) -> bool {
         let mut changed = false;
         self.volumes.retain(|_, volume| {
@@ -83,27 +84,27 @@ impl DesiredStateOfWorld {
         changed
     }
 
-    /// The volume, when a pod wants it.
+    /// Returns the volume, if a pod wants it.
     pub fn get(&self, name: &VolumeName) -> Option<&DesiredVolume> {
         self.volumes.get(name)
     }
 
-    /// Whether `uid` wants the volume.
+    /// Returns true if `uid` wants the volume.
     pub fn pod_wants(&self, name: &VolumeName, uid: &str) -> bool {
         self.volumes.get(name).is_some_and(|v| v.pods.contains_key(uid))
     }
 
-    /// Whether `uid` wants the volume of which the PersistentVolume, or that in the pod's spec, has this name.
+    /// Returns true if `uid` wants the volume of this PersistentVolume, or the inline volume of this name.
     pub fn has_spec(&self, uid: &str, pv: &str) -> bool {
         self.volumes.values().any(|v| v.spec.pv == pv && v.pods.contains_key(uid))
     }
 
-    /// All volumes in order of their names.
+    /// Iterates over all volumes in order of their names.
     pub fn volumes(&self) -> impl Iterator<Item = (&VolumeName, &DesiredVolume)> {
         self.volumes.iter()
     }
 
-    /// Records which volumes a Node object lists as in use.
+    /// Records the volumes that a Node object lists as in use.
     pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
         let mut changed = false;
         for (name, volume) in &mut self.volumes {
@@ -114,7 +115,7 @@ impl DesiredStateOfWorld {
         changed
     }
 
-    /// Keeps an error of looking up a pod's volumes until it is taken.
+    /// Keeps a lookup error of a pod until it is taken.
     pub fn add_error(&mut self, uid: &str, error: String) {
         self.errors.entry(uid.to_owned()).or_default().insert(error);
     }
@@ -124,7 +125,7 @@ impl DesiredStateOfWorld {
         self.errors.remove(uid).map(|errors| errors.into_iter().collect()).unwrap_or_default()
     }
 
-    /// Whether a pod has errors.
+    /// Returns true if a pod has lookup errors.
     pub fn has_errors(&self, uid: &str) -> bool {
         self.errors.contains_key(uid)
     }

@@ -1,8 +1,8 @@
-//! Kubelet's volume manager as a pure machine (storage-controllers §9; upstream `pkg/kubelet/volumemanager`).
+//! Kubelet's volume manager as a pure machine (upstream `pkg/kubelet/volumemanager`).
 //!
-//! The populator fills the desired state, the machine compares it with the actual state and says which operations
-//! to start; each operation is a short list of steps that the shell performs one by one and reports back. Nothing
-//! in here waits, calls, or reads a clock.
+//! The populator fills the desired state. The machine compares it with the actual state and returns the operations to
+//! start. Each operation is a short list of steps: the shell performs them one by one and reports back. This module
+//! does not wait, call, or read a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use desired::{DesiredMount, DesiredStateOfWorld};
 pub use operation::{Failure, Next, Operation, Step, StepError, Task};
 pub use spec::VolumeSpec;
 
-/// What one pass of the reconciler did.
+/// Result of one pass of the reconciler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Operations that were marked as running; the shell must perform them.
+    /// Operations now marked as running. The shell must perform them.
     pub started: Vec<Operation>,
-    /// Volumes that left the actual state and so leave volumesInUse at the next status tick.
+    /// Volumes that left the actual state, and so leave volumesInUse at the next status tick.
     pub detached: Vec<VolumeName>,
 }
 
-/// A mount that a restarted kubelet found on disk.
+/// Mount that a restarted kubelet found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundMount {
-    /// The pod's uid; none for a raw device that is staged and not published any more.
+    /// Pod's uid. None for a raw device that is staged but no longer published.
     pub uid: Option<String>,
     /// The CSI driver.
     pub driver: String,
@@ -46,9 +46,9 @@ pub struct FoundMount {
     pub handle: String,
     /// The PersistentVolume's name.
     pub pv: String,
-    /// It is a raw device.
+    /// True for a raw device.
     pub block: bool,
-    /// The pod's own spec describes the volume.
+    /// True for an inline volume.
     pub inline: bool,
 }
 
@@ -61,27 +61,27 @@ impl FoundMount {
     }
 }
 
-/// What a restarted kubelet found of a pod's volume and could not make sense of: its metadata is gone, or no good.
+/// Volume directory that a restarted kubelet found with missing or unreadable metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMount {
     /// The pod's uid.
     pub uid: String,
-    /// The name of the volume's directory.
+    /// Name of the volume's directory.
     pub pv: String,
 }
 
-/// How far reconstruction after a start has come.
+/// Progress of reconstruction after a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reconstruction {
-    /// The disk was not read yet.
+    /// The disk has not been read yet.
     Unread,
-    /// These were found; node status must say whether a controller attached them.
+    /// Volumes found on disk. Node status must tell whether a controller attached them.
     NeedsNodeStatus(BTreeSet<VolumeName>),
-    /// Nothing is open.
+    /// Finished.
     Done,
 }
 
-/// The machine.
+/// The volume manager.
 #[derive(Clone, Debug)]
 pub struct VolumeManager {
     desired: DesiredStateOfWorld,
@@ -90,18 +90,19 @@ pub struct VolumeManager {
     running: BTreeMap<Operation, Task>,
     /// `status.volumesAttached` of the cached Node.
     attached_in_status: BTreeSet<String>,
-    /// Every pod that the pod source knows has been looked at once (`hasAddedPods`).
+    /// True once each pod of the pod source has been populated (`hasAddedPods`).
     populated: bool,
-    /// Pods that nobody knows of and whose containers run.
+    /// Pods that are gone from the pod source while their containers run.
     strays: BTreeSet<String>,
     reconstruction: Reconstruction,
-    /// What could not be reconstructed and was not looked at again yet (`volumesFailedReconstruction`).
+    /// Volumes that could not be reconstructed and have not been cleaned up yet (`volumesFailedReconstruction`).
     failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
 }
 
 impl VolumeManager {
-    /// An empty machine. Backoff of failed operations goes from `initial` to `max` (500 ms and 2 m 2 s upstream).
+    /// Creates an empty machine. The backoff of failed operations goes from `initial` to `max` (500 ms and 2 m 2 s
+    /// upstream).
     pub fn new(initial: Duration, max: Duration) -> Self {
         Self {
             desired: DesiredStateOfWorld::default(),
@@ -117,10 +118,10 @@ impl VolumeManager {
         }
     }
 
-    // --- what the shell learns ---------------------------------------------------------------------------------
+    // --- input from the shell ------------------------------------------------------------------------------------
 
-    /// Takes what was found on disk at the start: each becomes attach-, device- and mount-uncertain. What `failed` waits
-    /// until it is known that no pod wants it.
+    /// Takes the volumes found on disk at the start: each becomes attach-, device- and mount-uncertain. Entries of
+    /// `failed` wait until it is certain that no pod wants them.
     pub fn reconstruct(&mut self, found: &[FoundMount], failed: Vec<FailedMount>) {
         self.failed = failed;
         let mut names = BTreeSet::new();
@@ -148,12 +149,12 @@ impl VolumeManager {
             if names.is_empty() { Reconstruction::Done } else { Reconstruction::NeedsNodeStatus(names) };
     }
 
-    /// Whether a live Node must be read before anything is unmounted.
+    /// Returns true if a live Node must be read before the first unmount.
     pub fn needs_node_status(&self) -> bool {
         matches!(self.reconstruction, Reconstruction::NeedsNodeStatus(_))
     }
 
-    /// Ends reconstruction: volumes that the live Node lists as attached are attachable.
+    /// Ends reconstruction: volumes that the live Node lists as attached become attachable.
     pub fn reconstructed_from_node_status(&mut self, attached: &BTreeSet<String>) {
         if let Reconstruction::NeedsNodeStatus(names) = &self.reconstruction {
             for name in names {
@@ -166,62 +167,63 @@ impl VolumeManager {
         }
     }
 
-    /// Takes `status.volumesAttached` of the cached Node; true when it changed.
+    /// Sets `status.volumesAttached` of the cached Node. Returns true if it changed.
     pub fn set_attached_in_status(&mut self, attached: BTreeSet<String>) -> bool {
         let changed = self.attached_in_status != attached;
         self.attached_in_status = attached;
         changed
     }
 
-    /// Takes `status.volumesInUse` of the Node that the status loop wrote or found unchanged; true when it matters.
+    /// Sets `status.volumesInUse` of the Node that the status loop wrote or found unchanged. Returns true if a wanted
+    /// volume is affected.
     pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
         self.desired.mark_reported_in_use(listed)
     }
 
-    /// The volumes of every pod were looked up once since the pod source has delivered everything: what nobody wants may
-    /// be taken down from now on.
+    /// Marks the first populator pass as finished: from now on, mounts that no pod wants may be unmounted.
     pub fn set_populated(&mut self) {
         self.populated = true;
     }
 
-    /// Takes a volume for staged, whatever its driver said.
+    /// Treats a volume as staged, whatever its driver answered.
     pub(super) fn take_for_staged(&mut self, volume: &VolumeName) {
         if let Some(attached) = self.actual.get_mut(volume) {
             attached.device = MountState::Mounted;
         }
     }
 
-    /// Pods that are gone, by uid, whose containers still run: they keep what they have until those have stopped.
+    /// Sets the pods, by uid, that are gone while their containers run. They keep their volumes until the containers
+    /// stop.
     pub fn set_strays(&mut self, strays: BTreeSet<String>) {
         self.strays = strays;
     }
 
-    /// A pod wants a volume.
+    /// Adds a pod's use of a volume.
     pub fn want(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mount: DesiredMount) {
         self.desired.add(spec, attachable, uid, mount);
     }
 
-    /// Looking up a volume of a pod failed.
+    /// Records a failed volume lookup of a pod.
     pub fn lookup_failed(&mut self, uid: &str, error: String) {
         self.desired.add_error(uid, error);
     }
 
-    /// The driver cannot expand a volume while it is in use: nobody asks again before it is staged anew.
+    /// Records that the driver cannot expand a volume in use: no expansion until the volume is staged again.
     pub fn refuse_expansion(&mut self, volume: &VolumeName) {
         if let Some(attached) = self.actual.get_mut(volume) {
             attached.expansion_refused = true;
         }
     }
 
-    /// Only these pods still want volumes; true when a pod was dropped.
+    /// Drops the pods that are not in `wanted`. Returns true if a pod was dropped.
     pub fn retain_pods(&mut self, wanted: &BTreeSet<String>) -> bool {
         self.desired.retain_pods(wanted)
     }
 
-    // --- what the shell asks -----------------------------------------------------------------------------------
+    // --- questions of the shell ----------------------------------------------------------------------------------
 
-    /// `status.volumesInUse`: the sorted union of attachable desired and attachable actual volumes. Nothing before
-    /// reconstruction is done: then the old list must stay (k#101791).
+    /// Returns `status.volumesInUse`: the sorted union of attachable desired and attachable actual volumes. None until
+    /// reconstruction is done: the old list must stay until then (kubernetes#101791).
     pub fn volumes_in_use(&self) -> Option<Vec<String>> {
         if self.reconstruction != Reconstruction::Done {
             return None;
@@ -232,7 +234,7 @@ impl VolumeManager {
         Some(names.into_iter().map(ToString::to_string).collect())
     }
 
-    /// Which of `expected` (names in the pod's spec) are not mounted for `uid`.
+    /// Returns the names of `expected` (names in the pod's spec) that are not mounted for `uid`.
     pub fn unmounted<'a>(&self, uid: &str, expected: &'a [String]) -> Vec<&'a str> {
         let mounted: BTreeSet<&str> = self
             .actual
@@ -244,7 +246,7 @@ impl VolumeManager {
         expected.iter().map(String::as_str).filter(|name| !mounted.contains(name)).collect()
     }
 
-    /// Why the volumes of `uid` are not there, as kubelet words it; takes the lookup errors.
+    /// Returns the reason, in kubelet's words, why volumes of `uid` are missing. Takes the lookup errors.
     pub fn explain(&mut self, uid: &str, expected: &[String], cause: &str) -> String {
         let wanted =
             |name: &str| self.desired.volumes().find(|(_, v)| v.pods.get(uid).is_some_and(|m| m.volume_in_pod == name));
@@ -268,17 +270,17 @@ impl VolumeManager {
         self.desired.take_errors(uid)
     }
 
-    /// Whether a pod has lookup errors.
+    /// Returns true if a pod has lookup errors.
     pub fn has_errors(&self, uid: &str) -> bool {
         self.desired.has_errors(uid)
     }
 
-    /// Whether nothing of the pod is, or may be, mounted. Not before the disk was read.
+    /// Returns true if no volume of the pod is, or may be, mounted. False until the disk has been read.
     pub fn is_unmounted(&self, uid: &str) -> bool {
         self.reconstruction != Reconstruction::Unread && !self.actual.volumes().any(|(_, v)| v.pods.contains_key(uid))
     }
 
-    /// The volumes that are mounted for a pod: the name in the pod's spec and the volume.
+    /// Returns the volumes mounted for a pod: the name in the pod's spec and the volume.
     pub fn mounted(&self, uid: &str) -> Vec<(String, Arc<VolumeSpec>)> {
         let of = |v: &actual::AttachedVolume| {
             let pod = v.pods.get(uid).filter(|p| p.state == MountState::Mounted)?;
@@ -287,34 +289,34 @@ impl VolumeManager {
         self.actual.volumes().filter_map(|(_, v)| of(v)).collect()
     }
 
-    /// Whether a volume is mounted for a pod.
+    /// Returns true if a volume is mounted for a pod.
     pub fn is_mounted(&self, uid: &str, volume: &VolumeName) -> bool {
         self.actual.mount_state(volume, uid) == MountState::Mounted
     }
 
-    /// The driver wants to be called again for a pod that has the volume (`MarkRemountRequired`).
+    /// Requests another publish for a pod that has the volume (`MarkRemountRequired`).
     pub fn require_remount(&mut self, uid: &str, volume: &VolumeName) {
         if let Some(pod) = self.actual.pod_mut(volume, Some(uid)) {
             pod.remount = true;
         }
     }
 
-    /// The actual state, to look at.
+    /// Returns the actual state.
     pub fn actual(&self) -> &ActualStateOfWorld {
         &self.actual
     }
 
-    /// The desired state, to look at.
+    /// Returns the desired state.
     pub fn desired(&self) -> &DesiredStateOfWorld {
         &self.desired
     }
 
-    /// What a running operation works on.
+    /// Returns the task of a running operation.
     pub fn task(&self, operation: &Operation) -> Option<&Task> {
         self.running.get(operation)
     }
 
-    /// When the last pass found something that only waits for its backoff to end.
+    /// Returns the next end of a backoff that the last pass met.
     pub fn retry_at(&self) -> Option<Duration> {
         self.retry_at
     }

@@ -1,4 +1,4 @@
-//! Operations of the volume manager and the steps that they consist of.
+//! Operations of the volume manager and their steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::desired::Sizes;
 use super::spec::VolumeSpec;
 use crate::pending::OperationKey;
 
-/// What the reconciler can start.
+/// Operation that the reconciler can start.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Make sure that the attach-detach controller has attached the volume.
+    /// Verify that the attach-detach controller has attached the volume.
     VerifyControllerAttached {
         /// The volume.
         volume: VolumeName,
     },
-    /// Stage the volume when needed, then publish it to a pod.
+    /// Stage the volume if needed, then publish it to a pod.
     Mount {
         /// The volume.
         volume: VolumeName,
@@ -32,14 +32,14 @@ pub enum Operation {
         /// The pod.
         uid: String,
     },
-    /// Take down what a restarted kubelet found of a volume and could not make sense of. Once: nobody tries it again.
+    /// Take down a volume that could not be reconstructed after a restart. Runs once, without a retry.
     CleanUp {
-        /// What stands for the volume's name.
+        /// Placeholder name of the volume.
         volume: VolumeName,
         /// The pod.
         uid: String,
     },
-    /// Grow the filesystem of a volume that pods use.
+    /// Grow the filesystem of a volume in use.
     Expand {
         /// The volume.
         volume: VolumeName,
@@ -52,8 +52,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What it works on: a mount or a device excludes everything else of the volume, unmounts of different pods may
-    /// run side by side (upstream `operation_executor`).
+    /// Returns the key. A mount or a device operation excludes all others of the volume; unmounts of different pods may
+    /// run in parallel (upstream `operation_executor`).
     pub fn key(&self) -> OperationKey {
         match self {
             Self::Unmount { volume, uid } | Self::CleanUp { volume, uid } => {
@@ -63,7 +63,7 @@ impl Operation {
         }
     }
 
-    /// Upstream's operation name, which is another one for raw devices (`block`); backoff applies per name.
+    /// Returns upstream's operation name, which differs for raw devices (`block`). Backoff applies per name.
     pub fn name(&self, block: bool) -> &'static str {
         match self {
             Self::VerifyControllerAttached { .. } => "verify_controller_attached_volume",
@@ -77,7 +77,7 @@ impl Operation {
         }
     }
 
-    /// The volume.
+    /// Returns the volume.
     pub fn volume(&self) -> &VolumeName {
         match self {
             Self::VerifyControllerAttached { volume }
@@ -89,7 +89,7 @@ impl Operation {
         }
     }
 
-    /// The pod, when it is about one.
+    /// Returns the pod, if the operation has one.
     pub fn uid(&self) -> Option<&str> {
         match self {
             Self::Mount { uid, .. } | Self::Unmount { uid, .. } | Self::CleanUp { uid, .. } => Some(uid),
@@ -98,27 +98,27 @@ impl Operation {
     }
 }
 
-/// What a running operation works on, as it was when it started.
+/// Object of a running operation, as it was at its start.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The volume.
     pub spec: Arc<VolumeSpec>,
-    /// Whether a controller attaches it.
+    /// True if a controller attaches the volume.
     pub attachable: bool,
-    /// The pod, for operations that mount.
+    /// The pod, for mount operations.
     pub pod: Option<Arc<Pod>>,
-    /// `<namespace>/<name>` of the pod; empty when it is not known.
+    /// `<namespace>/<name>` of the pod; empty if unknown.
     pub pod_name: String,
-    /// The name in the pod's `spec.volumes`, for operations that mount.
+    /// Name in the pod's `spec.volumes`, for mount operations.
     pub volume_in_pod: String,
-    /// The pod mounts it read-only.
+    /// True if the pod mounts it read-only.
     pub readonly: bool,
-    /// How large the volume is to the API.
+    /// Size of the volume according to its API objects.
     pub sizes: Sizes,
 }
 
 impl Task {
-    /// Work on a volume without a pod.
+    /// Describes work on a volume without a pod.
     pub fn of(spec: Arc<VolumeSpec>) -> Self {
         Self {
             spec,
@@ -132,43 +132,42 @@ impl Task {
     }
 }
 
-/// What of the node a volume's affinity looks at.
+/// Facts about the node that a volume's affinity is matched against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts<'a> {
     /// The node's name.
     pub name: &'a str,
-    /// Its labels, when it is known and has some.
+    /// Its labels, if the node is known and has labels.
     pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
-/// One thing that the shell does.
+/// One action of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Live GET of the Node: `status.volumesAttached` must list the volume.
     VerifyControllerAttached,
-    /// One GET of the VolumeAttachment: it must be attached (k#124398).
+    /// One GET of the VolumeAttachment: it must be attached (kubernetes#124398).
     WaitForAttach,
     /// NodeStageVolume.
     Stage,
-    /// NodeExpandVolume, before a volume is published, after a raw device is mapped, or while pods use the volume.
+    /// NodeExpandVolume: before a volume is published, after a raw device is mapped, or while pods use the volume.
     Expand,
     /// NodePublishVolume.
     Publish,
-    /// MapBlockVolume: a published raw device is opened and made known to the pod.
+    /// MapBlockVolume: opens a published raw device and maps it for the pod.
     Map,
-    /// UnmapBlockVolume: it is closed again.
+    /// UnmapBlockVolume: closes it again.
     Unmap,
     /// NodeUnpublishVolume.
     Unpublish,
-    /// NodeUnpublishVolume of a volume of which only its directory is known.
+    /// NodeUnpublishVolume of a volume of which only the directory is known.
     CleanUp,
     /// NodeUnstageVolume.
     Unstage,
 }
 
 impl Step {
-    /// What upstream says has failed when this step of a mount or unmount did; raw devices (`block`) have names of their
-    /// own.
+    /// Returns upstream's name for the failure of this step. Raw devices (`block`) have their own names.
     pub fn what(self, block: bool) -> &'static str {
         match (self, block) {
             (Self::VerifyControllerAttached, _) => "VerifyControllerAttachedVolume failed",
@@ -191,20 +190,21 @@ impl Step {
     }
 }
 
-/// How a step failed; decides what the volume manager believes afterwards (storage-controllers §9 "Error classes").
+/// Error of a step; decides the state of the volume afterwards (upstream `operation_generator.go`
+/// `markDeviceErrorState`, `markVolumeErrorState`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepError {
-    /// The driver is done and did nothing that needs undoing.
+    /// The driver failed with a final code: there is nothing to undo.
     Final(String),
-    /// The driver may still be at it: gRPC Canceled, DeadlineExceeded, Unavailable, ResourceExhausted, Aborted, or
-    /// no gRPC answer at all.
+    /// The call may still be running: gRPC Canceled, DeadlineExceeded, Unavailable, ResourceExhausted, Aborted, or no
+    /// gRPC answer.
     Uncertain(String),
-    /// The driver was not reached on purpose: it is not registered, or an API lookup failed (k#120268).
+    /// The driver was not called: it is not registered, or an API lookup failed (kubernetes#120268).
     Transient(String),
 }
 
 impl StepError {
-    /// The text.
+    /// Returns the text.
     pub fn message(&self) -> &str {
         match self {
             Self::Final(text) | Self::Uncertain(text) | Self::Transient(text) => text,
@@ -212,21 +212,21 @@ impl StepError {
     }
 }
 
-/// Why an operation failed.
+/// Failure of an operation.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// `<Step> failed for volume "<pv>" : <error>`.
     pub message: String,
-    /// The pod that gets an event; none for failures that upstream only logs.
+    /// Pod that gets an event; None for failures that upstream only logs.
     pub pod: Option<Arc<Pod>>,
-    /// The event's reason: `FailedMount`, or `FailedMapVolume` for raw devices.
+    /// Reason of the event: `FailedMount`, or `FailedMapVolume` for raw devices.
     pub reason: &'static str,
 }
 
-/// What follows.
+/// Next action of an operation.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Perform this and report.
+    /// Perform this step and report its result.
     Do(Step),
     /// The operation succeeded.
     Done,

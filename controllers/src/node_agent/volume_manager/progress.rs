@@ -1,5 +1,5 @@
-//! How operations go on: the first step, what follows a step that was taken or failed, and what that makes of the actual
-//! state (upstream `operation_generator.go`).
+//! Progress of operations: the first step, the next step after a success or failure, and the effect on the actual state
+//! (upstream `operation_generator.go`).
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::operation::NodeFacts;
 use super::{Failure, Next, Operation, Step, StepError, Task, VolumeManager, VolumeName};
 
 impl VolumeManager {
-    /// The first step of an operation that [`VolumeManager::reconcile`] started. `node` is what the node affinity of
-    /// the volume is checked against.
+    /// Returns the first step of an operation that [`VolumeManager::reconcile`] started. The volume's node affinity is
+    /// checked against `node`.
     pub fn begin(&mut self, now: Duration, operation: &Operation, node: NodeFacts<'_>) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
         let block = task.spec.block;
@@ -27,7 +27,7 @@ impl VolumeManager {
                 {
                     let mode = if block { "MapVolume" } else { "MountVolume" };
                     let what = format!("{mode}.NodeAffinity check failed");
-                    // Upstream has this one reason for both kinds of volumes.
+                    // Upstream uses this reason for both kinds of volumes.
                     return self.fail(now, operation, &what, &error, Some("FailedMount"));
                 }
                 if task.spec.is_read_write_once_pod() && self.actual.is_mounted_elsewhere(volume, uid) {
@@ -44,7 +44,7 @@ impl VolumeManager {
         }
     }
 
-    /// Takes the result of a step and says what follows.
+    /// Takes the result of a step and returns the next action.
     pub fn advance(&mut self, now: Duration, operation: &Operation, step: Step, result: Result<(), StepError>) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
         match result {
@@ -81,7 +81,8 @@ impl VolumeManager {
                 }
             }
             Step::Publish if block => return Next::Do(Step::Map),
-            // Drivers that stage nothing can expand only what is published (`expandVolumeDuringMount` upstream).
+            // Drivers without STAGE_UNSTAGE_VOLUME can only expand a published volume (upstream
+            // `expandVolumeDuringMount`).
             Step::Publish | Step::Map if grows => return Next::Do(Step::Expand),
             Step::Publish | Step::Map => self.mark_mounted(operation, &task, MountState::Mounted),
             Step::Unmap => {
@@ -115,16 +116,16 @@ impl VolumeManager {
             Step::Expand if !mounts => {
                 return self.fail(now, operation, "NodeExpandVolume failed", error.message(), None);
             }
-            // It is published or mapped by now: it must be taken down with its pod, which must not use it yet.
+            // It is published or mapped by now. It must be unmounted with its pod, which must not use it yet.
             Step::Expand | Step::Map => self.mark_mounted(operation, task, MountState::Uncertain),
             Step::Publish => self.mount_failed(operation, task, error),
-            // Tear-down may be half done: the next use must publish again.
+            // The tear-down may be half done: the next use must publish again.
             Step::Unmap | Step::Unpublish => {
                 if let Some(pod) = self.actual.pod_mut(volume, operation.uid()) {
                     pod.state = MountState::Uncertain;
                 }
             }
-            // The same for the device: the next use must stage again (k#86360, k#106729).
+            // Likewise for the device: the next use must stage again (kubernetes#86360, kubernetes#106729).
             Step::Unstage => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Uncertain;
@@ -141,7 +142,7 @@ impl VolumeManager {
         }
     }
 
-    /// The pod has the volume, or may have it; a raw device is mapped by then, or may be.
+    /// Marks a volume as mounted, or maybe mounted, for a pod. A raw device counts as mapped, or maybe mapped.
     fn mark_mounted(&mut self, operation: &Operation, task: &Task, state: MountState) {
         self.mark_pod(operation, task, state, task.spec.block);
     }
@@ -155,7 +156,8 @@ impl VolumeManager {
         }
     }
 
-    /// `markDeviceErrorState` upstream: final errors clear an uncertain device, uncertain ones make a clean one so.
+    /// Applies an error to the device, like upstream's `markDeviceErrorState`: a final error clears an uncertain
+    /// device, an uncertain error makes an unmounted one uncertain.
     fn device_failed(&mut self, volume: &VolumeName, error: &StepError) {
         let Some(attached) = self.actual.get_mut(volume) else { return };
         match (error, attached.device) {
@@ -167,8 +169,8 @@ impl VolumeManager {
         }
     }
 
-    /// `markVolumeErrorState` upstream: the same for a pod's mount. Upstream also forgets a pod whose raw device was
-    /// mapped by an earlier try, and with it the mapping; here the pod stays until it was unmapped.
+    /// Applies an error to a pod's mount, like upstream's `markVolumeErrorState`. Upstream also forgets a pod whose raw
+    /// device an earlier attempt mapped, and loses the mapping. Here the pod stays until the unmap.
     fn mount_failed(&mut self, operation: &Operation, task: &Task, error: &StepError) {
         let Some(uid) = operation.uid() else { return };
         let known = self.actual.get(operation.volume()).and_then(|v| v.pods.get(uid)).cloned();
@@ -185,7 +187,7 @@ impl VolumeManager {
         }
     }
 
-    /// Ends an operation that failed in `step`. Mounts tell the pod, everything else is only logged upstream.
+    /// Ends an operation that failed in `step`. Only a mount emits an event of the pod; upstream logs other failures.
     fn failed(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &str) -> Next {
         let block = task.spec.block;
         let reason = if block { "FailedMapVolume" } else { "FailedMount" };

@@ -1,5 +1,4 @@
-//! One pass of the reconciler: what differs between the two states, and which operations that starts
-//! (upstream `reconciler.go`).
+//! One pass of the reconciler: compares the two states and starts operations (upstream `reconciler.go`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::{FailedMount, Operation, Reconciled, Reconstruction, Task, VolumeMana
 use crate::pending::{NotStarted, OperationKeyRef};
 
 impl VolumeManager {
-    /// One pass: unmount, then attach and mount, then unmount devices (upstream `reconciler.reconcile`).
+    /// Runs one pass: unmount, then attach and mount, then unmount devices (upstream `reconciler.reconcile`).
     pub fn reconcile(&mut self, now: Duration) -> Reconciled {
         self.retry_at = None;
         let mut done = Reconciled::default();
@@ -100,8 +99,8 @@ impl VolumeManager {
         }
     }
 
-    /// What could not be reconstructed is taken down as far as that goes, but for what a pod wants: mounting that makes its
-    /// metadata anew (`cleanOrphanVolumes`).
+    /// Takes down volumes that could not be reconstructed, except those that a pod wants: a mount writes their metadata
+    /// again (`cleanOrphanVolumes`).
     fn clean_orphans(&mut self, now: Duration, done: &mut Reconciled) {
         for FailedMount { uid, pv } in std::mem::take(&mut self.failed) {
             if self.strays.contains(&uid) {
@@ -122,7 +121,7 @@ impl VolumeManager {
                 self.running.insert(operation.clone(), task);
                 done.started.push(operation);
             }
-            // Its end wakes the reconciler.
+            // The end of the pending operation wakes the reconciler.
             Err(NotStarted::Pending) => {}
             Err(NotStarted::Backoff { until, .. }) => {
                 self.retry_at = Some(self.retry_at.map_or(until, |at| at.min(until)));

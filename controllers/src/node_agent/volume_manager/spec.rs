@@ -1,4 +1,4 @@
-//! What a volume is, as far as kubelet needs it: taken from its PersistentVolume, or from disk after a restart.
+//! Description of a volume as kubelet needs it: from its PersistentVolume, or from disk after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ pub enum SpecError {
     },
 }
 
-/// How long a volume lives, as CSI drivers are told (`VolumeLifecycleMode`).
+/// Lifetime of a volume, as CSI drivers are told (`VolumeLifecycleMode`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifeCycle {
-    /// It has a PersistentVolume.
+    /// A PersistentVolume.
     Persistent,
-    /// It comes and goes with the pod whose spec describes it.
+    /// An inline volume: lives as long as its pod.
     Ephemeral {
-        /// The secret for publishing it, in the pod's namespace.
+        /// Secret for NodePublishVolume, in the pod's namespace.
         publish_secret: Option<SecretReference>,
     },
 }
 
 impl LifeCycle {
-    /// The word of `CSIDriver.spec.volumeLifecycleModes`.
+    /// Returns the value of `CSIDriver.spec.volumeLifecycleModes`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Persistent => "Persistent",
@@ -44,25 +44,25 @@ impl LifeCycle {
     }
 }
 
-/// The word for a volume that its pod describes.
+/// Lifecycle mode of an inline volume.
 pub const EPHEMERAL: &str = "Ephemeral";
 
-/// A volume as the volume manager sees it.
+/// Volume as the volume manager sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeSpec {
-    /// The unique name, by which desired and actual state are keyed.
+    /// Unique name: the key in the desired and actual state.
     pub name: VolumeName,
-    /// The PersistentVolume's name, or the name in the pod that describes the volume; stands in messages and paths.
+    /// Name of the PersistentVolume, or of the inline volume in its pod. Used in messages and paths.
     pub pv: String,
-    /// How long it lives.
+    /// Its lifetime.
     pub life_cycle: LifeCycle,
     /// The CSI driver.
     pub driver: String,
     /// The CSI volume handle.
     pub handle: String,
-    /// `spec.volumeMode` is Block: pods get the device itself.
+    /// True if `spec.volumeMode` is Block: pods get the device itself.
     pub block: bool,
-    /// `spec.csi.fsType`; empty leaves the choice to the driver.
+    /// `spec.csi.fsType`. If empty, the driver chooses.
     pub fs_type: String,
     /// `spec.mountOptions`.
     pub mount_options: Vec<String>,
@@ -72,7 +72,7 @@ pub struct VolumeSpec {
     pub access_modes: Vec<String>,
     /// `spec.csi.readOnly`.
     pub readonly: bool,
-    /// The whole object, for its node affinity; absent when the volume was found on disk.
+    /// The whole object, for its node affinity. None if the volume was found on disk.
     pub object: Option<Arc<PersistentVolume>>,
 }
 
@@ -80,7 +80,7 @@ impl VolumeSpec {
     /// Reads `pv`.
     ///
     /// # Errors
-    /// When it is not a CSI volume or lacks driver or handle.
+    /// If it is not a CSI volume, or lacks driver or handle.
     pub fn from_pv(pv: Arc<PersistentVolume>) -> Result<Self, SpecError> {
         let name = pv.metadata.name.clone().unwrap_or_default();
         let spec = pv.spec.as_ref();
@@ -106,7 +106,7 @@ impl VolumeSpec {
         })
     }
 
-    /// Reads the volume `name` that `pod` describes in its own spec.
+    /// Reads the inline volume `name` of `pod`.
     pub fn inline(pod: &Pod, name: &str, csi: &CSIVolumeSource) -> Self {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let publish_secret = csi.node_publish_secret_ref.as_ref().map(|reference| SecretReference {
@@ -123,7 +123,7 @@ impl VolumeSpec {
         }
     }
 
-    /// What a restarted kubelet knows of a volume that pod `uid` describes and that it finds on disk.
+    /// Describes an inline volume of pod `uid` that a restarted kubelet found on disk.
     pub fn reconstructed_inline(driver: &str, handle: &str, uid: &str, name: &str) -> Self {
         Self {
             name: VolumeName::of_pod(uid, name),
@@ -132,7 +132,7 @@ impl VolumeSpec {
         }
     }
 
-    /// What a restarted kubelet knows of a volume that it finds on disk.
+    /// Describes a volume that a restarted kubelet found on disk.
     pub fn reconstructed(driver: &str, handle: &str, pv: &str, block: bool) -> Self {
         Self {
             name: VolumeName::new(driver, handle),
@@ -150,17 +150,17 @@ impl VolumeSpec {
         }
     }
 
-    /// `spec.csi` of its PersistentVolume, when that was seen.
+    /// Returns `spec.csi` of its PersistentVolume, if that was seen.
     pub fn csi(&self) -> Option<&CSIPersistentVolumeSource> {
         self.object.as_ref()?.spec.as_ref()?.csi.as_ref()
     }
 
-    /// Whether its pod describes it: it is neither attached nor staged.
+    /// Returns true for an inline volume: it is neither attached nor staged.
     pub fn is_inline(&self) -> bool {
         matches!(self.life_cycle, LifeCycle::Ephemeral { .. })
     }
 
-    /// The secret for publishing it.
+    /// Returns the secret for NodePublishVolume.
     pub fn publish_secret(&self) -> Option<&SecretReference> {
         match &self.life_cycle {
             LifeCycle::Persistent => self.csi()?.node_publish_secret_ref.as_ref(),
@@ -168,12 +168,12 @@ impl VolumeSpec {
         }
     }
 
-    /// Whether only one pod of the cluster may use it.
+    /// Returns true if only one pod of the cluster may use it.
     pub fn is_read_write_once_pod(&self) -> bool {
         self.access_modes.iter().any(|m| m == "ReadWriteOncePod")
     }
 
-    /// The CSI access mode: the first of the volume's modes decides (storage-controllers §9 "Access mode sent").
+    /// Returns the CSI access mode for the first of the volume's modes (upstream `csi_client.go` asCSIAccessModeV1).
     /// `single_node_multi_writer` is the node capability of that name.
     pub fn access_mode(&self, single_node_multi_writer: bool) -> Mode {
         match self.access_modes.first().map_or("ReadWriteOnce", String::as_str) {

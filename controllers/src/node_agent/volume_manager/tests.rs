@@ -22,7 +22,7 @@ const INITIAL: Duration = Duration::from_millis(500);
 const MAX: Duration = Duration::from_secs(122);
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a model driver answers to a call.
+/// Answer of the model driver to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
     Ok,
@@ -30,7 +30,7 @@ enum Answer {
     Uncertain,
 }
 
-/// A node: the machine, the mounts that a driver made, and a log of the driver's calls.
+/// A node: the volume manager, the driver's mounts, and a log of the driver's calls.
 struct Rig {
     sizes: Sizes,
     vm: VolumeManager,
@@ -41,7 +41,7 @@ struct Rig {
     attached: BTreeSet<String>,
     log: Vec<String>,
     events: Vec<String>,
-    /// Answers to come, per step; `Ok` once they are used up.
+    /// Scripted answers per step; `Ok` once they are used up.
     script: BTreeMap<Step, Vec<Answer>>,
 }
 
@@ -89,7 +89,7 @@ impl Rig {
         self.vm.want(spec(handle, mode), true, uid, mount);
     }
 
-    /// The attach-detach controller and the status tick agree that the volume is here.
+    /// Makes the attach-detach controller and the status tick list the volume.
     fn attach(&mut self, handle: &str) {
         self.attached.insert(VolumeName::new("d", handle).to_string());
         self.vm.set_attached_in_status(self.attached.clone());
@@ -112,7 +112,7 @@ impl Rig {
         }
     }
 
-    /// One pass of the reconciler, with all that it starts run to its end.
+    /// Runs one pass of the reconciler and all operations that it starts.
     fn tick(&mut self) {
         self.now += TICK;
         for operation in self.vm.reconcile(self.now).started {
@@ -135,8 +135,8 @@ impl Rig {
         }
     }
 
-    /// The driver: what it was asked for is done when it answers `Ok` or `Uncertain`; a final error means that
-    /// nothing is mounted, or, for the way down, that nothing changed.
+    /// Plays the driver. `Ok` and `Uncertain` mean that the call took effect. A final error means no mount, or, for a
+    /// tear-down, no change.
     fn call(&mut self, operation: &Operation, step: Step) -> Result<(), StepError> {
         let volume = operation.volume().clone();
         let uid = operation.uid().unwrap_or_default().to_owned();
@@ -224,7 +224,7 @@ fn nothing_starts_before_node_status_lists_the_volume_as_attached_and_in_use() {
     rig.want("v", "p");
     rig.ticks(5);
     assert_eq!(rig.vm.volumes_in_use(), Some(vec!["kubernetes.io/csi/d^v".to_owned()]));
-    // Attached, but the status tick has not reported it in use yet.
+    // Attached, but not yet reported in use by a status tick.
     rig.attached.insert("kubernetes.io/csi/d^v".to_owned());
     rig.vm.set_attached_in_status(rig.attached.clone());
     rig.ticks(5);
@@ -374,7 +374,7 @@ fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does()
         rig.staged.insert(VolumeName::new("d", handle));
         rig.published.insert((VolumeName::new("d", handle), uid.to_owned()));
     }
-    // Nothing is unmounted, and volumesInUse is not touched, while the pods or node status are unknown.
+    // While the pods or node status are unknown, the manager unmounts nothing and keeps volumesInUse.
     rig.ticks(3);
     assert!(rig.log.is_empty());
     assert_eq!(rig.vm.volumes_in_use(), None);
@@ -400,7 +400,7 @@ fn what_is_missing_is_worded_as_kubelet_does() {
     );
 }
 
-/// What can happen to a node.
+/// Event in the life of a node.
 #[derive(Clone, Debug)]
 enum Event {
     Want(u8, u8),
@@ -425,9 +425,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Never published before staged or unstaged while published, and a raw device never mapped before it is published or
-    /// unpublished while it is mapped (asserted by the model driver); always in use while staged, and nothing left in the
-    /// end. The first volume has a filesystem, the second is a raw device.
+    /// The model driver asserts: no publish before stage, no unstage while published, no map before publish, no
+    /// unpublish while mapped. This test asserts: in use while staged, and no leftovers at the end. The first volume
+    /// has a filesystem, the second is a raw device.
     #[test]
     fn every_history_is_safe_and_ends_clean(events in events()) {
         let mut rig = Rig::new();
@@ -469,7 +469,7 @@ proptest! {
 
 const GIB: i64 = 1 << 30;
 
-/// kubernetes#89173, `MarkVolumeAttachability`.
+/// Regression of kubernetes#89173 (`MarkVolumeAttachability`).
 #[test]
 fn a_volume_whose_driver_ceases_to_attach_is_not_in_use_and_never_becomes_attachable_again() {
     let mut rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Desired and actual state of world, for whoever looks.
+//! Desired and actual state of world, for observers.
 
 use super::VolumeManager;
 use super::actual::MountState;
@@ -6,7 +6,7 @@ use crate::events::LoopState;
 use crate::kube::Kind;
 
 impl VolumeManager {
-    /// What the pods of the node want, and what is mounted as far as kubelet knows.
+    /// Returns the volumes that the node's pods want, and the mounts that kubelet knows.
     pub(crate) fn state(&self) -> LoopState {
         let desired = self.desired.volumes().map(|(_, volume)| {
             let name = |pod: &k8s_openapi::api::core::v1::Pod| format!("{}/{}", pod.namespace(), pod.name());

@@ -1,4 +1,4 @@
-//! Lets a claim go that others were cloned from, once none of them is Pending any more (upstream `clone_controller.go`).
+//! Releases a claim that others were cloned from, once none of them is Pending (upstream `clone_controller.go`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Controller, WORKERS};
 use crate::binder::object::claim_phase;
 use crate::kube::{Delta, Kind, Outcome, WorkQueue};
 
-/// Runs the loop for ever.
+/// Runs the loop forever.
 pub(super) async fn run(controller: Arc<Controller>) {
     let timers = &controller.config.timers;
     let queue = WorkQueue::new(&controller.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
@@ -29,7 +29,7 @@ pub(super) async fn run(controller: Arc<Controller>) {
     }
 }
 
-/// Whether `other` is still being made from `claim`.
+/// Returns true if `other` is still being cloned from `claim`.
 fn is_being_cloned(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim) -> bool {
     let source = other.spec.as_ref().and_then(|s| s.data_source.as_ref());
     other.namespace() == claim.namespace()

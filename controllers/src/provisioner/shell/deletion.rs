@@ -1,4 +1,4 @@
-//! What becomes of released volumes: what is behind them is deleted, then the object (lib's `syncVolume`).
+//! Deletion of released volumes: first the driver's volume, then the object (lib's `syncVolume`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, DeleteParams, Guard, Kind, reference};
 
 impl Controller {
-    /// One look at a volume (`syncVolume`).
+    /// Syncs one volume (`syncVolume`).
     pub(super) async fn volume(self: Arc<Self>, name: String) -> Outcome {
         let Some(volume) = self.sources.volumes.get("", &name) else { return Outcome::Done };
         if !decide::is_ours(&volume, &self.driver.name) {
@@ -50,7 +50,7 @@ impl Controller {
         }
     }
 
-    /// Deletes what is behind the object, unless a node still has it.
+    /// Deletes the driver's volume, unless it is still attached to a node.
     async fn delete_behind(&self, volume: &PersistentVolume) -> Result<(), String> {
         let Some(csi) = volume.spec.as_ref().and_then(|s| s.csi.as_ref()) else {
             return Err("invalid CSI PV".to_owned());
@@ -66,8 +66,8 @@ impl Controller {
         self.delete_volume(&csi.volume_handle, secrets).await.map_err(|e| e.to_string())
     }
 
-    /// The secret that the object's annotations name, else the one that its class names. One that is gone is done
-    /// without, as it may have been deleted first.
+    /// Reads the secret that the object's annotations name, else the one of its class. A missing secret is ignored: it
+    /// may have been deleted first.
     async fn deletion_secrets(&self, volume: &PersistentVolume) -> Result<BTreeMap<String, String>, String> {
         let named = (volume.annotation(DELETION_SECRET_NAME), volume.annotation(DELETION_SECRET_NAMESPACE));
         let found = match named {
@@ -93,11 +93,11 @@ impl Controller {
             .map_err(|e| format!("failed to get secretreference for volume {}: {e}", volume.name()))
     }
 
-    /// DELETE, then the finalizer: the object goes when both are done.
+    /// Deletes the object, then removes its finalizer.
     async fn remove_object(&self, volume: &PersistentVolume) -> Result<(), ApiError> {
         let volumes = self.client.all::<PersistentVolume>();
         volumes.delete(volume.name(), &DeleteParams::default()).await?;
-        // The cache may have seen other finalizers come or go meanwhile.
+        // The cached object may have gained or lost other finalizers meanwhile.
         let Some(current) = self.sources.volumes.get("", volume.name()) else { return Ok(()) };
         if !current.has_finalizer(FINALIZER) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Lets snapshots go that nothing is made from any more (upstream `snapshot_finalizer_controller.go`): a crash, or a
-//! claim deleted too early, leaves them held.
+//! Releases snapshots that are no longer a source (upstream `snapshot_finalizer_controller.go`). A crash, or a claim
+//! deleted too early, can leave them protected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::kube::{Informer, Kind, ListParams};
 /// `--snapshot-orphan-sweep-interval`.
 const INTERVAL: Duration = Duration::from_secs(300);
 
-/// Runs the loop for ever, if the cluster has snapshots when the sidecar starts.
+/// Runs the loop forever, if the cluster has snapshots at the sidecar's start.
 pub(super) async fn run(controller: Arc<Controller>) {
     let version = format!("/apis/{GROUP}/v1");
     if controller.client.get(&version).await.is_err() {
@@ -31,7 +31,7 @@ pub(super) async fn run(controller: Arc<Controller>) {
     }
 }
 
-/// The snapshot that a claim names, in its own namespace or in another.
+/// Returns the snapshot that a claim names, in its own namespace or in another.
 fn snapshot_of(claim: &PersistentVolumeClaim) -> Option<(String, String)> {
     let spec = claim.spec.as_ref()?;
     let is_snapshot = |kind: &str, group: &Option<String>| {
@@ -61,7 +61,7 @@ impl Controller {
                 continue;
             }
             let freed = without_finalizer(&*snapshot, SNAPSHOT_FINALIZER);
-            // One that stays is looked at again at the next turn.
+            // A remaining one is retried in the next period.
             if let Err(e) = self.client.namespaced(snapshot.namespace()).replace(&freed).await {
                 self.trace("release", snapshot.name(), &e);
             }

@@ -1,4 +1,4 @@
-//! Reads what a volume is made from, and holds it while it is made.
+//! Reads the source of a volume, and protects it during the creation.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::binder::object::volume_name;
 use crate::kube::{ApiError, Kind};
 
 impl Controller {
-    /// The source as the driver knows it (`getVolumeContentSource`).
+    /// Returns the source as the driver knows it (`getVolumeContentSource`).
     pub(super) async fn content(
         &self,
         claim: &PersistentVolumeClaim,
@@ -66,7 +66,7 @@ impl Controller {
         source::snapshot_handle(claim, class, &snapshot, &content)
     }
 
-    /// Puts the finalizer on the source, so that it does not go while the volume is made.
+    /// Adds the finalizer to the source, so that it stays until the volume is created.
     pub(super) async fn hold(&self, claim: &PersistentVolumeClaim, source: &Source) -> Result<(), String> {
         let namespace = claim.namespace();
         match source {
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    /// Takes the finalizer from a snapshot that was restored. One that stays is no failure of the volume.
+    /// Removes the finalizer from a restored snapshot. A failure here does not fail the volume.
     pub(super) async fn release_snapshot(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let snapshots = self.client.namespaced::<VolumeSnapshot>(namespace);
         let gone = |e: ApiError| if e.is_not_found() { Ok(()) } else { Err(e) };
@@ -105,7 +105,7 @@ impl Controller {
         snapshots.replace(&without_finalizer(&*held, SNAPSHOT_FINALIZER)).await.map(drop).or_else(gone)
     }
 
-    /// What a VolumeAttributesClass says about a volume at its birth.
+    /// Returns the parameters of a VolumeAttributesClass for a new volume.
     pub(super) async fn mutable_parameters(&self, name: &str) -> Result<BTreeMap<String, String>, (Failure, State)> {
         let class = self.client.all::<VolumeAttributesClass>().get(name).await;
         let class = class.map_err(|e| (Failure::Other(e.to_string()), State::NoChange))?;
@@ -126,7 +126,7 @@ fn with_finalizer<K: Kind>(object: &K, finalizer: &str) -> K {
     object
 }
 
-/// The object without one of its finalizers.
+/// Returns the object without one of its finalizers.
 pub(super) fn without_finalizer<K: Kind>(object: &K, finalizer: &str) -> K {
     let mut object = object.clone();
     let finalizers = &mut Metadata::metadata_mut(&mut object).finalizers;

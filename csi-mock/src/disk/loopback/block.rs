@@ -1,7 +1,7 @@
 //! Raw block: a bind of the device node at a pod's path, which is a file.
 //!
-//! mountinfo shows such a mount as one of devtmpfs (or of whatever `/dev` is) whose root is the device's name, so the
-//! volume stands in a record of ours. The record of a mount that is gone counts for nothing.
+//! mountinfo shows such a mount as one of devtmpfs (or the filesystem of `/dev`) whose root is the device's name. So a
+//! record of ours names the volume. The record of an unmounted device is ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,13 @@ use super::mountinfo::Entry;
 use super::{Inner, RECORDS, mount, text};
 use crate::disk::{DiskError, Mount, MountKind, Publish, Published};
 
-/// What is written down of a published raw device.
+/// Record of a published raw device.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BlockRecord {
     pub volume: String,
     pub number: u32,
     pub readonly: bool,
-    /// It is the node agent's own bind.
+    /// True for the node agent's own bind.
     #[serde(default)]
     pub map: bool,
 }
@@ -32,21 +32,21 @@ impl Inner {
         self.at(&format!("{RECORDS}/blocks/{key}"))
     }
 
-    /// The published raw device that a line of mountinfo tells of.
+    /// Returns the published raw device in a line of mountinfo.
     pub fn block_mount(&self, entry: &Entry) -> Option<Mount> {
         let number: u32 = entry.root.to_str()?.strip_prefix("/loop")?.parse().ok()?;
         let record = self.root.read(&self.block_record(&entry.path)).ok().flatten();
         let record = record.and_then(|data| serde_json::from_slice::<BlockRecord>(&data).ok());
         let (volume, readonly, map) = match record.filter(|r| r.number == number) {
             Some(record) => (record.volume, record.readonly, record.map),
-            // Without a record the device itself tells whose it is, if it is ours.
+            // Without a record, the device's tag names the volume if the device is ours.
             None => (tagged_volume(&proof_of(number)?.tag)?.to_owned(), false, false),
         };
         let kind = if map { MountKind::Map } else { MountKind::Block };
         Some(Mount { volume, path: entry.path.clone(), kind, readonly })
     }
 
-    /// Writes down what is about to be mounted at `path`: a record without a mount is nothing.
+    /// Writes the record of the coming mount at `path`: a record without a mount is ignored.
     pub fn write_block_record(&self, path: &Path, record: &BlockRecord) -> Result<(), DiskError> {
         let data = serde_json::to_vec(record)
             .map_err(|e| DiskError::io("write", record.volume.clone(), std::io::Error::other(e)))?;
@@ -83,7 +83,7 @@ impl Inner {
         let source = rustix::fs::openat(CWD, &device, flags, Mode::empty())
             .map_err(|e| DiskError::errno("open", text(&device), e))?;
         mount::copy(&source, &device)?.attach(&target, &path)?;
-        // The number may have become another's between the check and the bind.
+        // The number may have been reused between the check and the bind.
         if let Err(error) = plugged.device.verify() {
             mount::unmount(&self.root.place(&path)?, &path, false)?;
             return Err(error);
@@ -102,7 +102,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// Removes what is left of a target path: an empty directory or an empty file.
+    /// Removes a leftover target path: an empty directory or an empty file.
     pub fn remove_target(&self, path: &Path) -> Result<(), DiskError> {
         let empty_file = self.root.read(path).is_ok_and(|data| data.is_some_and(|d| d.is_empty()));
         if empty_file {

@@ -1,4 +1,4 @@
-//! Loop devices: made, proved to be ours, taken away.
+//! Loop devices: configuration, proof of ownership, removal.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,23 +11,23 @@ use rustix::io::Errno;
 use super::{ioctl, nodes};
 use crate::disk::DiskError;
 
-/// How often a free device is asked for when others take it first (LOOP_CONFIGURE answers EBUSY).
+/// Number of attempts to get a free device when others take it first (LOOP_CONFIGURE answers EBUSY).
 const TRIES: usize = 64;
-/// How long to wait for the kernel to tear a device down.
+/// Longest wait for the kernel to tear a device down.
 const TEAR_DOWN: Duration = Duration::from_secs(2);
 
-/// Proof of what a loop device is: kept in the ledger and compared with the kernel before every dangerous step.
+/// Proof of a loop device's identity: kept in the ledger and compared with the kernel before every dangerous step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Proof {
     /// `<run>/<volume id>`.
     pub tag: String,
-    /// The backing file's inode.
+    /// Inode of the backing file.
     pub inode: u64,
-    /// The backing file's device, as (major, minor).
+    /// Device of the backing file, as (major, minor).
     pub device: (u32, u32),
 }
 
-/// A loop device that we made, held open: its number cannot be given to anybody else.
+/// Loop device that we configured, held open so that its number cannot be reused.
 #[derive(Debug)]
 pub(super) struct LoopDevice {
     pub number: u32,
@@ -47,23 +47,23 @@ fn open(number: u32) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(CWD, path_of(number), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// What the kernel says that loop device `number` is; nothing when it is no loop device in use.
+/// Returns the kernel's identity of loop device `number`; None if it is not in use as one.
 pub(super) fn proof_of(number: u32) -> Option<Proof> {
     let fd = rustix::fs::openat(CWD, path_of(number), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     kernel_proof(&fd).ok()
 }
 
-/// What the kernel says that an open loop device is; ENXIO or ENOTTY when it is none in use.
+/// Returns the kernel's identity of an open loop device; ENXIO or ENOTTY if it is not in use.
 pub(super) fn kernel_proof(fd: &impl AsFd) -> Result<Proof, Errno> {
     let info = ioctl::status(fd)?;
     Ok(Proof { tag: info.tag(), inode: info.inode, device: split(info.device) })
 }
 
 impl LoopDevice {
-    /// Ties a free loop device to `file`.
+    /// Configures a free loop device on `file`.
     ///
     /// # Errors
-    /// What the system says; [`DiskError::Environment`] when there are no loop devices to be had.
+    /// The operating system's error; [`DiskError::Environment`] if no loop devices are available.
     pub fn attach(file: &File, tag: &str) -> Result<Self, DiskError> {
         nodes::make_control()?;
         let control = rustix::fs::openat(CWD, "/dev/loop-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -75,7 +75,7 @@ impl LoopDevice {
             let path = path_of(number).display().to_string();
             let held = match open(number) {
                 Ok(held) => held,
-                // In a container /dev has only what it began with.
+                // In a container /dev holds only the nodes from its start.
                 Err(Errno::NOENT) => {
                     nodes::make_loop(number)?;
                     open(number).map_err(|e| DiskError::errno("open", path.clone(), e))?
@@ -85,11 +85,11 @@ impl LoopDevice {
             match ioctl::configure(&held, file.as_fd(), tag) {
                 Ok(()) => {
                     let device = Self { number, proof, held };
-                    // The kernel keeps this flag with the number, and its last owner may have died with it set.
+                    // The kernel keeps this flag with the number, and its last owner may have left it set.
                     device.set_readonly(false)?;
                     return Ok(device);
                 }
-                // Somebody else took it between the two calls.
+                // Another process took it between the two calls.
                 Err(Errno::BUSY) => {}
                 Err(error) => return Err(DiskError::errno("LOOP_CONFIGURE", path, error)),
             }
@@ -97,7 +97,7 @@ impl LoopDevice {
         Err(DiskError::errno("LOOP_CONFIGURE", tag, Errno::BUSY))
     }
 
-    /// Takes hold of loop device `number` again, if the kernel says that it is what `tag` and `file` mean.
+    /// Holds loop device `number` again, if the kernel confirms `tag` and `file`.
     pub fn adopt(number: u32, file: &File, tag: &str) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         let proof = Proof { tag: tag.to_owned(), inode: stat.st_ino, device: split(stat.st_dev) };
@@ -105,7 +105,7 @@ impl LoopDevice {
         device.verify().is_ok().then_some(device)
     }
 
-    /// The device node.
+    /// Returns the path of the device node.
     pub fn path(&self) -> PathBuf {
         path_of(self.number)
     }
@@ -113,7 +113,7 @@ impl LoopDevice {
     /// Compares the ledger with the kernel.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`] when anything differs. Nothing may be done to the device then.
+    /// [`DiskError::NotOurs`] for any difference. The device must then not be touched.
     pub fn verify(&self) -> Result<(), DiskError> {
         let differs = |reason: String| DiskError::NotOurs {
             volume: self.proof.tag.clone(),
@@ -124,15 +124,15 @@ impl LoopDevice {
         if seen == self.proof { Ok(()) } else { Err(differs(format!("it is {seen:?}"))) }
     }
 
-    /// How large the kernel says that it is; 0 when it is tied to nothing any more.
+    /// Returns the kernel's size of the device; 0 if it has no backing file any more.
     pub fn size_bytes(&self) -> u64 {
         ioctl::size(&self.held).unwrap_or(0)
     }
 
-    /// Makes it as large as its file is now; returns its size.
+    /// Sets the device's size to its file's current size; returns it.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`]; what the system says.
+    /// [`DiskError::NotOurs`]; the operating system's error.
     pub fn refresh(&self) -> Result<u64, DiskError> {
         self.verify()?;
         let fail = |op, e| DiskError::errno(op, self.path().display().to_string(), e);
@@ -140,21 +140,21 @@ impl LoopDevice {
         ioctl::size(&self.held).map_err(|e| fail("BLKGETSIZE64", e))
     }
 
-    /// Has the device refuse writes, or take them again.
+    /// Makes the device read-only or writable.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`]; what the system says.
+    /// [`DiskError::NotOurs`]; the operating system's error.
     pub fn set_readonly(&self, readonly: bool) -> Result<(), DiskError> {
         self.verify()?;
         ioctl::set_readonly(&self.held, readonly)
             .map_err(|e| DiskError::errno("BLKROSET", self.path().display().to_string(), e))
     }
 
-    /// Lets the device end where it begins: whoever has it open gets EIO from now on. Its file is not touched, but
-    /// what the kernel had cached of the device is written first.
+    /// Sets the device's size to zero: every opener gets EIO from now on. The backing file is not changed, except that
+    /// the kernel first writes back its cache of the device.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`]; what the system says.
+    /// [`DiskError::NotOurs`]; the operating system's error.
     pub fn cut_off(&self) -> Result<(), DiskError> {
         self.verify()?;
         let size = self.size_bytes();
@@ -162,7 +162,7 @@ impl LoopDevice {
         ioctl::set_offset(&self.held, size).map_err(fail)
     }
 
-    /// That nobody else uses the device: neither a mount nor an exclusive opener.
+    /// Checks that the device has no other user: no mount and no exclusive opener.
     ///
     /// # Errors
     /// [`DiskError::Busy`].
@@ -178,16 +178,15 @@ impl LoopDevice {
         }
     }
 
-    /// Unties the device from its file and waits until the kernel has done so.
+    /// Detaches the device from its file and waits for the kernel.
     ///
     /// # Errors
-    /// [`DiskError::NotOurs`], and then the device is left alone; [`DiskError::Busy`] when it is still there after
-    /// two seconds.
+    /// [`DiskError::NotOurs`], and the device is not touched; [`DiskError::Busy`] if it still exists after two seconds.
     pub fn detach(self) -> Result<(), DiskError> {
         self.verify()?;
         let (number, proof) = (self.number, self.proof.clone());
         let name = self.path().display().to_string();
-        // Whoever gets the number next is not to inherit a read-only device; if it fails, we still want it gone.
+        // The next user of the number must not get a read-only device. If this fails, the device must still go.
         let _ = ioctl::set_readonly(&self.held, false);
         match ioctl::clear(&self.held) {
             Ok(()) | Err(Errno::NXIO) => {}
@@ -204,7 +203,7 @@ impl LoopDevice {
         Err(DiskError::Busy { volume: proof.tag, by: format!("something still holds {name} open") })
     }
 
-    /// Lets go of the device, which is torn down with its last mount.
+    /// Closes our descriptor. The kernel tears the device down with its last mount.
     pub fn release(self) -> Result<(), DiskError> {
         self.verify()?;
         drop(self.held);
@@ -212,8 +211,7 @@ impl LoopDevice {
     }
 }
 
-/// Whether a file holds no data at all, as the filesystem tells its holes. A filesystem that cannot tell has the
-/// file read.
+/// Returns true if a file holds no data, according to the filesystem's hole map. Without one, reads the file.
 pub(super) fn all_zero(file: &File, path: &Path) -> Result<bool, DiskError> {
     use std::io::Read;
     let name = || path.display().to_string();

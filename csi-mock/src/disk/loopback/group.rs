@@ -1,4 +1,4 @@
-//! Giving a filesystem to a group (CSI VOLUME_MOUNT_GROUP), as kubelet does it for fsGroup.
+//! Ownership of a filesystem by a group (CSI VOLUME_MOUNT_GROUP), as kubelet does it for fsGroup.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -9,18 +9,18 @@ use rustix::io::Errno;
 use super::{Inner, mountinfo, text};
 use crate::disk::DiskError;
 
-/// What the group gets on every file, and besides on directories.
+/// Mode bits of the group on files, and on directories.
 const FILE: u32 = 0o660;
 const DIRECTORY: u32 = 0o2770;
 
-/// Whether `mode` and `gid` are as they are to be.
+/// Returns true if `mode` and `gid` are as wanted.
 fn fits(mode: u32, gid: u32, group: u32, wanted: u32) -> bool {
     gid == group && mode & wanted == wanted
 }
 
 impl Inner {
-    /// Gives the filesystem mounted at `path` to `group`; what lies where nothing is mounted is not touched. A driver that
-    /// is not ours may have mounted it.
+    /// Gives the filesystem mounted at `path` to `group`. Without a mount, nothing changes. Another driver may have
+    /// mounted it.
     pub fn give_mounted(&self, path: &Path, group: u32) -> Result<(), DiskError> {
         let path = self.root.absolute(path)?;
         if !mountinfo::read()?.iter().any(|entry| entry.path == path) {
@@ -29,8 +29,8 @@ impl Inner {
         self.give(&path, Some(group))
     }
 
-    /// Gives everything in the mounted filesystem to `group`. A root directory that is the group's already ends it at
-    /// once, as kubelet's policy OnRootMismatch does: a large volume is walked once.
+    /// Gives everything in the mounted filesystem to `group`. Stops at once if the root directory is the group's
+    /// already, like kubelet's policy OnRootMismatch: a large volume is walked once.
     pub fn give(&self, path: &Path, group: Option<u32>) -> Result<(), DiskError> {
         let Some(group) = group else { return Ok(()) };
         let root = self.root.readable_dir(path)?;
@@ -43,7 +43,7 @@ impl Inner {
         while let Some(dir) = open.pop() {
             walk(&dir, stat.st_dev, group, &mut open).map_err(fail)?;
         }
-        // The root last: it is the proof that the rest is done.
+        // The root is last: it proves that the rest is done.
         take(&root, group, DIRECTORY).map_err(fail)
     }
 }
@@ -51,13 +51,13 @@ impl Inner {
 /// Gives an open file or directory to the group.
 fn take(fd: impl AsFd, group: u32, wanted: u32) -> Result<(), Errno> {
     rustix::fs::fchown(&fd, None, Some(Gid::from_raw(group)))?;
-    // chown may have taken the set-group-id bit away: the mode comes after it.
+    // chown may clear the set-group-id bit, so the mode is set after it.
     let mode = rustix::fs::fstat(&fd)?.st_mode;
     rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode & 0o7777 | wanted))
 }
 
-/// Gives the entries of a directory to the group; directories below it are put into `open`. Nothing is followed, and
-/// nothing on another filesystem is touched.
+/// Gives the entries of a directory to the group, and adds its subdirectories to `open`. Follows no link and stays on
+/// the filesystem.
 fn walk(dir: &OwnedFd, device: u64, group: u32, open: &mut Vec<OwnedFd>) -> Result<(), Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;

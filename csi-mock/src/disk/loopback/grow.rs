@@ -1,4 +1,4 @@
-//! Growing devices and the filesystems on them, while they are in use.
+//! Growth of devices and filesystems while they are in use.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::ledger::Plugged;
 use super::{Inner, superblock, text, tools};
 use crate::disk::{DiskError, MountKind, Usage};
 
-/// A filesystem that ends this close to the end of its device is as large as it gets, in bytes.
+/// A filesystem that ends this close to the end of its device, in bytes, is as large as possible.
 const SLACK: u64 = 64 << 10;
 
-/// Whether an open directory is where something is mounted; true where the kernel (before 5.8) cannot tell.
+/// Returns true if an open directory is a mount point, or if the kernel (before 5.8) cannot tell.
 fn is_mount(dir: &OwnedFd) -> Result<bool, Errno> {
     let stat = statx(dir, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let root = StatxAttributes::MOUNT_ROOT;
@@ -30,14 +30,14 @@ impl Inner {
         }
         let dir = self.root.dir(path)?;
         let fail = |e| DiskError::errno("statfs", text(path), e);
-        // Whoever unmounts it meanwhile leaves the directory below, which is of another filesystem.
+        // After an unmount, the directory belongs to the filesystem below.
         if !is_mount(&dir).map_err(fail)? {
             return Err(fail(Errno::NOENT));
         }
         crate::disk::stat::usage(&dir).map_err(fail)
     }
 
-    /// Tells a device that its file has grown. The size is that of the file; what the caller was told is not believed.
+    /// Updates a device after its file has grown. The file's size counts, not the caller's.
     pub fn resize(&self, volume: &str, _size_bytes: u64) -> Result<bool, DiskError> {
         let Some(plugged) = self.get(volume) else { return Ok(false) };
         let before = plugged.device.size_bytes();
@@ -59,7 +59,7 @@ impl Inner {
         Ok(size)
     }
 
-    /// Makes an unmounted ext4 as large as its device; others grow only while they are mounted.
+    /// Grows an unmounted ext4 to its device; other filesystems grow only while mounted.
     pub fn grow_unmounted(&self, plugged: &Plugged) -> Result<(), DiskError> {
         let name = || text(&plugged.device.path());
         let found = superblock::read(&plugged.file).map_err(|e| DiskError::io("read superblock", name(), e))?;
@@ -72,7 +72,7 @@ impl Inner {
         }
     }
 
-    /// Makes the filesystem mounted at `path` as large as its device.
+    /// Grows the filesystem mounted at `path` to its device.
     pub fn grow(&self, plugged: &Plugged, path: &Path, readonly: bool) -> Result<(), DiskError> {
         let found = superblock::read(&plugged.file);
         let Some((fs_type, bytes)) = found.map_err(|e| DiskError::io("read superblock", text(path), e))? else {

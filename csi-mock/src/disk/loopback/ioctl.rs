@@ -60,14 +60,14 @@ struct Config {
 const _: () = assert!(size_of::<Info>() == 232 && size_of::<Config>() == 304);
 
 impl Info {
-    /// The tag: what `lo_file_name` was set to.
+    /// Returns the tag: the value of `lo_file_name`.
     pub fn tag(&self) -> String {
         let end = self.file_name.iter().position(|b| *b == 0).unwrap_or(TAG);
         String::from_utf8_lossy(&self.file_name[..end]).into_owned()
     }
 }
 
-/// LOOP_CTL_GET_FREE answers with its return value.
+/// LOOP_CTL_GET_FREE, which answers with its return value.
 struct GetFree;
 
 // SAFETY: the opcode takes no argument and returns a number; no memory is handed to the kernel.
@@ -88,13 +88,13 @@ unsafe impl Ioctl for GetFree {
     }
 }
 
-/// The number of a free loop device, which is made when there is none.
+/// Returns the number of a free loop device, which the kernel creates if there is none.
 pub(super) fn get_free(control: impl AsFd) -> Result<u32, Errno> {
     // SAFETY: see the implementation of Ioctl; a descriptor of another kind answers ENOTTY.
     unsafe { ioctl(control, GetFree) }
 }
 
-/// Ties a loop device to a backing file in one step, with autoclear and a tag of at most 63 bytes.
+/// Binds a loop device to a backing file in one step, with autoclear and a tag of at most 63 bytes.
 pub(super) fn configure(device: impl AsFd, file: BorrowedFd<'_>, tag: &str) -> Result<(), Errno> {
     if tag.len() >= TAG {
         return Err(Errno::NAMETOOLONG);
@@ -122,32 +122,32 @@ pub(super) fn configure(device: impl AsFd, file: BorrowedFd<'_>, tag: &str) -> R
     unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, Config>::new(config)) }
 }
 
-/// What a loop device is tied to; ENXIO when it is tied to nothing.
+/// Returns the status of a loop device; ENXIO if it has no backing file.
 pub(super) fn status(device: impl AsFd) -> Result<Info, Errno> {
     // SAFETY: the kernel writes one loop_info64, whose layout and size are those of Info (asserted above); every
     // bit pattern is a valid Info.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, Info>::new()) }
 }
 
-/// Takes over the size of the backing file.
+/// Updates the device's size from its backing file.
 pub(super) fn set_capacity(device: impl AsFd) -> Result<(), Errno> {
     // SAFETY: the opcode takes no argument.
     unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }
 }
 
-/// The size of a block device in bytes.
+/// Returns the size of a block device in bytes.
 pub(super) fn size(device: impl AsFd) -> Result<u64, Errno> {
     // SAFETY: the kernel writes one 64-bit number.
     unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new()) }
 }
 
-/// Has a block device refuse writes, or take them again.
+/// Makes a block device read-only or writable.
 pub(super) fn set_readonly(device: impl AsFd, readonly: bool) -> Result<(), Errno> {
     // SAFETY: the kernel reads one int.
     unsafe { ioctl(device, Setter::<BLKROSET, i32>::new(i32::from(readonly))) }
 }
 
-/// Has the device begin at this offset of its file.
+/// Sets the device's offset in its file.
 pub(super) fn set_offset(device: impl AsFd, offset: u64) -> Result<(), Errno> {
     let info = status(&device)?;
     set_status(device, Info { offset, ..info })
@@ -158,7 +158,7 @@ fn set_status(device: impl AsFd, info: Info) -> Result<(), Errno> {
     unsafe { ioctl(device, Setter::<LOOP_SET_STATUS64, Info>::new(info)) }
 }
 
-/// Gives the device another tag, as if it were somebody else's.
+/// Changes the device's tag, so that it looks like a foreign device.
 #[cfg(test)]
 pub(super) fn set_tag(device: impl AsFd, tag: &[u8]) -> Result<(), Errno> {
     let mut info = status(&device)?;
@@ -167,13 +167,13 @@ pub(super) fn set_tag(device: impl AsFd, tag: &[u8]) -> Result<(), Errno> {
     set_status(device, info)
 }
 
-/// Unties a loop device, at once or at its last close.
+/// Detaches a loop device, at once or at its last close.
 pub(super) fn clear(device: impl AsFd) -> Result<(), Errno> {
     // SAFETY: the opcode takes no argument.
     unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }
 }
 
-/// Makes every later access to the mounted filesystem fail with EIO, without flushing anything: power loss.
+/// Simulates power loss: every later access to the mounted filesystem fails with EIO, without a flush.
 pub(super) fn shutdown(directory: impl AsFd) -> Result<(), Errno> {
     // SAFETY: the kernel reads one u32.
     unsafe { ioctl(directory, Setter::<SHUTDOWN, u32>::new(NOLOGFLUSH)) }

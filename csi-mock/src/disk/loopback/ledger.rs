@@ -1,4 +1,4 @@
-//! Which devices are plugged: the ledger, its records on disk, and what the kernel says of them.
+//! Ledger of plugged devices: its entries, its records on disk, and the kernel's view of them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub(super) struct Plugged {
     pub record: Record,
 }
 
-/// What is written down of a plugged volume, to find its device again after a restart of the driver. It is a hint:
-/// the kernel has the proof.
+/// Record of a plugged volume, to find its device again after a restart of the driver. It is a hint: the kernel has the
+/// proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub volume: String,
@@ -32,7 +32,7 @@ pub(super) struct Record {
     pub tag: String,
 }
 
-/// Volume ids become names of records and tags: `vol-` and hex digits only.
+/// Checks a volume id, which becomes a record's name and a tag: `vol-` and hex digits only.
 pub(super) fn volume_id(volume: &str) -> Result<(), DiskError> {
     let digits = volume.strip_prefix("vol-").unwrap_or_default();
     if (1..=17).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -41,17 +41,17 @@ pub(super) fn volume_id(volume: &str) -> Result<(), DiskError> {
     Err(DiskError::BadPath { path: volume.to_owned(), reason: "is not a volume id".to_owned() })
 }
 
-/// The volume in a tag `<run>/<volume id>`.
+/// Returns the volume in a tag `<run>/<volume id>`.
 pub(super) fn tagged_volume(tag: &str) -> Option<&str> {
     tag.rsplit_once('/').map(|(_, volume)| volume).filter(|volume| volume_id(volume).is_ok())
 }
 
-/// The name of the by-id link that the EBS driver looks for (ec2-api.md §13.3).
+/// Returns the name of the by-id link that the EBS driver looks for (its `findNvmeVolume`).
 fn by_id(volume: &str) -> String {
     format!("nvme-Amazon_Elastic_Block_Store_{}", volume.replace('-', ""))
 }
 
-/// The loop device with this device number, by the kernel's own name for it.
+/// Returns the loop device with this device number, by the kernel's name for it.
 fn loop_number(major: u32, minor: u32) -> Option<u32> {
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     link.file_name()?.to_str()?.strip_prefix("loop")?.parse().ok()
@@ -100,8 +100,8 @@ impl Inner {
         Ok(File::from(fd))
     }
 
-    /// The plugged volume: from the ledger, or found by its record and proved, and then held only as long as the
-    /// value lives.
+    /// Returns the plugged volume: from the ledger, or found by its record and proved. In the second case the device is
+    /// held only while the value lives.
     pub fn get(&self, volume: &str) -> Option<Arc<Plugged>> {
         let held = lock(&self.ledger).get(volume).cloned();
         held.or_else(|| self.adopt(&self.record(volume)?).map(Arc::new))
@@ -123,13 +123,14 @@ impl Inner {
         Some(Plugged { device, file, record: record.clone() })
     }
 
-    /// The volumes that have a record, whether or not their device is still there.
+    /// Returns the volumes with a record, even if their device is gone.
     pub fn recorded(&self) -> Result<Vec<String>, DiskError> {
         let names = self.root.list(&self.at(&format!("{RECORDS}/devices")))?.unwrap_or_default();
         Ok(names.into_iter().filter(|name| volume_id(name).is_ok()).collect())
     }
 
-    /// Removes the traces of devices that are gone, such as after `kill -9`. Only who plugs does it.
+    /// Removes the records of devices that are gone, for example after `kill -9`. Only the process that plugs may call
+    /// it.
     pub fn sweep(&self) -> Result<(), DiskError> {
         for volume in self.recorded()? {
             if self.get(&volume).is_none() {
@@ -153,7 +154,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The volume behind loop device `number`, if the device is one that Mooring made.
+    /// Returns the volume of loop device `number`, if Mooring created the device.
     pub fn volume_of(&self, number: u32) -> Option<String> {
         let held = lock(&self.ledger).values().find(|p| p.device.number == number).map(|p| p.record.volume.clone());
         held.or_else(|| tagged_volume(&proof_of(number)?.tag).map(str::to_owned))
@@ -224,19 +225,19 @@ impl Inner {
         plugged.device.verify()?;
         self.unlink(&plugged.record)?;
         if let Some(mount) = mounts.first() {
-            // The disk is pulled: what was not synced is lost, and the device goes with its last mount or opener.
+            // Like a pulled disk: unsynced data is lost, and the device goes with its last mount or opener.
             let pulled = match mount.kind {
                 MountKind::Block | MountKind::Map => Err(DiskError::Environment(String::new())),
                 MountKind::Staging | MountKind::Target => mount::shutdown(&mount.path),
             };
-            // A raw device, or a filesystem that cannot be shut down: every later access lies beyond its end.
+            // A raw device, or a filesystem without shutdown: every later access is beyond its end.
             pulled.or_else(|_| plugged.device.cut_off())?;
         }
         self.forget(volume, plugged, !mounts.is_empty())?;
         Ok(true)
     }
 
-    /// Takes a volume out of the ledger and gives its device back.
+    /// Removes a volume from the ledger and releases its device.
     pub fn forget(&self, volume: &str, plugged: Arc<Plugged>, mounted: bool) -> Result<(), DiskError> {
         lock(&self.ledger).remove(volume);
         let Some(plugged) = Arc::into_inner(plugged) else {

@@ -1,12 +1,12 @@
-//! The disk of a real node: loop devices, filesystems and bind mounts of the Linux kernel. Needs root.
+//! The disk of a real node: loop devices, filesystems and bind mounts of the Linux kernel. Requires root.
 //!
-//! A plugged volume is a loop device with autoclear, held open as long as it is plugged, so that `kill -9` leaves no
-//! device behind. Its tag is `<run>/<volume id>`; tag, inode and device of the backing file are compared with the
-//! kernel before every mkfs and every detach, and only devices that pass are touched. What is mounted is read from
-//! mountinfo by device number.
+//! A plugged volume is a loop device with autoclear, held open while it is plugged, so that `kill -9` leaves no device
+//! behind. Its tag is `<run>/<volume id>`. Before every mkfs and every detach, tag, inode and device of the backing
+//! file are compared with the kernel, and only devices that pass are touched. Mounts are read from mountinfo by device
+//! number.
 //!
-//! Several processes may have a value for one node (the driver, the node agent, whoever checks for leaks): the one
-//! that plugs holds the devices, the others find them by the records below the root, prove them, and let go again.
+//! Several processes may open the disk of one node (the driver, the node agent, the leak check). The one that plugs
+//! holds the devices. The others find them by the records below the root, prove them, and release them again.
 
 mod block;
 mod device;
@@ -43,16 +43,16 @@ use super::{
     Usage,
 };
 
-/// The major number of loop devices.
+/// Major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
 /// Longest name of a run: `<run>/vol-` and 17 digits must fit in a loop device's tag.
 const MAX_RUN: usize = 40;
-/// The node's own records, below its root.
+/// Node's own records, below its root.
 const RECORDS: &str = ".mooring";
-/// The node's own device directory, below its root.
+/// Node's own device directory, below its root.
 const DEV: &str = "dev";
 
-/// The disk of one node, with real block devices.
+/// Disk of one node with real block devices.
 #[derive(Clone, Debug)]
 pub struct LoopDisk(Arc<Inner>);
 
@@ -64,18 +64,19 @@ struct Inner {
     volumes: Root,
     gate: Gate,
     ledger: Mutex<BTreeMap<String, Arc<Plugged>>>,
-    /// Plug, stage and their opposites exclude one another for each volume.
+    /// Serializes plug, stage and their inverses for each volume.
     serial: Turns,
-    /// The raw devices that were mapped by this value and may still be open.
+    /// Raw devices that this value has mapped and that may still be open.
     held: Mutex<Vec<Weak<Held>>>,
 }
 
 impl LoopDisk {
-    /// The disk of `node`, with the node's root directory, the directory of all volumes, and the name of the run that
-    /// new devices are tagged with. Devices that another process plugged on this node are found.
+    /// Opens the disk of `node` with the node's root directory, the directory of all volumes, and the name of the run,
+    /// which tags new devices. Finds devices that another process plugged on this node.
     ///
     /// # Errors
-    /// [`DiskError::BadPath`] for a run's name that is no plain name of at most 40 bytes; what the system says.
+    /// [`DiskError::BadPath`] for a run's name that is not a plain name of at most 40 bytes; the operating system's
+    /// error.
     pub fn new(node: &str, root: &Path, volumes: &Path, run: &str) -> Result<Self, DiskError> {
         plain_name("a run's name", run)?;
         if run.len() > MAX_RUN {
@@ -111,7 +112,7 @@ impl LoopDisk {
         Gate::run(&self.0, |disk| &disk.gate, act)
     }
 
-    /// Runs `act` alone among the operations on `volume`.
+    /// Runs `act` exclusively among the operations on `volume`.
     fn alone<'a, T: Send + 'static>(
         &'a self,
         volume: &str,
@@ -121,7 +122,7 @@ impl LoopDisk {
         self.in_turn(volume, move |disk| volume_id(&own).and_then(|()| act(disk)))
     }
 
-    /// The same for a volume that may be one of another driver, with ids of another form.
+    /// Like `alone`, for a volume that may belong to another driver, with ids of another form.
     fn in_turn<'a, T: Send + 'static>(
         &'a self,
         volume: &str,
@@ -136,7 +137,7 @@ impl LoopDisk {
     }
 }
 
-/// Whose turn it is with each volume, while anybody has one or waits for it.
+/// Locks by volume, kept while they are held or awaited.
 #[derive(Debug, Default)]
 struct Turns(Mutex<BTreeMap<String, Weak<Mutex<()>>>>);
 

@@ -1,5 +1,4 @@
-//! Mounts by descriptor: the directory that was checked is the directory that is mounted on, whatever is renamed or
-//! linked in between (product.md B.5).
+//! Mounts by descriptor: the checked directory is the mount point, even if a path is renamed or linked in between.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -16,14 +15,14 @@ use rustix::mount::{
 use crate::disk::root::Place;
 use crate::disk::{Backend, DiskError};
 
-/// Mount options, parted into what the mount does and what the filesystem does.
+/// Mount options, split into those of the mount and those of the filesystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     attributes: MountAttrFlags,
     filesystem: Vec<String>,
 }
 
-/// Options of mounts, by name. Those that would undo nosuid or nodev are not among them.
+/// Options of mounts, by name. Options that would undo nosuid or nodev are left out.
 const ATTRIBUTES: [(&str, MountAttrFlags); 9] = [
     ("ro", MountAttrFlags::MOUNT_ATTR_RDONLY),
     ("nosuid", MountAttrFlags::MOUNT_ATTR_NOSUID),
@@ -35,13 +34,13 @@ const ATTRIBUTES: [(&str, MountAttrFlags); 9] = [
     ("nosymfollow", MountAttrFlags::MOUNT_ATTR_NOSYMFOLLOW),
     ("relatime", MountAttrFlags::MOUNT_ATTR_RELATIME),
 ];
-/// Options that change nothing.
+/// Options without an effect.
 const NEUTRAL: [&str; 4] = ["rw", "defaults", "async", "_netdev"];
 /// Options that a volume must not have.
 const REFUSED: [&str; 8] = ["suid", "dev", "bind", "rbind", "remount", "loop", "move", "user"];
 
 impl Options {
-    /// Reads mount flags; nosuid and nodev are always among them.
+    /// Parses mount flags; always adds nosuid and nodev.
     ///
     /// # Errors
     /// [`DiskError::Unsupported`] for an option that a volume must not have.
@@ -71,7 +70,7 @@ impl Options {
         self.attributes.contains(MountAttrFlags::MOUNT_ATTR_RDONLY)
     }
 
-    /// The same attributes for a remount, which knows them under other names.
+    /// Returns the same attributes as flags of a remount.
     fn remount(&self) -> MountFlags {
         let pairs = [
             (MountAttrFlags::MOUNT_ATTR_RDONLY, MountFlags::RDONLY),
@@ -87,7 +86,7 @@ impl Options {
     }
 }
 
-/// A detached mount of the filesystem on a block device.
+/// Detached mount of the filesystem on a block device.
 #[derive(Debug)]
 pub(super) struct Detached(OwnedFd);
 
@@ -101,7 +100,7 @@ fn fail(op: &'static str, what: &Path, error: Errno) -> DiskError {
     }
 }
 
-/// What the kernel wrote about a failed mount, such as `e ext4: Unrecognized mount option`.
+/// Returns the kernel's message about a failed mount, such as `e ext4: Unrecognized mount option`.
 fn kernel_says(context: &OwnedFd) -> String {
     let mut said = Vec::new();
     let mut buffer = [0; 512];
@@ -114,7 +113,7 @@ fn kernel_says(context: &OwnedFd) -> String {
     said.join("; ")
 }
 
-/// Mounts the filesystem on `device`, attached to nothing yet.
+/// Mounts the filesystem on `device`, still detached.
 pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Result<Detached, DiskError> {
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|e| match e {
         Errno::NODEV => DiskError::Environment(format!("this kernel has no {fs_type}")),
@@ -132,7 +131,7 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
         fsconfig_set_flag(&context, "ro").map_err(|e| said("fsconfig ro", e))?;
     }
     let own: &[&str] = match fs_type {
-        // The inode tables are holes of the backing file and read as zeros: nobody has to write them.
+        // The inode tables are holes of the backing file and read as zeros: they need no write.
         "ext4" => &["errors=remount-ro", "noinit_itable"],
         // A restored or cloned volume has the identity of its source, and both may be mounted on one machine.
         "xfs" => &["nouuid"],
@@ -140,7 +139,7 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
     };
     for option in own.iter().copied().chain(options.filesystem.iter().map(String::as_str)) {
         match option.split_once('=') {
-            // mount(8) takes the quotes away from a label; here nobody else does.
+            // mount(8) removes the quotes of a label; the mount API does not.
             Some((key, value)) => fsconfig_set_string(&context, key, value.trim_matches('"')),
             None => fsconfig_set_flag(&context, option),
         }
@@ -151,27 +150,27 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
     Ok(Detached(mount.map_err(|e| said("fsmount", e))?))
 }
 
-/// A copy of the mount at `directory`, attached to nothing yet.
+/// Clones the mount at `directory`, still detached.
 pub(super) fn copy(directory: &OwnedFd, path: &Path) -> Result<Detached, DiskError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     Ok(Detached(open_tree(directory, "", flags).map_err(|e| fail("open_tree", path, e))?))
 }
 
 impl Detached {
-    /// Attaches the mount to the open directory (or, for a bind of a file, the open file) `target`.
+    /// Attaches the mount to the open directory (for a bind of a file, the open file) `target`.
     pub fn attach(&self, target: &OwnedFd, path: &Path) -> Result<(), DiskError> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(self.0.as_fd(), "", target, "", flags).map_err(|e| fail("move_mount", path, e))
     }
 
-    /// Sets the options of this one mount, which must be attached; the filesystem and its other mounts keep theirs.
+    /// Sets the options of this mount, which must be attached. The filesystem and its other mounts keep theirs.
     pub fn restrict(&self, options: &Options, path: &Path) -> Result<(), DiskError> {
         let by_fd = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         mount_remount(by_fd, options.remount(), c"").map_err(|e| fail("remount", path, e))
     }
 }
 
-/// Unmounts what is mounted at `place`; `lazily` takes it out of sight even while it is in use.
+/// Unmounts `place`; `lazily` detaches the mount even while it is in use.
 pub(super) fn unmount(place: &Place, path: &Path, lazily: bool) -> Result<(), DiskError> {
     let by_fd = format!("/proc/self/fd/{}/{}", place.parent.as_raw_fd(), place.name.display());
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -185,8 +184,8 @@ pub(super) fn unmount(place: &Place, path: &Path, lazily: bool) -> Result<(), Di
     }
 }
 
-/// Tries until the mount is not busy any more, at most [`TRIES`] times. A program that this process starts (blkid, mkfs
-/// of another volume) has all its descriptors for the moment between fork and exec, and a descriptor holds a mount.
+/// Retries while the mount is busy, at most [`TRIES`] times. A child process (blkid, mkfs of another volume) has all
+/// our descriptors between fork and exec, and a descriptor holds a mount.
 fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     for _ in 1..TRIES {
         match attempt() {
@@ -197,16 +196,16 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno
     attempt()
 }
 
-/// How often a busy mount is tried to be unmounted before it counts as in use.
+/// Attempts to unmount a busy mount before it counts as in use.
 const TRIES: u32 = 60;
-/// Time between two tries.
+/// Wait between two attempts.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Power loss of the filesystem mounted at the directory: nothing is flushed, every later access fails with EIO.
+/// Simulates power loss of the filesystem mounted at the directory: no flush, and every later access fails with EIO.
 pub(super) fn shutdown(path: &Path) -> Result<(), DiskError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-        // It was shut down before: even its root cannot be read any more.
+        // Shut down before: even its root is unreadable.
         Err(Errno::IO) => return Ok(()),
         directory => directory.map_err(|e| fail("open", path, e))?,
     };

@@ -1,32 +1,32 @@
-//! What is mounted, from /proc/thread-self/mountinfo. Mounts are found by device number; only btrfs, which shows a
-//! number of its own, by their source, and then the device proves whose it is.
+//! Mounts in /proc/thread-self/mountinfo. They are found by device number. Only btrfs, which shows its own number, is
+//! found by source; the device then proves its owner.
 
 use std::path::PathBuf;
 
 use crate::disk::DiskError;
 
-/// One line of mountinfo.
+/// Line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub major: u32,
     pub minor: u32,
-    /// The directory of the filesystem that is mounted; `/` for the whole.
+    /// Mounted directory of the filesystem; `/` for the whole.
     pub root: PathBuf,
     pub path: PathBuf,
     pub readonly: bool,
     pub fs_type: String,
-    /// What was mounted, as the mounter named it.
+    /// Mount source, as the mounter named it.
     pub source: String,
 }
 
 impl Entry {
-    /// The number of the loop device in the source's name.
+    /// Returns the number of the loop device in the source's name.
     pub fn source_loop(&self) -> Option<u32> {
         self.source.strip_prefix("/dev/loop")?.parse().ok()
     }
 }
 
-/// All mounts of this process's namespace, in the order in which they were made at each place.
+/// Returns all mounts of this process's namespace, in mount order at each place.
 pub(super) fn read() -> Result<Vec<Entry>, DiskError> {
     let path = "/proc/thread-self/mountinfo";
     let text = std::fs::read(path).map_err(|e| DiskError::io("read", path, e))?;
@@ -55,7 +55,7 @@ fn parse(line: &str) -> Option<Entry> {
     })
 }
 
-/// Space, tab, newline and backslash stand as three octal digits.
+/// Decodes octal escapes of space, tab, newline and backslash.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

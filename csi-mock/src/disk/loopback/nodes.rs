@@ -1,5 +1,5 @@
-//! Device nodes of loop devices, where /dev lacks them: the /dev of a container is not the kernel's, which would have
-//! them. What is there already is left alone.
+//! Device nodes of loop devices missing from /dev: a container's /dev does not show the kernel's new devices. Existing
+//! nodes are left alone.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ const CONTROL: (u32, u32) = (10, 237);
 /// Only root opens them.
 const MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// Makes /dev/loop-control where it is missing.
+/// Creates /dev/loop-control if it is missing.
 ///
 /// # Errors
-/// [`DiskError::Environment`] when the system refuses it.
+/// [`DiskError::Environment`] if the system refuses it.
 pub fn make_control() -> Result<(), DiskError> {
     let path = Path::new("/dev/loop-control");
     if path.exists() { Ok(()) } else { make(path, FileType::CharacterDevice, CONTROL) }
 }
 
-/// Makes the node of loop device `number`, which the kernel has given to us.
+/// Creates the node of loop device `number`, which the kernel has assigned to us.
 ///
 /// # Errors
-/// [`DiskError::Environment`] when the system refuses it.
+/// [`DiskError::Environment`] if the system refuses it.
 pub(super) fn make_loop(number: u32) -> Result<(), DiskError> {
     make(Path::new(&format!("/dev/loop{number}")), FileType::BlockDevice, (LOOP_MAJOR, number))
 }

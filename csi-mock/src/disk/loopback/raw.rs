@@ -1,8 +1,8 @@
 //! Raw devices for pods: bound once more below the node agent's directory, linked, and held open.
 //!
-//! A bind of a device node holds nothing: with autoclear the loop device would vanish under it when its last opener
-//! closes it, and its number would become another's (csi-driver.md §5). So whoever publishes to a pod keeps the
-//! descriptor that [`Held`] is, and asks the kernel before every use what it leads to.
+//! A bind of a device node holds no reference: with autoclear the loop device would vanish when its last opener closes
+//! it, and its number would be reused. So the process that publishes to a pod keeps a descriptor, [`Held`], and
+//! verifies its device with the kernel before every use.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,12 +19,12 @@ use super::{Inner, ioctl, lock, mount, mountinfo, text};
 use crate::disk::blocking::Gate;
 use crate::disk::{DiskError, DiskFuture, Mapping, MountKind, RawDevice};
 
-/// What a descriptor of a block device leads to.
+/// Identity of an open block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
-    /// The device's number.
+    /// Device number.
     number: (u32, u32),
-    /// What the kernel says of its backing file; nothing for a device that is no loop device.
+    /// Kernel's identity of its backing file; None for a device that is not a loop device.
     proof: Option<Proof>,
 }
 
@@ -39,15 +39,15 @@ impl Identity {
     }
 }
 
-/// An open raw device.
+/// Open raw device.
 #[derive(Debug)]
 pub(super) struct Held {
     volume: String,
-    /// Where it was published.
+    /// Path at which it was published.
     path: PathBuf,
     readonly: bool,
     identity: Identity,
-    /// Closed by an unmap and by a loss of power, even if somebody still has this value.
+    /// Closed by an unmap and by a power loss, even if a user still has this value.
     file: Mutex<Option<File>>,
 }
 
@@ -61,7 +61,7 @@ impl Held {
         if seen != self.identity {
             return Err(self.is_another(format!("it is {seen:?}")));
         }
-        // A device that was pulled begins at the end of its file.
+        // A pulled device has size zero.
         let size = match ioctl::size(file).map_err(fail)? {
             0 => return Err(fail(Errno::IO)),
             size => size,
@@ -99,7 +99,7 @@ impl Held {
     }
 }
 
-/// The device in the hands of who mapped it.
+/// Raw device for the process that mapped it.
 #[derive(Debug)]
 pub(super) struct LoopRaw {
     disk: Arc<Inner>,
@@ -171,8 +171,8 @@ impl Inner {
         Ok(held)
     }
 
-    /// That what is published is the volume's device. A driver that is not ours may have devices of its own kind, which
-    /// are what it says; but a device of Mooring is of the volume in its tag.
+    /// Checks that the published device is the volume's. Another driver may have its own kind of devices, which are
+    /// accepted; but a device of Mooring belongs to the volume in its tag.
     fn is_of_volume(&self, held: &Held) -> Result<(), DiskError> {
         let seen = held.identity.proof.as_ref();
         match self.get(&held.volume) {
@@ -180,7 +180,7 @@ impl Inner {
             Some(plugged) => Err(held.is_another(format!("it is {:?} and not {:?}", seen, plugged.device.proof))),
             None => match seen.and_then(|proof| tagged_volume(&proof.tag)) {
                 None => Ok(()),
-                // It was pulled, and waits for its last opener to close it.
+                // It was pulled, and exists until its last opener closes it.
                 Some(volume) if volume == held.volume => Err(DiskError::NotPlugged(held.volume.clone())),
                 Some(volume) => Err(held.is_another(format!("it holds {volume}"))),
             },
@@ -226,7 +226,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Closes every raw device that is open.
+    /// Closes all open raw devices.
     pub fn close_held(&self) {
         for held in lock(&self.held).drain(..).filter_map(|held| held.upgrade()) {
             held.close();

@@ -10,7 +10,7 @@ use super::{Inner, mount, text};
 use crate::disk::{DiskError, Mount, Stage, Staged};
 
 impl Inner {
-    /// Makes a filesystem if there is truly none; true when it did.
+    /// Creates a filesystem if the device is truly empty; true if it did.
     pub fn format(&self, plugged: &Plugged, stage: &Stage) -> Result<bool, DiskError> {
         let corrupt = |reason: String| DiskError::Corrupt { volume: stage.volume.clone(), reason };
         let marker = self.volumes.path().join(format!("{}.mkfs", plugged.record.file));
@@ -23,8 +23,8 @@ impl Inner {
             Found::Nothing if stage.readonly => {
                 return Err(corrupt("it is empty and cannot be formatted read-only".to_owned()));
             }
-            // blkid knows nothing of a filesystem whose superblock is broken. So the bytes are looked at too; only a
-            // mkfs of ours that was cut off may have left some.
+            // blkid reports nothing for a filesystem with a broken superblock, so the bytes are checked, too. Only an
+            // interrupted mkfs of ours may have written some.
             Found::Nothing => {
                 let path = self.volumes.path().join(&plugged.record.file);
                 if self.volumes.read(&marker)?.is_none() && !all_zero(&plugged.file, &path)? {
@@ -49,7 +49,7 @@ impl Inner {
             }
             let readonly = there.readonly;
             if let Some(plugged) = self.get(&stage.volume).filter(|_| !readonly) {
-                // Whoever mounted it may have been cut off before the rest was done. An ext4 grows before it is mounted.
+                // The earlier mount may have been interrupted before the growth. An ext4 grows before it is mounted.
                 if stage.fs_type != "ext4" {
                     self.grow(&plugged, &path, false)?;
                 }
@@ -67,7 +67,7 @@ impl Inner {
         if !formatted && !stage.readonly {
             tools::check(&plugged.device.path(), &stage.fs_type)
                 .map_err(|reason| DiskError::Corrupt { volume: stage.volume.clone(), reason })?;
-            // A copy of a smaller volume, or one that grew while it was mounted nowhere.
+            // A copy of a smaller volume, or one that grew while unmounted.
             self.grow_unmounted(&plugged)?;
         }
         self.root.make_dirs(&path)?;
@@ -77,13 +77,13 @@ impl Inner {
         mount.attach(&target, &path)?;
         let readonly = self.seen(&stage.volume, &path)?.readonly;
         if readonly != stage.readonly {
-            // A read-only device mounts without an error and refuses writes (csi-driver.md §5).
+            // The kernel mounts a read-only device without an error and then refuses writes.
             mount::unmount(&self.root.place(&path)?, &path, false)?;
             let reason = format!("asked for readonly={}, the kernel mounted it readonly={readonly}", stage.readonly);
             return Err(DiskError::Corrupt { volume: stage.volume.clone(), reason });
         }
         if !readonly {
-            // Filesystems that grow only while they are mounted do it before anybody sees them.
+            // Filesystems that grow only while mounted do so before they have users.
             let done = self.grow(&plugged, &path, false).and_then(|()| self.give(&path, stage.group));
             if let Err(error) = done {
                 mount::unmount(&self.root.place(&path)?, &path, false)?;
@@ -94,7 +94,7 @@ impl Inner {
         Ok(Staged { formatted, readonly, fs_type, options, ..Staged::default() })
     }
 
-    /// The mount of `volume` at `path`, as the kernel has it.
+    /// Returns the kernel's mount of `volume` at `path`.
     pub fn seen(&self, volume: &str, path: &Path) -> Result<Mount, DiskError> {
         let found = self.mounts()?.into_iter().rfind(|m| m.path == path && m.volume == volume);
         found.ok_or_else(|| DiskError::NotStaged { volume: volume.to_owned(), path: text(path) })
@@ -110,7 +110,7 @@ impl Inner {
             }
             Some(_) => {}
         }
-        // umount would succeed while a bind mount keeps the filesystem alive (csi-driver.md §5).
+        // umount would succeed while a bind mount keeps the filesystem alive.
         let others: Vec<_> =
             mounts.iter().filter(|m| m.volume == volume && m.path != path).map(|m| text(&m.path)).collect();
         if !others.is_empty() {

@@ -1,10 +1,10 @@
-//! How large a filesystem says that it is, from its superblock in the backing file.
+//! Size of a filesystem from the superblock in its backing file.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The filesystem in `file` and its size in bytes; nothing when it is none that we know.
+/// Returns type and size in bytes of the filesystem in `file`; None for an unknown one.
 pub(super) fn read(file: &File) -> io::Result<Option<(&'static str, u64)>> {
     let mut head = vec![0; 0x11000];
     let mut done = 0;
@@ -21,7 +21,7 @@ fn le32(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, |b| u64::from(u32::from_le_bytes(b)))
 }
 
-/// Offsets are those of the kernel's ext4.h, xfs_format.h and btrfs_tree.h.
+/// Parses a superblock. Offsets are those of the kernel's ext4.h, xfs_format.h and btrfs_tree.h.
 fn size(head: &[u8]) -> Option<(&'static str, u64)> {
     if head.get(0x438..0x43A)? == [0x53, 0xEF] {
         let block = 1024_u64.checked_shl(u32::try_from(le32(head, 0x418)).ok()?)?;

@@ -1,5 +1,5 @@
-//! These need root, loop devices and mkfs.ext4. Without them they skip with a line that says so; they fail instead
-//! when `MOORING_REQUIRE` names `root`. Each runs in a mount namespace of its own and touches only its own devices.
+//! Tests that need root, loop devices and mkfs.ext4. Without them each prints a line and skips, or fails if
+//! `MOORING_REQUIRE` names `root`. Each runs in its own mount namespace and touches only its own devices.
 
 #![expect(unsafe_code, reason = "unshare gives the test's thread a mount namespace of its own")]
 
@@ -22,20 +22,20 @@ struct Bench {
     _alone: File,
 }
 
-/// What a test gets, or nothing when this machine cannot run it.
+/// Returns the setup of a test, or None if this machine cannot run it.
 fn bench(name: &str) -> Option<Bench> {
     if let Err(missing) = capability().loop_backend {
         let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
         assert!(!required.split(',').any(|r| r == "root"), "MOORING_REQUIRE names root, but {missing}");
-        // Not eprintln: the test runner would keep the line of a test that passes to itself.
+        // Not eprintln: the test runner hides captured output of passing tests.
         let _ = writeln!(std::io::stderr(), "SKIPPED loop test `{name}`: {missing}");
         return None;
     }
-    // Loop devices are of the whole machine: one such test at a time, whatever runs the tests.
+    // Loop devices are machine-wide: the lock allows one such test at a time across processes.
     let lock = File::create(std::env::temp_dir().join("mooring-loop-tests.lock")).unwrap();
     lock.lock().unwrap();
-    // SAFETY: only the mount namespace (and with it the working directory) of this thread is parted from the
-    // process; no descriptor table is.
+    // SAFETY: only the mount namespace (and with it the working directory) of this thread is unshared, no descriptor
+    // table.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn bench(name: &str) -> Option<Bench> {
     })
 }
 
-/// Runs a test on a thread of its own, whose blocking threads share its mount namespace.
+/// Runs a test on its own thread, whose blocking threads share its mount namespace.
 fn live(name: &'static str, test: impl AsyncFnOnce(Bench) + Send + 'static) {
     let thread = std::thread::spawn(move || {
         let Some(bench) = bench(name) else { return };
@@ -74,7 +74,7 @@ impl Bench {
         Plug { volume: volume.into(), device: "/dev/xvdaa".into(), file, size_bytes: 64 * MIB }
     }
 
-    /// Loop devices of this run, as sysfs has them.
+    /// Returns the loop devices of this run, from sysfs.
     fn loops(&self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
@@ -213,7 +213,7 @@ fn a_device_with_data_that_is_not_a_filesystem_is_never_formatted() {
         a.stage(&stage(&a, VOLUME, false)).await.unwrap();
         a.unstage(VOLUME, &at(&a, "staging/globalmount")).await.unwrap();
         a.unplug(VOLUME, false).await.unwrap();
-        // The first superblock is wiped: blkid calls the device empty.
+        // The first superblock is wiped: blkid reports the device as empty.
         let file = File::options().write(true).open(bench.backing(VOLUME)).unwrap();
         file.write_all_at(&[0; 4096], 0).unwrap();
         let before = std::fs::read(bench.backing(VOLUME)).unwrap();
@@ -250,7 +250,7 @@ fn a_foreign_loop_device_is_never_touched() {
         let a = bench.node("a");
         let plug = bench.volume(VOLUME);
         a.plug(&plug).await.unwrap();
-        // Somebody points our records at the foreign device; a new process must not believe them.
+        // Our forged records point at the foreign device; a new process must not trust them.
         let mut forged = a.0.get(VOLUME).unwrap().record.clone();
         a.unplug(VOLUME, false).await.unwrap();
         std::os::unix::fs::symlink(&foreign, at(&a, "dev/xvdaa")).unwrap();
@@ -258,7 +258,7 @@ fn a_foreign_loop_device_is_never_touched() {
         let again = bench.node("a");
         assert_eq!(again.find(VOLUME).await.unwrap(), None);
         assert!(again.devices().await.unwrap().is_empty());
-        // Nor with the right file but another tag or inode.
+        // Nor with the right file and another tag or inode.
         "foreign.img".clone_into(&mut forged.file);
         let number: u32 = foreign.strip_prefix("/dev/loop").unwrap().parse().unwrap();
         let own = File::open(&image).unwrap();
@@ -285,7 +285,7 @@ fn a_restarted_driver_takes_over_its_devices_and_mounts() {
         assert_eq!(again.mounts().await.unwrap()[0].kind, MountKind::Staging);
         assert!(again.stage(&stage(&again, VOLUME, false)).await.unwrap().already);
         again.unstage(VOLUME, &at(&again, "staging/globalmount")).await.unwrap();
-        // This process only looked: once the mount is gone nothing holds the device any more (autoclear).
+        // This process only looked: after the unmount the device has no holder (autoclear).
         assert!(bench.loops().is_empty());
         drop(again);
         assert_eq!(bench.node("a").find(VOLUME).await.unwrap(), None);
@@ -339,7 +339,7 @@ fn a_raw_device_is_the_volume_itself_and_its_mount_survives_a_restart() {
         // Another process of the node sees the same.
         let again = bench.node("a");
         assert_eq!(again.mounts().await.unwrap(), a.mounts().await.unwrap());
-        // The device grows with its file, under whoever has it open.
+        // The device grows with its file while it is open.
         File::options().write(true).open(bench.backing(VOLUME)).unwrap().set_len(128 * MIB).unwrap();
         assert!(a.resize(VOLUME, 128 * MIB).await.unwrap());
         assert_eq!(a.expand(VOLUME, &target).await.unwrap(), 128 * MIB);
@@ -415,12 +415,12 @@ fn a_mapped_raw_device_stays_while_it_is_held_even_when_the_driver_is_gone() {
             std::fs::metadata(&mapping.global).unwrap().rdev(),
             std::fs::metadata(&mapping.device).unwrap().rdev()
         );
-        // Whoever plugged it dies: with autoclear only an opener keeps the device.
+        // The driver that plugged it dies: with autoclear only an opener keeps the device.
         drop(driver);
         device.write_at(0, b"more").await.unwrap();
         device.sync().await.unwrap();
         assert_eq!(bench.loops().len(), 1);
-        // The driver comes back, finds its device, and publishes and unpublishes as before.
+        // The driver restarts, finds its device, and publishes and unpublishes as before.
         let driver = bench.node("a");
         driver.plug(&bench.volume(VOLUME)).await.unwrap();
         assert_eq!(bench.loops().len(), 1);
@@ -513,7 +513,7 @@ fn a_read_only_raw_device_is_mapped_and_takes_no_writes() {
         assert!(device.write_at(0, b"x").await.is_err());
         a.crash().await.unwrap();
         assert!(bench.loops().is_empty());
-        // The kernel keeps the flag with the device's number, whoever has it next.
+        // The kernel keeps the flag with the device's number, also for the next user.
         a.plug(&bench.volume(VOLUME)).await.unwrap();
         a.publish(&Publish { block: true, ..publish(&a, VOLUME, "pods/p/b", false) }).await.unwrap();
         a.map(&mapping).await.unwrap().write_at(0, b"x").await.unwrap();
@@ -555,7 +555,7 @@ fn a_volume_is_given_to_its_group_with_all_that_is_in_it() {
 #[test]
 fn two_readings_of_one_volume_through_two_nodes_are_the_corruption_that_unsafe_mode_shows() {
     live("unsafe", async |bench| {
-        // The kernel does not stop it (csi-driver.md §5): the cloud does, unless it is told not to.
+        // The kernel allows it; the cloud prevents it, unless a switch says otherwise.
         let (a, b) = (bench.node("a"), bench.node("b"));
         let plug = bench.volume(VOLUME);
         for disk in [&a, &b] {

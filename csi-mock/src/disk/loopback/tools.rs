@@ -1,11 +1,11 @@
-//! The programs of the system that make, probe and check filesystems.
+//! System programs that create, probe and check filesystems.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::disk::DiskError;
 
-/// Where root's tools lie when PATH does not say so.
+/// Directories of root's tools that PATH may lack.
 const MORE: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 /// Finds a program.
@@ -35,16 +35,16 @@ fn run(name: &str, arguments: &[&str], device: &Path) -> Result<Output, DiskErro
         .map_err(|e| DiskError::io("run", name, e))
 }
 
-/// The last line that a program wrote.
+/// Returns the output of a program in one line.
 fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").chars().take(500).collect()
 }
 
-/// What is on a device.
+/// Content of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// No signature of anything (blkid ends with 2).
+    /// No signature (blkid exits with 2).
     Nothing,
     /// A filesystem.
     Filesystem(String),
@@ -66,17 +66,16 @@ pub(super) fn probe(device: &Path) -> Result<Found, DiskError> {
                 (None, None) => Found::Other("something that blkid does not name".to_owned()),
             })
         }
-        // 8: several signatures that contradict one another.
+        // 8: several contradictory signatures.
         Some(8) => Ok(Found::Other("signatures that contradict one another".to_owned())),
         code => Err(DiskError::Environment(format!("blkid ended with {code:?}: {}", said(&output)))),
     }
 }
 
-/// Makes a filesystem.
+/// Creates a filesystem.
 pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
     let (program, arguments): (&str, &[&str]) = match fs_type {
-        // The device is known to be all zeros, so neither the journal nor the inode tables need writing; that keeps
-        // the backing file sparse.
+        // The device is all zeros, so the journal and the inode tables need no write; the backing file stays sparse.
         "ext4" => ("mkfs.ext4", &["-q", "-F", "-m0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]),
         "xfs" => ("mkfs.xfs", &["-q", "-f", "-K"]),
         "btrfs" => ("mkfs.btrfs", &["-q", "-f", "-K"]),
@@ -90,7 +89,7 @@ pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
     Err(DiskError::io("mkfs", device.display().to_string(), std::io::Error::other(failure)))
 }
 
-/// Makes a mounted filesystem as large as its device.
+/// Grows a mounted filesystem to its device.
 pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), DiskError> {
     let (program, arguments, on): (&str, &[&str], &Path) = match fs_type {
         "ext4" => ("resize2fs", &[], device),
@@ -113,7 +112,7 @@ pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), D
     Err(DiskError::io("resize", mounted.display().to_string(), std::io::Error::other(failure)))
 }
 
-/// Makes an ext4 that is mounted nowhere as large as its device; resize2fs wants it checked in full first.
+/// Grows an unmounted ext4 to its device; resize2fs requires a full check first.
 pub(super) fn grow_ext4_unmounted(device: &Path) -> Result<(), DiskError> {
     let fail = |program: &str, output: &Output| {
         let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(output));
@@ -128,12 +127,12 @@ pub(super) fn grow_ext4_unmounted(device: &Path) -> Result<(), DiskError> {
     if output.status.success() { Ok(()) } else { fail("resize2fs", &output) }
 }
 
-/// Checks a filesystem and repairs what is safe to repair (mount-utils: `fsck -a`). 1 means repaired; 4 means that
-/// errors are left and the filesystem must not be mounted; what is above is ignored.
+/// Checks a filesystem and makes safe repairs (mount-utils: `fsck -a`). Exit code 1 means repaired. 4 means that errors
+/// are left and the filesystem must not be mounted. Higher codes are ignored.
 pub(super) fn check(device: &Path, fs_type: &str) -> Result<(), String> {
     let program = format!("fsck.{fs_type}");
     if fs_type != "ext4" {
-        // fsck.xfs and fsck.btrfs do nothing by design: these filesystems repair themselves when they are mounted.
+        // fsck.xfs and fsck.btrfs do nothing by design: these filesystems repair themselves at mount.
         return Ok(());
     }
     match run(&program, &["-a"], device) {

@@ -10,9 +10,9 @@ use crate::disk::{DiskError, Usage};
 
 type Volumes = BTreeMap<String, Volume>;
 
-/// Bytes of filesystem per inode: what mke2fs takes by default.
+/// Bytes of filesystem per inode: default of mke2fs.
 const BYTES_PER_INODE: u64 = 16384;
-/// Inodes that ext4 keeps for itself.
+/// Inodes that ext4 reserves.
 const RESERVED_INODES: u64 = 11;
 
 impl Node {
@@ -85,7 +85,7 @@ impl Node {
                 let room = volumes.get(&volume).map_or(0, Volume::room);
                 let cache = self.alive(&volume, "write", &path)?;
                 let file = cache.files.entry(name).or_default();
-                // One file alone can fill the disk; summing all files at every write would cost more than it shows.
+                // Checks one file only: a sum over all files at every write would cost more than it shows.
                 if file.data.len() as u64 + data.len() as u64 > room {
                     return Err(DiskError::errno("write", text(&path), Errno::NOSPC));
                 }

@@ -1,10 +1,9 @@
 //! The disk of the simulation: volumes, page caches and power loss as a pure model.
 //!
-//! A volume has durable files. Staging it gives the node a page cache: appended bytes are in the cache only, `sync`
-//! copies one file to the durable state, a clean unmount copies all of them, a crash or a pulled device drops what
-//! was not copied. Two nodes may stage one volume (the kernel would not stop them either): each sees the files as
-//! they were when it mounted plus its own writes, and the later sync of a file wins. Nothing waits, nothing draws a
-//! random number.
+//! A volume has durable files. Staging it gives the node a page cache. Appended bytes are only in the cache. `sync`
+//! copies one file to the durable state, and a clean unmount copies all of them. A crash or a pulled device drops the
+//! rest. Two nodes may stage one volume, as the kernel allows: each sees the files as of its mount plus its own writes,
+//! and the later sync of a file wins. No operation waits or draws a random number.
 
 mod files;
 mod model;
@@ -27,11 +26,11 @@ use super::{
     Usage,
 };
 
-/// The shared bytes of all volumes of a simulated world. Cheap to clone; all clones are one store.
+/// Bytes of all volumes of a simulated world. Clones share one store.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisks(Arc<Mutex<State>>);
 
-/// One node's view of it.
+/// One node's view of the store.
 #[derive(Debug)]
 struct MemoryDisk {
     node: Arc<str>,
@@ -39,43 +38,45 @@ struct MemoryDisk {
 }
 
 impl MemoryDisks {
-    /// A world without volumes.
+    /// Creates a world without volumes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The disk of the node `name`; asked twice for one name, both values are one disk.
+    /// Returns the disk of the node `name`; two calls with one name return the same disk.
     pub fn node(&self, name: &str) -> Arc<dyn Disk> {
         Arc::new(MemoryDisk { node: name.into(), state: self.0.clone() })
     }
 
-    /// The durable bytes of a file of a volume: what survives the loss of every node. Those of a raw block volume are
-    /// the file without a name.
+    /// Returns the durable bytes of a volume's file, which survive the loss of every node. Those of a raw block volume
+    /// are the file with the empty name.
     pub fn durable(&self, volume: &str, file: &str) -> Option<Vec<u8>> {
         lock(&self.0).volumes.get(volume)?.files.get(file).cloned()
     }
 
-    /// The durable files of a volume.
+    /// Returns the names of a volume's durable files.
     pub fn durable_files(&self, volume: &str) -> Vec<String> {
         lock(&self.0).volumes.get(volume).map(|v| v.files.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Nodes that hold a writable mount of the volume whose device was not pulled. More than one corrupts it.
+    /// Returns the nodes with a writable mount of the volume and a device that was not pulled. More than one corrupts
+    /// it.
     pub fn writers(&self, volume: &str) -> Vec<String> {
         lock(&self.0).writers(volume)
     }
 
-    /// Whether a node that still has the volume's device has it mounted or open.
+    /// Returns true if a node that still has the volume's device has it mounted or open.
     pub fn is_held(&self, volume: &str) -> bool {
         lock(&self.0).nodes.values().any(|node| node.caches.get(volume).is_some_and(|cache| !cache.dead))
     }
 
-    /// The group that the volume's filesystem was given to.
+    /// Returns the group of the volume's filesystem.
     pub fn group(&self, volume: &str) -> Option<u32> {
         lock(&self.0).volumes.get(volume)?.group
     }
 
-    /// Gives `target` (a volume or a snapshot) the bytes that `source` has now and, when it is larger, `size_bytes`.
+    /// Copies the current bytes of `source` to `target` (a volume or a snapshot), which gets `size_bytes` if that is
+    /// larger.
     pub fn copy(&self, source: &str, target: &str, size_bytes: u64) {
         let mut state = lock(&self.0);
         let mut bytes = state.volumes.get(source).cloned().unwrap_or_default();
@@ -83,14 +84,14 @@ impl MemoryDisks {
         state.volumes.insert(target.to_owned(), bytes);
     }
 
-    /// Gives a volume its new size; its filesystem stays as it is until it is expanded.
+    /// Grows a volume; its filesystem keeps its size until it is expanded.
     pub fn grow(&self, volume: &str, size_bytes: u64) {
         let mut state = lock(&self.0);
         let bytes = state.volumes.entry(volume.to_owned()).or_default();
         bytes.size_bytes = bytes.size_bytes.max(size_bytes);
     }
 
-    /// Forgets the bytes of a deleted volume or snapshot.
+    /// Drops the bytes of a deleted volume or snapshot.
     pub fn forget(&self, volume: &str) {
         lock(&self.0).volumes.remove(volume);
     }
@@ -101,7 +102,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl MemoryDisk {
-    /// Runs `act` on the locked state and this node; the answer is there at once.
+    /// Runs `act` on the locked state and this node; the answer is ready at once.
     fn with<'a, T: Send + 'a>(
         &'a self,
         act: impl FnOnce(&mut BTreeMap<String, Volume>, &mut Node) -> Result<T, DiskError>,

@@ -1,4 +1,4 @@
-//! The model: volumes with durable bytes, nodes with devices, mounts and page caches.
+//! The model: volumes with durable bytes; nodes with devices, mounts and page caches.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::tree::Tree;
 use crate::disk::{Device, DiskError, MAX_PATH, Mount};
 
-/// The whole world of disks.
+/// State of all disks of a world.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Volumes and snapshots, by id.
@@ -17,51 +17,51 @@ pub(super) struct State {
     pub nodes: BTreeMap<Arc<str>, Node>,
 }
 
-/// The durable bytes of a volume.
+/// Durable bytes of a volume.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Volume {
     pub fs_type: Option<String>,
     pub size_bytes: u64,
-    /// How large its filesystem is: what was there when it was made or grown last.
+    /// Size of its filesystem: the room at its creation or last growth.
     pub fs_bytes: u64,
-    /// Files by name. The bytes of a raw block volume are the file without a name.
+    /// Files by name. The bytes of a raw block volume are the file with the empty name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The group that the filesystem was given to.
+    /// Group of the filesystem.
     pub group: Option<u32>,
 }
 
-/// One machine: what is plugged, mounted and lying on its own root disk.
+/// One machine: its devices, its mounts and its root disk.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub devices: BTreeMap<String, Device>,
-    /// By volume: the mounted filesystem, or the open device of a raw block volume.
+    /// Page caches by volume: of the mounted filesystem, or of the open raw block device.
     pub caches: BTreeMap<String, Cache>,
-    /// By path.
+    /// Mounts by path.
     pub mounts: Tree<Mount>,
-    /// The root disk: directories (no content) and files. A link is a file with its target in it.
+    /// The root disk: directories (no content) and files. A link is a file that holds its target.
     pub root: Tree<Option<Vec<u8>>>,
-    /// Raw devices that somebody has open, by the number of the opening: the volume and where it is published.
+    /// Open raw devices by opening number: the volume and the published path.
     pub open: BTreeMap<u64, (String, PathBuf)>,
-    /// How often a raw device was opened.
+    /// Number of openings of raw devices so far.
     pub openings: u64,
 }
 
-/// The page cache of one mounted filesystem.
+/// Page cache of one mounted filesystem.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     pub readonly: bool,
-    /// The device was pulled: every access fails with EIO.
+    /// True if the device was pulled: every access fails with EIO.
     pub dead: bool,
     pub files: BTreeMap<String, Cached>,
 }
 
-/// A file in a page cache, or the written beginning of a raw device.
+/// File in a page cache, or the written prefix of a raw device.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
     pub data: Vec<u8>,
-    /// How many leading bytes are durable; the whole file is clean when it equals the length and `exists`.
+    /// Number of leading durable bytes. The file is clean if it equals the length and `exists`.
     pub synced: usize,
-    /// Whether the durable state has the file.
+    /// True if the durable state has the file.
     pub exists: bool,
 }
 
@@ -79,7 +79,7 @@ impl State {
 }
 
 impl Volume {
-    /// The bytes that files may take: those of the filesystem, or of the whole device without one.
+    /// Returns the room for files in bytes: that of the filesystem, or the whole device without one.
     pub fn room(&self) -> u64 {
         if self.fs_type.is_some() { self.fs_bytes } else { self.size_bytes }
     }
@@ -88,13 +88,13 @@ impl Volume {
         self.files.values().map(|f| f.len() as u64).sum()
     }
 
-    /// Copies one cached file to the durable state. An appended tail is all that moves in the usual case.
+    /// Copies one cached file to the durable state. Usually only the appended tail moves.
     pub fn take(&mut self, name: &str, cached: &mut Cached) {
         let file = self.files.entry(name.to_owned()).or_default();
         if file.len() == cached.synced {
             file.extend_from_slice(&cached.data[cached.synced..]);
         } else {
-            // Another node wrote it meanwhile: the later sync wins, as it would on a shared disk.
+            // Another node wrote it meanwhile: the later sync wins, as on a shared disk.
             file.clone_from(&cached.data);
         }
         cached.synced = cached.data.len();
@@ -121,13 +121,13 @@ impl Cache {
     }
 }
 
-/// A path that was checked: absolute, no `..`, one spelling.
+/// Checks a path and normalizes it: absolute, without `..`.
 pub(super) fn clean(path: &Path) -> Result<PathBuf, DiskError> {
     let bad = |reason: &str| DiskError::BadPath { path: text(path), reason: reason.to_owned() };
     if !path.is_absolute() {
         return Err(bad("must be absolute"));
     }
-    // A path in its one spelling already, as most are, is not taken apart.
+    // Fast path: most paths are normalized already.
     let bytes = path.as_os_str().as_encoded_bytes();
     let odd = |name: &[u8]| matches!(name, [] | [b'.', ..]);
     let plain = bytes.len() > 1 && !bytes[1..].split(|b| *b == b'/').any(odd);
@@ -147,12 +147,12 @@ pub(super) fn text(path: &Path) -> String {
     path.to_str().map_or_else(|| path.display().to_string(), str::to_owned)
 }
 
-/// Where a path leads.
+/// Target of a path.
 pub(super) enum Place {
-    /// To a file of a mounted volume: the volume, the name in it, whether the path refuses writes, and whether it is a
-    /// raw device.
+    /// File of a mounted volume: the volume, the name in it, true if the path refuses writes, and true for a raw
+    /// device.
     Volume { volume: String, name: String, readonly: bool, block: bool },
-    /// To the node's own root disk.
+    /// Node's own root disk.
     Root,
 }
 
@@ -173,7 +173,7 @@ impl Node {
         path.parent().is_none() || matches!(self.root.get(path), Some(None)) || self.mounts.contains(path)
     }
 
-    /// The paths of a volume's mounts, in words.
+    /// Returns the paths of a volume's mounts, as text.
     pub fn held_at(&self, volume: &str) -> String {
         self.mounts_of(volume).map(|m| text(&m.path)).collect::<Vec<_>>().join(", ")
     }

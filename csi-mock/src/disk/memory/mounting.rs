@@ -1,4 +1,4 @@
-//! Staging, publishing and their opposites, on one node of the model.
+//! Staging, publishing and their inverses, on one node of the model.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
     DiskError::Occupied { path: text(path), by: by.into() }
 }
 
-/// Makes a filesystem on an empty device; true when it did.
+/// Creates a filesystem on an empty device; true if it did.
 fn format(volume: &mut Volume, stage: &Stage) -> Result<bool, DiskError> {
     let corrupt = |reason: String| Err(DiskError::Corrupt { volume: stage.volume.clone(), reason });
     match &volume.fs_type {
@@ -55,7 +55,7 @@ impl Node {
         let volume = volumes.entry(stage.volume.clone()).or_default();
         let formatted = format(volume, stage)?;
         if !stage.readonly {
-            // A copy of a smaller volume is grown before anybody sees it.
+            // A copy of a smaller volume grows before it has users.
             volume.fs_bytes = volume.fs_bytes.max(volume.size_bytes);
             volume.group = stage.group.or(volume.group);
         }
@@ -88,14 +88,14 @@ impl Node {
         Ok(true)
     }
 
-    /// Writes back what is cached of a volume that nothing holds any more.
+    /// Writes back the cache of a volume without users.
     fn close(&mut self, volumes: &mut Volumes, volume: &str) {
         if let Some(mut cache) = self.caches.remove(volume) {
             cache.flush(volumes.entry(volume.to_owned()).or_default());
         }
     }
 
-    /// The same, once a raw device is neither mounted nor open; a filesystem is closed by its unstage.
+    /// Does so if a raw device is neither mounted nor open; a filesystem is closed by its unstage.
     pub fn close_unused(&mut self, volumes: &mut Volumes, volume: &str) {
         let open = self.open.values().any(|(held, _)| held == volume);
         if !open && self.mounts_of(volume).next().is_none() {
@@ -146,7 +146,7 @@ impl Node {
         Ok(Published { readonly: publish.readonly, already: false })
     }
 
-    /// What is at a target path already; an error when it is taken or has no parent.
+    /// Returns the existing publish at a target path. Fails if the path is occupied or has no parent.
     fn published(&self, publish: &Publish, path: &Path) -> Result<Option<Published>, DiskError> {
         match self.mounts.get(path) {
             Some(there) if there.volume == publish.volume && (there.kind == MountKind::Block) == publish.block => {

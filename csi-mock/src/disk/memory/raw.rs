@@ -14,11 +14,11 @@ use crate::disk::{DiskError, DiskFuture, Mapping, Mount, MountKind, RawDevice};
 
 type Volumes = BTreeMap<String, Volume>;
 
-/// The file that the bytes of a raw volume are: the one without a name.
+/// File name of a raw volume's bytes.
 const DEVICE: &str = "";
 
 impl Node {
-    /// Makes a published device known to a pod; returns the number of the opening.
+    /// Maps a published device for a pod; returns the number of the opening.
     pub fn map(&mut self, mapping: &Mapping) -> Result<u64, DiskError> {
         let (device, global, link) = (clean(&mapping.device)?, clean(&mapping.global)?, clean(&mapping.link)?);
         let readonly = match self.mounts.get(&device) {
@@ -62,7 +62,7 @@ impl Node {
         Ok(())
     }
 
-    /// The volume and path of an opening whose device was not pulled.
+    /// Returns volume and path of an opening whose device was not pulled.
     fn opened(&mut self, opening: u64, op: &'static str, path: &Path) -> Result<(String, PathBuf), DiskError> {
         let Some((volume, device)) = self.open.get(&opening).cloned() else {
             return Err(DiskError::errno(op, text(path), Errno::IO));
@@ -84,7 +84,7 @@ impl Node {
         let length = length.min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(written.len());
         let mut bytes = written[from..written.len().min(from.saturating_add(length))].to_vec();
-        // What was never written is zero.
+        // Unwritten bytes are zero.
         bytes.resize(length, 0);
         Ok(bytes)
     }
@@ -119,14 +119,14 @@ impl Node {
     }
 
     fn close_device(&mut self, volumes: &mut Volumes, opening: u64) {
-        // A crash or an unmap has closed it before.
+        // A crash or an unmap may have closed it already.
         if let Some((volume, _)) = self.open.remove(&opening) {
             self.close_unused(volumes, &volume);
         }
     }
 }
 
-/// An open raw device.
+/// Open raw device.
 #[derive(Debug)]
 pub(super) struct MemoryDevice {
     node: Arc<str>,

@@ -247,7 +247,7 @@ proptest! {
     fn a_crash_loses_exactly_the_unsynced(ops in proptest::collection::vec(op(), 0..60)) {
         let disks = MemoryDisks::new();
         let disk = staged(&disks, "a");
-        // Per file: what was written, and how much of it is durable.
+        // Per file: written bytes, and the number of durable ones.
         let mut model: BTreeMap<u8, (Vec<u8>, Option<usize>)> = BTreeMap::new();
         let lose = |model: &mut BTreeMap<u8, (Vec<u8>, Option<usize>)>| {
             model.retain(|_, (data, synced)| synced.inspect(|n| data.truncate(*n)).is_some());

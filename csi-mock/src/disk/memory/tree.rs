@@ -1,12 +1,11 @@
-//! Values by path.
+//! Map with paths as keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Values by path, in the order of the paths' components. Paths are absolute, in one spelling and without NUL.
+/// Values by path, in the order of the paths' components. Paths are absolute, normalized and without NUL.
 ///
-/// They are kept as bytes with NUL in place of the slashes: so the order of bytes is that of components, and nothing is
-/// taken apart to be compared.
+/// Keys are bytes with NUL for each slash: so byte order is component order, and a comparison does not split the path.
 #[derive(Debug)]
 pub(super) struct Tree<T>(BTreeMap<Vec<u8>, T>);
 
@@ -23,11 +22,11 @@ fn key(path: &Path) -> Vec<u8> {
 
 fn text(key: &[u8]) -> String {
     let bytes = key.iter().map(|b| if *b == 0 { b'/' } else { *b }).collect();
-    // A slash for each slash: it is as good UTF-8 as it was.
+    // One byte replaces one ASCII byte, so the text stays valid UTF-8.
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
-/// What lies above a key; nothing above the root.
+/// Returns the parent key; None for the root.
 fn above(key: &[u8]) -> Option<&[u8]> {
     match key.iter().rposition(|b| *b == 0)? {
         0 if key.len() == 1 => None,
@@ -61,12 +60,12 @@ impl<T> Tree<T> {
         self.0.clear();
     }
 
-    /// The value at `path`, made where there is none.
+    /// Returns the value at `path`; inserts one if there is none.
     pub fn get_or_insert_with(&mut self, path: &Path, make: impl FnOnce() -> T) -> &mut T {
         self.0.entry(key(path)).or_insert_with(make)
     }
 
-    /// The value at the path itself or else nearest above it, and what of the path lies below that value.
+    /// Returns the value at the path itself or its nearest ancestor, and the rest of the path below that.
     pub fn nearest(&self, path: &Path) -> Option<(&T, String)> {
         if self.0.is_empty() {
             return None;
@@ -83,7 +82,7 @@ impl<T> Tree<T> {
         None
     }
 
-    /// Puts values from `path` upwards, without the root, until `put` says that one is there; a failure is told with
+    /// Inserts values from `path` upwards, without the root, until `put` reports an existing one. An error comes with
     /// its path.
     pub fn fill_upwards(
         &mut self,
@@ -106,7 +105,7 @@ impl<T> Tree<T> {
         Ok(())
     }
 
-    /// The names of what lies directly below `path`, in order.
+    /// Returns the names directly below `path`, in order.
     pub fn names_below(&self, path: &Path) -> impl Iterator<Item = String> {
         let mut prefix = key(path);
         if prefix.last() != Some(&0) {

@@ -1,14 +1,14 @@
-//! The rows of `types.txt`, read once.
+//! Rows of `types.txt`, parsed once.
 
 use std::sync::LazyLock;
 
 use super::AttachLimit::{self, Dedicated, Shared, Unknown, Xen};
 use super::{Disks, InstanceType};
 
-/// The file, which says where it is from.
+/// The file. Its header names its source.
 const TEXT: &str = include_str!("types.txt");
 
-/// Every type, in the order of names.
+/// All types, in the order of names.
 pub(super) static ROWS: LazyLock<Vec<InstanceType>> = LazyLock::new(|| lines().filter_map(row).collect());
 
 fn lines() -> impl Iterator<Item = &'static str> {

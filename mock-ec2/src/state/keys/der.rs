@@ -1,6 +1,6 @@
-//! The pieces of DER that keys are written with.
+//! DER encoding of the parts of a key.
 
-/// An element of `tag` with `content`.
+/// Encodes an element of `tag` with `content`.
 pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     match content.len() {
@@ -15,12 +15,12 @@ pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A sequence of elements that stand one behind the other in `content`.
+/// Encodes a sequence of the concatenated elements in `content`.
 pub(super) fn sequence(content: Vec<u8>) -> Vec<u8> {
     element(0x30, &content)
 }
 
-/// A number that is not negative, given big-endian.
+/// Encodes a non-negative big-endian number.
 pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     let digits: Vec<u8> = bytes.iter().copied().skip_while(|b| *b == 0).collect();
     let sign = digits.first().is_none_or(|first| *first >= 0x80);

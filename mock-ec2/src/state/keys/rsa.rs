@@ -1,14 +1,14 @@
-//! RSA keys of 2,048 bits, whole, from a stream of random bytes.
+//! RSA keys of 2,048 bits, derived from a stream of random bytes.
 
 use num_bigint::BigUint;
 
 use super::der;
 
-/// Bits of a prime; two make the modulus.
+/// Bits of a prime; the modulus has two primes.
 const PRIME_BITS: u64 = 1_024;
-/// Rounds of Miller and Rabin's test. For random candidates of this size the chance of an error is below 2^-100.
+/// Rounds of the Miller–Rabin test. For random candidates of this size the error probability is below 2^-100.
 const ROUNDS: usize = 5;
-/// Small primes below this sort out most candidates.
+/// Limit of the small primes that reject most candidates.
 const SMALL: u32 = 2_000;
 const EXPONENT: u32 = 65_537;
 
@@ -22,7 +22,7 @@ pub(super) struct Private {
 }
 
 impl Private {
-    /// The key that `fill`, which fills a buffer with random bytes, leads to.
+    /// Generates the key from `fill`, which fills a buffer with random bytes.
     pub(super) fn generate(mut fill: impl FnMut(&mut [u8])) -> Self {
         let small = small_primes();
         let one = BigUint::from(1_u32);
@@ -39,7 +39,7 @@ impl Private {
         }
     }
 
-    /// The key in PKCS#1's form (RFC 8017, A.1.2).
+    /// Encodes the key in PKCS#1 format (RFC 8017, A.1.2).
     pub(super) fn pkcs1(&self) -> Vec<u8> {
         let one = BigUint::from(1_u32);
         let (dp, dq) = (&self.d % (&self.p - &one), &self.d % (&self.q - &one));
@@ -49,7 +49,7 @@ impl Private {
         der::sequence(numbers.map(|n| der::integer(&n.to_bytes_be())).concat())
     }
 
-    /// The modulus and the exponent, big-endian.
+    /// Returns the modulus and the exponent, big-endian.
     pub(super) fn public(&self) -> (Vec<u8>, Vec<u8>) {
         (self.n.to_bytes_be(), BigUint::from(EXPONENT).to_bytes_be())
     }
@@ -59,7 +59,7 @@ fn small_primes() -> Vec<u32> {
     (3..SMALL).step_by(2).filter(|n| (3..).step_by(2).take_while(|d| d * d <= *n).all(|d| n % d != 0)).collect()
 }
 
-/// A prime whose two highest bits are set, so that the product of two has twice as many bits.
+/// Returns a prime whose two highest bits are set, so that the product of two has twice as many bits.
 fn prime(fill: &mut impl FnMut(&mut [u8]), small: &[u32]) -> BigUint {
     let mut bytes = [0; (PRIME_BITS / 8) as usize];
     loop {
@@ -75,7 +75,7 @@ fn prime(fill: &mut impl FnMut(&mut [u8]), small: &[u32]) -> BigUint {
     }
 }
 
-/// Miller and Rabin's test to the first small bases.
+/// Miller–Rabin test with the first small bases.
 fn is_prime(n: &BigUint, bases: &[u32]) -> bool {
     let one = BigUint::from(1_u32);
     let less = n - &one;

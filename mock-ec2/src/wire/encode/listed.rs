@@ -1,4 +1,4 @@
-//! Answers that are told as they stand: fields, and lists of what can only be listed.
+//! Flat answers: fields, and lists of things that can only be listed.
 
 use super::{Surroundings, some_tags, tags};
 use crate::state::kinds::Kind;
@@ -19,7 +19,7 @@ impl Surroundings {
             }
         };
         xml.list(shape.set, entries, item);
-        // Absent on the last page: a client that loops until it is absent must end (E2).
+        // Absent on the last page: some clients loop until it is absent.
         xml.optional(if ec2 { "nextToken" } else { "NextToken" }, next_token);
     }
 }

@@ -35,11 +35,11 @@ impl Surroundings {
         xml.optional("transferType", snapshot.copied.then(|| snapshot.transfer_type()));
         xml.optional("completionDurationMinutes", snapshot.completion_minutes);
         xml.optional("completionTime", snapshot.completion_time.map(time));
-        // As large as its volume at most; what is really stored is not known here.
+        // At most the volume's size; the stored size is unknown here.
         xml.optional("fullSnapshotSizeInBytes", snapshot.completion_time.map(|_| snapshot.size_gib << 30));
     }
 
-    /// Of CreateSnapshots, whose items name their state otherwise.
+    /// Encodes an item of CreateSnapshots, which names the state differently.
     pub(super) fn snapshot_made(&self, xml: &mut Xml, reply: &SnapshotReply) {
         let snapshot = &reply.snapshot;
         xml.text("description", &snapshot.description);
@@ -98,7 +98,7 @@ impl Surroundings {
             xml.text("description", "I/O of the volume is disabled because its data may be inconsistent.");
             xml.text("eventId", &format!("evol-{}", volume.id.as_str().trim_start_matches("vol-")));
         });
-        // Nothing is left to do where I/O was enabled.
+        // No action is left after I/O was enabled.
         xml.list("actionsSet", broken().filter(|()| !volume.io_enabled), |xml, ()| {
             xml.text("code", "enable-volume-io");
             xml.text("eventType", "potential-data-inconsistency");
@@ -136,7 +136,7 @@ impl Surroundings {
     }
 }
 
-/// No service manages anything here.
+/// Encodes the operator: resources here are not managed by a service.
 pub(super) fn operator(xml: &mut Xml) {
     xml.element("operator", |xml| xml.flag("managed", false));
 }

@@ -1,4 +1,4 @@
-//! Long lists of volumes, written while they are read: ten thousand volumes take ten megabytes as text.
+//! Long lists of volumes, encoded while they are sent: ten thousand volumes are ten megabytes of text.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -9,22 +9,22 @@ use crate::state::volume::Volume;
 use crate::wire::services::Service;
 use crate::wire::xml::Xml;
 
-/// From how many volumes on an answer is written in pieces.
+/// Number of volumes from which an answer is encoded in pieces.
 const MANY: usize = 100;
-/// About the size of a piece in bytes.
+/// Approximate size of a piece in bytes.
 const PIECE: usize = 64 << 10;
 
-/// The answer to a request.
+/// Answer to a request.
 #[derive(Debug)]
 pub enum Pieces {
     /// All of it.
     Whole(String),
-    /// A list that gives it piece by piece.
+    /// A list that is encoded piece by piece.
     List(VolumeList),
 }
 
 impl Surroundings {
-    /// The answer to `action`; the same bytes as [`Surroundings::reply`] gives.
+    /// Encodes the answer to `action`, with the same bytes as [`Surroundings::reply`].
     pub fn answer(&self, action: &'static str, request_id: &str, reply: Reply) -> Pieces {
         match reply {
             Reply::Volumes { volumes, next_token } if volumes.len() >= MANY => Pieces::List(VolumeList {
@@ -39,15 +39,15 @@ impl Surroundings {
     }
 }
 
-/// The pieces of the answer of DescribeVolumes.
+/// Pieces of the answer of DescribeVolumes.
 #[derive(Debug)]
 pub struct VolumeList {
     surroundings: Surroundings,
     root: String,
-    /// The request id, until the beginning is written.
+    /// Request id, until the start is written.
     head: Option<String>,
     volumes: IntoIter<Arc<Volume>>,
-    /// The token, until the end is written.
+    /// Token, until the end is written.
     tail: Option<Option<String>>,
 }
 

@@ -26,7 +26,7 @@ fn a_volume_that_grew_before_is_expanded_once_it_is_published() {
     rig.want("v", "p");
     rig.attach("v");
     rig.ticks(20);
-    // A failed expansion fails the mount, and the next one publishes again.
+    // A failed expansion fails the mount. The next attempt publishes again.
     assert_eq!(rig.log(), ["stage v", "publish v p", "expand v", "publish v p", "expand v"]);
     assert_eq!(rig.events, ["MountVolume.Setup failed while expanding volume for volume \"pv-v\" : no"]);
 }

@@ -1,4 +1,4 @@
-//! Volumes that a pod describes in its own spec.
+//! Inline volumes.
 
 use k8s_openapi::api::core::v1::CSIVolumeSource;
 

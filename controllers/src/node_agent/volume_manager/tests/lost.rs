@@ -1,4 +1,4 @@
-//! Volumes of which a restarted kubelet finds a directory and no metadata.
+//! Volumes whose directory a restarted kubelet finds without metadata.
 
 use super::*;
 
