@@ -21,7 +21,7 @@ struct State {
 }
 
 impl State {
-    /// The waker stays, as it seldom changes.
+    /// Wakes the process. The waker stays, as it seldom changes.
     fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();

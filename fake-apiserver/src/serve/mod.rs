@@ -97,7 +97,7 @@ pub enum ServeError {
 /// Listens, writes the kubeconfig, and serves `service` within process `ctx` until the process ends.
 ///
 /// # Errors
-/// See [`ServeError`]; no listener stays open then.
+/// See [`ServeError`]; no request is served then.
 pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Result<Served, ServeError> {
     let token = match &config.token {
         Some(token) if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) => {

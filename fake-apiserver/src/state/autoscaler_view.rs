@@ -19,7 +19,7 @@ const CPU: &[(&str, &str, &str)] = &[
     ("status", "currentMetrics", "currentCPUUtilizationPercentage"),
 ];
 
-/// Name of the field that holds the percentage in a metric of a part.
+/// Returns the name of the field that holds the percentage in a metric of a part.
 fn percentage(part: &str) -> &'static str {
     if part == "spec" { "target" } else { "current" }
 }

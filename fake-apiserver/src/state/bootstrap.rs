@@ -140,7 +140,7 @@ impl Store {
     }
 }
 
-/// Group, resource, namespace and content of the bootstrap objects other than namespaces.
+/// Returns group, resource, namespace and content of the bootstrap objects other than namespaces.
 fn furniture(
     now: Now,
     range: ServiceRange,
@@ -160,8 +160,8 @@ fn furniture(
             "requestheader-username-headers": "[\"X-Remote-User\"]",
         },
     });
-    // Date from which the use of secret-based tokens is tracked. There is never any: the server does not accept such
-    // tokens.
+    // Date from which kube-apiserver tracks the use of secret-based tokens. This server accepts such tokens of
+    // kube-controller-manager, but does not track their use.
     let tracking = json!({
         "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
         "data": {"since": now.wall.strftime("%Y-%m-%d").to_string()},

@@ -121,7 +121,7 @@ impl Life {
         let state = self.lock();
         match (state.requests, state.begun) {
             (0, Some(begun)) => Some(begun + self.patience.head),
-            // A client that has not completed a preface has the timeout of HTTP/1.1.
+            // Without the preface of HTTP/2, even a connection that may be idle forever has a timeout.
             (0, None) if !state.is_http2() => Some(state.since + self.patience.idle.unwrap_or(self.patience.head)),
             (0, None) => self.patience.idle.map(|idle| state.since + idle),
             _ => None,

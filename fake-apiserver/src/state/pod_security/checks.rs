@@ -108,7 +108,7 @@ fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// `container "a"`, `containers "a", "b"`.
+/// Names containers: `container "a"`, `containers "a", "b"`.
 fn named(containers: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", containers.len()), quoted(containers))
 }
@@ -356,7 +356,7 @@ fn seccomp_restricted(pod: &Pod<'_>) -> Verdict {
     seccomp(pod, true)
 }
 
-/// Seccomp profiles as annotations, before they became fields.
+/// Checks seccomp annotations, from before profiles were fields.
 fn seccomp_annotations(pod: &Pod<'_>) -> Verdict {
     const PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let keys = std::iter::once("seccomp.security.alpha.kubernetes.io/pod".to_owned())

@@ -314,7 +314,7 @@ pub(super) fn is_made_by_put(kind: &Kind) -> bool {
     of(kind).is_made_by_put
 }
 
-/// The main part does not write the status, `/status` does not write the spec.
+/// Copies from the old object what a part does not write: the status for the main part, the spec for `/status`.
 fn keep_the_rest(kind: &Kind, part: Part, object: &mut Value, old: &Value, _: Now) {
     match part {
         Part::Main if kind.has_status => copy(old, object, "status"),
@@ -326,8 +326,7 @@ fn keep_the_rest(kind: &Kind, part: Part, object: &mut Value, old: &Value, _: No
     }
 }
 
-/// For a status update of a custom object, everything except the status comes from the old object
-/// (`customResourceStrategy`).
+/// Copies everything except the status from the old custom object in a status update (`customResourceStrategy`).
 fn keep_the_rest_of_custom(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
     if part != Part::Status {
         return keep_the_rest(kind, part, object, old, now);

@@ -57,8 +57,8 @@ fn default(volume: &mut Value) {
     }
 }
 
-/// Sets lastPhaseTransitionTime when the phase changes, unless the client sets it (`strategy.PrepareForUpdate` of
-/// persistentvolume).
+/// Sets lastPhaseTransitionTime when the phase changes, unless the client sets it (`PrepareForCreate` and
+/// `PrepareForUpdate` of the persistentvolume strategies).
 fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
     let path = ["status", "lastPhaseTransitionTime"];
     let (sent, was) = (text(object, &path).to_owned(), text(old, &path).to_owned());
@@ -169,7 +169,7 @@ fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// `GetWarningsForPersistentVolume`.
+/// Returns warnings about a volume (`GetWarningsForPersistentVolume`).
 fn warn(volume: &Value, _: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let annotations = [
