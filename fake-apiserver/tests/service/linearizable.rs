@@ -19,7 +19,7 @@ enum Action {
     Write(u64, Option<bool>),
     /// The value that was read; `None` if the object did not exist.
     Read(Option<u64>),
-    /// Whether the object existed, or `None` if unknown.
+    /// True if the object existed; `None` if unknown.
     Delete(Option<bool>),
 }
 
