@@ -1,6 +1,6 @@
-//! Broken requests without end, on stable Rust: no panic, and no failure that is the server's own. What a client might
-//! send is damaged byte by byte and put through the HTTP service: paths, queries, headers, bodies of every media type.
-//! `REQUESTS` sets how many (a million by default), `SEED` another seed.
+//! Fuzzing of the HTTP service on stable Rust: no panic, and no 5xx that blames the server. Valid requests are damaged
+//! byte by byte: paths, queries, headers, bodies of every media type. `REQUESTS` sets their number (a million by
+//! default), `SEED` another seed.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -13,7 +13,7 @@ use std::time::Instant;
 use broken::{Broken, round};
 use substrate::Seed;
 
-/// How many requests one server gets, so that lists stay short.
+/// Number of requests to one server, so that lists stay short.
 const ROUND: u64 = 250;
 
 fn number(name: &str, default: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What the server costs a simulation: 100 nodes that renew leases and patch their status, watch their own pods, and
+//! Cost of the server in a simulation: 100 nodes that renew leases, patch their status and watch their own pods, and
 //! the informers of the control loops, over the HTTP service without links.
 //!
 //! `cargo bench -p fake-apiserver` prints one line for each part.
@@ -111,7 +111,7 @@ fn day(track_managers: bool) {
     });
 }
 
-/// The writes that bring one volume to one pod, about as the control loops send them.
+/// Sends the writes that bring one volume to one pod, about as the control loops do.
 async fn volume(service: &HttpService, i: usize) -> u64 {
     let (pvcs, pods) = ("/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/namespaces/default/pods");
     let (pvs, vas) = ("/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/volumeattachments");

@@ -24,7 +24,8 @@ use crate::tls::Authority;
 use crate::{Apiserver, Audit, Config, Policy, Rbac, dial, kubeconfig};
 
 const NAME: &str = "fake-apiserver";
-/// How long watches gather events for each that is told the same: a thousand wait ten milliseconds between writes.
+/// Time for which watches gather events, for each watcher that received the same event: with a thousand watchers, ten
+/// milliseconds between writes.
 const GATHER: Duration = Duration::from_micros(10);
 
 const EXAMPLE: &str = "\
@@ -42,59 +43,59 @@ struct Args {
     /// Address of a plain HTTP listener beside it
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     http_listen: Option<SocketAddr>,
-    /// Where the kubeconfig is written (readable by you only)
+    /// Path of the kubeconfig to write (readable by its owner only)
     #[arg(long, value_name = "PATH", default_value = "fake-apiserver.kubeconfig")]
     kubeconfig: PathBuf,
-    /// Host name that requests may be for, beside IP addresses and localhost; may be repeated
+    /// Host name that requests may use, besides IP addresses and localhost; may be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Bearer token that callers need on listeners off loopback; a random one by default
+    /// Bearer token that callers need on listeners off loopback; random by default
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     token: Option<Secret>,
-    /// Who may do what: everyone everything, or what roles and their bindings allow
+    /// Authorization: allow everything, or what roles and their bindings allow
     #[arg(long, value_name = "MODE", default_value = "always-allow")]
     authorization_mode: Authorization,
-    /// Where requests are logged, as JSON lines of audit.k8s.io/v1 Events; `-` is standard output
+    /// Path of the audit log, as JSON lines of audit.k8s.io/v1 Events; `-` is standard output
     #[arg(long, value_name = "PATH")]
     audit_log_path: Option<PathBuf>,
-    /// Which requests are logged, and how much of them: an audit.k8s.io/v1 Policy; all at level Metadata by default
+    /// Path of an audit.k8s.io/v1 Policy with the level of each request; default: all at level Metadata
     #[arg(long, value_name = "PATH", requires = "audit_log_path")]
     audit_policy_file: Option<PathBuf>,
     /// Directory for ca.crt and ca.key, admin.crt and admin.key: for kube-controller-manager's signer, and for clients
     #[arg(long, value_name = "DIR")]
     pki: Option<PathBuf>,
-    /// Certificates (PEM) of authorities whose client certificates are trusted, beside the server's own: the common name
-    /// is the user, and each organization a group
+    /// Certificates (PEM) of CAs whose client certificates are trusted, besides the server's own: the common name is
+    /// the user, each organization a group
     #[arg(long, value_name = "PATH")]
     client_ca_file: Option<PathBuf>,
-    /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which
-    /// kube-controller-manager signs; may be repeated
+    /// Public key, certificate or RSA private key (PEM) that verifies service account tokens of
+    /// kube-controller-manager; may be repeated
     #[arg(long, value_name = "PATH")]
     service_account_key_file: Vec<PathBuf>,
-    /// The version that the server says it is: 1.36, or a patch release of it
+    /// Version that the server reports: 1.36, or a patch release of it
     #[arg(long, value_name = "VERSION", default_value = "1.36", value_parser = kubernetes_version)]
     kubernetes_version: String,
-    /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
+    /// Interval of compactions of the history, such as 5m: lists can go back at least that far; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
     etcd_compaction_interval: Duration,
-    /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
-    /// and get no volume with a token
+    /// Admission plugins to disable, by upstream's names. ServiceAccount: pods may name accounts that do not exist, and
+    /// get no token volume
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<AdmissionPlugin>,
     #[command(flatten)]
     host: HostOptions,
 }
 
-/// An admission plugin that can be left out.
+/// An admission plugin that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum AdmissionPlugin {
-    /// Accounts of pods, and the volumes of their tokens
+    /// Service accounts of pods, and their token volumes
     #[value(name = "ServiceAccount")]
     ServiceAccount,
 }
 
 impl AdmissionPlugin {
-    /// The admission of service accounts by a server whose `disabled` plugins do nothing.
+    /// Returns the admission of service accounts if the `disabled` plugins are off.
     pub fn service_accounts(disabled: &[Self]) -> ServiceAccounts {
         if disabled.contains(&Self::ServiceAccount) { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted }
     }
@@ -102,13 +103,13 @@ impl AdmissionPlugin {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Authorization {
-    /// Everyone may do everything
+    /// Everything is allowed
     AlwaysAllow,
     /// Role-based access control; the kubeconfig's user may do everything
     Rbac,
 }
 
-/// A duration; zero needs no unit, and what is shorter than a second would be nothing but compactions.
+/// Parses a duration; zero needs no unit. Below a second the server would do little but compact.
 fn compaction_interval(text: &str) -> Result<Duration, String> {
     let Span(interval) = if text == "0" { Span::default() } else { text.parse()? };
     if interval.is_zero() || interval >= Duration::from_secs(1) {
@@ -117,14 +118,14 @@ fn compaction_interval(text: &str) -> Result<Duration, String> {
     Err("must be at least 1s, or 0 for never".to_owned())
 }
 
-/// Runs the binary with `args` (the program's name first) until SIGINT or SIGTERM; exit codes 0, 2 usage, 3 environment,
-/// 130 interrupted. Started as `kube-apiserver` or `etcd`, it is that program.
+/// Runs the binary with `args` (the program's name first) until SIGINT or SIGTERM; exit codes 0, 2 usage, 3
+/// environment, 130 interrupted. If its name is `kube-apiserver` or `etcd`, it runs that program.
 pub fn main_with<I>(args: I) -> ExitCode
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    // Whoever calls it need not compile the program.
+    // Not generic, so that callers do not compile the program.
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     match args.first().and_then(|name| Program::named(name)) {
         Some(program) => program.run(args, None),
@@ -161,7 +162,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         unserved: None,
         rbac,
         track_managers: true,
-        // Whoever runs a kube-controller-manager on it has that put there.
+        // A kube-controller-manager beside this server publishes it.
         publish_root_ca: false,
         gather: GATHER,
         limits: Limits { folds: true, compaction: args.etcd_compaction_interval, ..Limits::default() },
@@ -198,7 +199,7 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     std::future::pending().await
 }
 
-/// `1.36`, or a patch release of it; the tables of this server are those of no other.
+/// Parses `1.36` or a patch release of it; the tables of this server fit no other version.
 fn kubernetes_version(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix('v').unwrap_or(text);
     let patch = match plain.strip_prefix("1.36") {
@@ -250,7 +251,7 @@ fn client_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, anyho
     Ok(certificates)
 }
 
-/// What the ready file says.
+/// Returns the content of the ready file.
 fn announcement(served: &Served) -> Value {
     let mut content = json!({ "endpoint": served.endpoint, "kubeconfig": served.kubeconfig });
     if let Some(endpoint) = &served.http_endpoint {

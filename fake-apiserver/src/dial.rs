@@ -1,4 +1,4 @@
-//! Reaches admission webhooks and the servers of nodes over TLS: the only connections that this server makes.
+//! Connections to admission webhooks and to the servers of nodes over TLS: the only ones that this server opens.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 use crate::service::{Dial, Endpoint, NodeDial, NodeEndpoint};
 use crate::trust::Bundle;
 
-/// Dials webhooks by sockets, each call a connection of its own.
+/// Dials webhooks over sockets, with a connection per call.
 pub fn webhooks() -> Dial {
     Arc::new(|ctx: &Ctx, endpoint: &Endpoint| {
         let uri: Uri = endpoint.url.parse()?;
@@ -43,11 +43,11 @@ pub fn webhooks() -> Dial {
     })
 }
 
-/// Dials the servers of nodes by sockets, each call a connection of its own. Their certificates are their own making
-/// and not verified, as by an API server that was told of no kubelet CA.
+/// Dials the servers of nodes over sockets, with a connection per call. Their certificates are self-signed and not
+/// verified, as by an API server without a kubelet CA.
 ///
-/// Whoever may write a node's status says where it is. So only loopback and private addresses are dialled: no name, no
-/// link-local address, where clouds have their metadata services, and nothing on the internet.
+/// A client that may write a node's status sets its address. So only loopback and private addresses are dialled: no
+/// names, no link-local addresses (the metadata services of clouds), and no public ones.
 pub fn nodes() -> NodeDial {
     Arc::new(|ctx: &Ctx, place: &NodeEndpoint| {
         let address: IpAddr = place.host.parse().map_err(|_| format!("{:?} is no IP address", place.host))?;
@@ -76,7 +76,7 @@ fn may_be_a_node(address: IpAddr) -> bool {
     }
 }
 
-/// Takes every certificate whose key the server has.
+/// Accepts every certificate whose key the server holds.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -131,7 +131,7 @@ fn call(
         let stream = connector.connect(name, stream).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         ctx.spawn(async move {
-            // Whatever ends the connection ends the call as well, which tells of it.
+            // An error of the connection also ends the call, which reports it.
             let _ = connection.await;
         });
         let bare = address.0.as_str();

@@ -1,4 +1,4 @@
-//! What the API server tells the trace.
+//! Trace events of the API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,57 +13,57 @@ use crate::state::EventType;
 substrate::events! {
     /// A revision was committed.
     pub struct Commit = "api.commit" {
-        /// What a node's drivers have said of it.
+        /// A CSINode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub csinode: Option<Box<CsiNode>>,
-        /// The API group of a custom kind; nothing for built-in kinds, whose resources have different names.
+        /// The API group of a custom kind; absent for built-in kinds, whose resources have distinct names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub group: Option<Text>,
-        /// How a node is.
+        /// The state of a node.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Box<Node>>,
         /// The object's key: `namespace/name`, or `name`.
         pub object: Arc<str>,
-        /// How far a pod is.
+        /// The state of a pod.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pod: Option<Box<Pod>>,
-        /// What a volume is bound to.
+        /// The binding of a volume.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pv: Option<Box<Volume>>,
-        /// What a claim is bound to.
+        /// The binding of a claim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub pvc: Option<Box<Claim>>,
-        /// The resource, as URLs name it.
+        /// The resource, as in URLs.
         pub resource: Text,
         /// The revision.
         pub rv: u64,
         /// Requirements that a claim, volume, StorageClass, pod or node states.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub spec: Option<Box<Spec>>,
-        /// What became of the object.
+        /// The type of the change.
         pub r#type: EventType,
-        /// Who asked for it.
+        /// The user who made the change.
         pub user: Text,
-        /// The verb of the request, or what the server did by itself (`bootstrap`, `expire`).
+        /// The verb of the request, or the server's own action (`bootstrap`, `expire`).
         pub verb: Text,
-        /// How far an attachment is.
+        /// The state of an attachment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub volumeattachment: Option<Box<Attachment>>,
     }
 
-    /// A request on a resource was answered, or its connection broken; a watch when its stream begins. Only at the trace
-    /// level, and for observers that ask for it.
+    /// A request on a resource was answered, or its connection broken; a watch counts when its stream starts. Only at
+    /// the trace level, and for observers of such events.
     pub struct RequestEnded = "api.request" {
-        /// Who asks: the User-Agent.
+        /// The client: its User-Agent.
         pub caller: Text,
         /// The namespace, for one namespace of a namespaced kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub namespace: Option<Text>,
-        /// The object's key, or what is known of it.
+        /// The object's key, or the known part of it.
         pub object: Text,
-        /// The resource, as URLs name it.
+        /// The resource, as in URLs.
         pub resource: Text,
-        /// The HTTP status; none where a fault broke the connection.
+        /// The HTTP status; absent if a fault broke the connection.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub status: Option<u16>,
         /// The subresource; empty for none.
@@ -73,21 +73,21 @@ substrate::events! {
         pub verb: Text,
     }
 
-    /// A watch stream began. Only for observers, and at the trace level.
+    /// A watch stream started. Only for observers, and at the trace level.
     pub struct WatchOpened = "watch.opened" {
-        /// Whether the client asked for bookmarks.
+        /// True if the client asked for bookmarks.
         #[serde(default, skip_serializing_if = "is_false")]
         pub bookmarks: bool,
-        /// Who watches: the User-Agent.
+        /// The client: its User-Agent.
         pub caller: Text,
-        /// Whether labels or fields select other than by name or node.
+        /// True if labels or fields other than name and node select.
         #[serde(default, skip_serializing_if = "is_false")]
         pub filtered: bool,
-        /// The revision that the stream begins at: that of what is there, or that after which it goes on.
+        /// The revision at which the stream starts: that of the initial state, or the one after which it resumes.
         pub from_rv: u64,
         /// The API group; empty for core.
         pub group: Text,
-        /// Whether the stream begins with what is there.
+        /// True if the stream starts with the present objects.
         #[serde(default, skip_serializing_if = "is_false")]
         pub initial: bool,
         /// The namespace, for a watch of one.
@@ -99,48 +99,48 @@ substrate::events! {
         /// The name of the one object that is watched (`metadata.name=`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub object: Option<Text>,
-        /// The resource, as URLs name it.
+        /// The resource, as in URLs.
         pub resource: Text,
-        /// The number of the stream: one of a kind for a server.
+        /// The number of the stream, unique within a server.
         pub stream: u64,
     }
 
-    /// An event went out on a watch stream. Only for observers, and at the trace level.
+    /// A watch stream sent an event. Only for observers, and at the trace level.
     pub struct WatchSent = "watch.sent" {
-        /// Whether it tells of what was there when the stream began, or that all of that has been told.
+        /// True for initial objects, and for the bookmark at their end.
         #[serde(default, skip_serializing_if = "is_false")]
         pub initial: bool,
-        /// The object's key; none for a bookmark or an error.
+        /// The object's key; absent for a bookmark or an error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub object: Option<Arc<str>>,
-        /// The revision that it tells of.
+        /// The revision of the event.
         pub rv: u64,
         /// The number of the stream.
         pub stream: u64,
-        /// What the watcher is told.
+        /// The type of the event.
         pub r#type: Told,
     }
 
-    /// A fault did something to a watch stream. Only for observers, and at the trace level.
+    /// A fault acted on a watch stream. Only for observers, and at the trace level.
     pub struct WatchSpoiled = "watch.spoiled" {
         /// The fault.
         pub fault: String,
-        /// The object of the event that it met.
+        /// The object of the affected event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub object: Option<Arc<str>>,
-        /// The revision of the event that it met.
+        /// The revision of the affected event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rv: Option<u64>,
         /// The number of the stream.
         pub stream: u64,
     }
 
-    /// A fault had a list answered with what was there some revisions ago, as by a server whose cache lags. Only for observers,
-    /// and at the trace level.
+    /// A fault made a list answer with the state of some revisions ago, as a server with a stale cache does. Only for
+    /// observers, and at the trace level.
     pub struct ListWasStale = "list.was-stale" {
-        /// Who lists: the User-Agent.
+        /// The client: its User-Agent.
         pub caller: Text,
-        /// The resource, as URLs name it.
+        /// The resource, as in URLs.
         pub resource: Text,
     }
 
@@ -150,15 +150,15 @@ substrate::events! {
         pub stream: u64,
     }
 
-    /// A saved state took the place of this one; all streams ended.
+    /// A saved state replaced the present one; all streams ended.
     pub struct Load = "api.load" {
-        /// How many objects it has.
+        /// The number of its objects.
         pub objects: u64,
-        /// The revision that it has now.
+        /// The new revision.
         pub rv: u64,
     }
 
-    /// Everything was wiped; all streams ended.
+    /// All objects were removed; all streams ended.
     pub struct Reset = "api.reset" {}
 }
 
@@ -166,19 +166,19 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// What an event of a watch stream says.
+/// Type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Told {
-    /// An object is there.
+    /// An object was added.
     Added,
-    /// It is different.
+    /// An object changed.
     Modified,
-    /// It is gone, or is not selected any more.
+    /// An object was deleted, or no longer matches the selector.
     Deleted,
-    /// Everything up to a revision has been told.
+    /// All events up to a revision were sent.
     Bookmark,
-    /// The stream ends with a failure.
+    /// The stream fails and ends.
     Error,
 }
 
@@ -196,9 +196,9 @@ impl From<EventType> for Told {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pod {
-    /// The claims that it uses, by name.
+    /// The claims that it mounts, by name.
     pub claims: Vec<Text>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
     /// The node that it is bound to.
@@ -228,13 +228,13 @@ pub struct Claim {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
-    /// How it may be mounted.
+    /// Its access modes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access_modes: Vec<Text>,
-    /// The claim that it is for: `namespace/name`.
+    /// The claim that it is bound to: `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Text>,
-    /// The id that the driver knows it by.
+    /// The driver's id of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<Text>,
     /// Its phase.
@@ -297,9 +297,9 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
-    /// Whether the driver said that it is attached.
+    /// True if the driver has attached it.
     pub attached: bool,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
     /// The node.
@@ -341,7 +341,7 @@ pub struct CsiNode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Driver {
-    /// How many volumes of this driver the node takes; nothing where it does not say.
+    /// The maximum number of volumes of this driver on the node; absent if the driver reports none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// Its name.
@@ -384,7 +384,7 @@ fn is_deleting(object: &Value) -> bool {
 }
 
 impl Commit {
-    /// One of a built-in kind that says nothing of its object.
+    /// Creates the event of a built-in kind, without details of the object.
     pub fn new(resource: impl Into<Text>, object: impl Into<Arc<str>>, rv: u64, r#type: EventType) -> Self {
         Self {
             csinode: None,
@@ -404,8 +404,8 @@ impl Commit {
         }
     }
 
-    /// Adds the few words of a storage object by which a reader follows a volume without the API: claims, volumes, pods,
-    /// attachments, nodes and what their drivers say: what they are bound to and how far they are; other kinds nothing.
+    /// Adds details of storage objects, with which a reader can follow a volume without the API: bindings and states of
+    /// claims, volumes, pods, attachments, nodes and CSINodes. Other kinds have none.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {
         match kind.index {
             index::PERSISTENT_VOLUME_CLAIMS => self.pvc = Some(Box::new(Claim::of(object))),
@@ -421,7 +421,7 @@ impl Commit {
         self.spec = Some(Spec::of(kind, object)).filter(|spec| *spec != Spec::default()).map(Box::new);
     }
 
-    /// Whether an object of `kind` has something to say.
+    /// Returns true if commits of a kind have details.
     pub(crate) fn says(kind: &Kind) -> bool {
         matches!(
             kind.index,
@@ -437,7 +437,7 @@ impl Commit {
 }
 
 impl WatchOpened {
-    /// Whether the stream is about the resource, namespace and name of a commit; what else selects is not looked at.
+    /// Returns true if the stream watches the resource, namespace and name of a commit. Other selectors are ignored.
     pub fn concerns(&self, commit: &Commit) -> bool {
         let built_in = |kind: &Kind| kind.plural == self.resource && kind.group == self.group;
         let own_group = match &commit.group {

@@ -1,4 +1,4 @@
-//! What can be broken in the API server, as data.
+//! Faults of the API server, as data.
 
 use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Possible, Values};
 use substrate::fault::{Kind, Moment, Operation, Plane};
@@ -126,7 +126,7 @@ macro_rules! request {
     };
 }
 
-/// The operations of the API server at which it asks for faults.
+/// Operations of the API server at which faults can fire.
 pub const OPERATIONS: &[Operation] = &[
     request!("get", "read", "one object is read", [STALE]),
     request!("list", "read", "objects of a resource are listed", [STALE]),

@@ -1,9 +1,9 @@
-//! Where in an object a walk is (upstream `field.Path`): a chain of steps, which holds nothing of the object's values.
+//! Position of a walk through an object (upstream `field.Path`): a chain of steps without the object's values.
 
 use std::fmt;
 
-/// A path in an object, as `spec.containers[0].image`. Each knows the one above it, and is written out only when there
-/// is something to say of it.
+/// A path in an object, such as `spec.containers[0].image`. Each step refers to the one above it; the text is built
+/// only for a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldPath<'a> {
     above: Option<&'a FieldPath<'a>>,
@@ -19,27 +19,28 @@ enum Step<'a> {
 }
 
 impl<'a> FieldPath<'a> {
-    /// The object itself.
+    /// Path of the object itself.
     pub(crate) const OBJECT: Self = Self { above: None, step: Step::Object };
 
-    /// A field here, or the value of a map's key for messages that do not tell the two apart.
+    /// Returns the path of a field, or of a map's key in messages that do not distinguish them.
     pub(crate) fn field(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Field(name) }
     }
 
-    /// The value of a map's key here: a field, or `[key]` in the alternate form, as validation names it.
+    /// Returns the path of a map's key: formatted like a field, or as `[key]` in the alternate form, as validation
+    /// does.
     pub(crate) fn key(&'a self, name: &'a str) -> Self {
         Self { above: Some(self), step: Step::Key(name) }
     }
 
-    /// An item of the list here, from 0.
+    /// Returns the path of a list's item, from 0.
     pub(crate) fn item(&'a self, index: usize) -> Self {
         Self { above: Some(self), step: Step::Item(index) }
     }
 }
 
 impl FieldPath<'_> {
-    /// The fields on the way, as Go's decoder of JSON names them: neither items nor keys.
+    /// Returns the fields of the path as Go's JSON decoder names them, without items and keys.
     pub(crate) fn fields(&self) -> String {
         let above = self.above.map(FieldPath::fields).unwrap_or_default();
         match self.step {

@@ -1,6 +1,6 @@
-//! Entry points for fuzzers: whatever comes in, there is an answer, and none is a failure of the server.
+//! Entry points for fuzzers: every input has an answer, and none is a 5xx that blames the server.
 //!
-//! The targets are in `fuzz/`; the tests here put the same functions through random and damaged input.
+//! The targets are in `fuzz/`; the tests here run the same functions with random and damaged input.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::state::selector::Selector;
 use crate::state::{Command, Limits, ListOptions, Store, WriteOptions};
 use crate::wire::protobuf;
 
-/// A pod and a patch of each kind for it, as JSON text: what results is an object, or an error of the client's.
+/// Applies a patch of each type, as JSON text, to a pod. The result is an object or an error of the client.
 pub fn patch(bytes: &[u8]) {
     let Ok(patch) = serde_json::from_slice::<Value>(bytes) else { return };
     let Some(pods) = kinds::find("", "v1", "pods") else { return };
@@ -23,14 +23,14 @@ pub fn patch(bytes: &[u8]) {
         "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}], "tolerations": [{"key": "k"}]}});
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
         if let Err(error) = patch::apply(pods, kind, patch.clone(), &target) {
-            // A strategic merge that fails is upstream's one 500.
+            // A failed strategic merge is upstream's only 500.
             let failed = matches!(error, PatchError::Failed(_));
             assert!(failed || (400..500).contains(&error.code()), "{error}");
         }
     }
 }
 
-/// A selector of labels and of fields.
+/// Parses a label or field selector.
 pub fn selector(text: &str) {
     for (kind, labels, fields) in
         kinds::all().iter().take(5).flat_map(|kind| [(kind, text, ""), (kind, "", text), (kind, text, text)])
@@ -44,19 +44,19 @@ pub fn selector(text: &str) {
     }
 }
 
-/// Bytes as an enveloped object, and as the message of each kind within an envelope.
+/// Decodes bytes as an enveloped object, and as the message of each kind in an envelope.
 pub fn object(bytes: &[u8]) {
     let Some((which, rest)) = bytes.split_first() else { return };
     let kind = &kinds::all()[usize::from(*which) % kinds::all().len()];
     let version = kind.api_version();
-    // Errors are for the client; what decodes can be encoded.
+    // Decoding may fail; a decoded object can be encoded.
     let _ = protobuf::decode(rest, (&version, kind.kind));
     if let Ok(object) = protobuf::decode(&protobuf::envelope(&version, kind.kind, rest), ("", "")) {
         let _ = protobuf::encode(&version, kind.kind, &object);
     }
 }
 
-/// A continue token.
+/// Parses a continue token.
 pub fn token(text: &str) {
     let mut store = Store::new(&Seed::root(1), Limits::default());
     store.bootstrap(Now::at(Duration::ZERO));
@@ -67,7 +67,7 @@ pub fn token(text: &str) {
     }
 }
 
-/// A schema and an object, as a list of two: the object is pruned, filled in and judged.
+/// Takes a list of a schema and an object; prunes the object, sets its defaults and validates it.
 pub fn schema(bytes: &[u8]) {
     let Ok(pair) = serde_json::from_slice::<Value>(bytes) else { return };
     let mut errors = Vec::new();
@@ -78,14 +78,14 @@ pub fn schema(bytes: &[u8]) {
     custom::validate(&schema, &object, None, &crate::field_path::FieldPath::OBJECT, &mut errors);
 }
 
-/// An expression, evaluated for an object when it compiles.
+/// Compiles an expression, and evaluates it for an object.
 pub fn expression(text: &str) {
     if let Ok(expression) = Expression::compile(text) {
         let _ = expression.evaluate(&[("self", &json!({"a": 1, "b": ["x"], "c": {"d": true}}))]);
     }
 }
 
-/// An object of each kind, as JSON text, written as if it were sent.
+/// Creates an object of each kind from JSON text.
 pub fn create(bytes: &[u8]) {
     let Some((which, rest)) = bytes.split_first() else { return };
     let Ok(object) = serde_json::from_slice::<Value>(rest) else { return };
@@ -96,7 +96,7 @@ pub fn create(bytes: &[u8]) {
     let namespace = kind.namespaced.then(|| "default".to_owned());
     let options = WriteOptions::default();
     if let Err(status) = store.apply(now, Command::Create { kind: kind.into(), namespace, object, options }) {
-        // A resourceVersion on a new object is upstream's one 500.
+        // A resourceVersion on a new object is upstream's only 500.
         assert!(status.code < 500 || status.message.contains("resourceVersion"), "{}", status.message);
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     const SCHEMA: &str = r#"[{"type":"object","properties":{"a":{"type":"integer","minimum":1,"default":3},"l":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"},"m":{"additionalProperties":{"type":"string"},"type":"object"}},"oneOf":[{"required":["a"]}],"x-kubernetes-validations":[{"rule":"self.a > 0"}]},{"a":null,"l":["x","x"],"m":{"k":1}}]"#;
     const CREATE: &str = r#"{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"selector":{"matchLabels":{"a":"b"}},"replicas":1,"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}],"validations":[{"expression":"true"}],"ports":[{"port":80}],"limits":[{"type":"Container","max":{"cpu":"1"}}]},"webhooks":[{"rules":[{}]}],"subjects":[{"kind":"User"}],"roleRef":{}}"#;
 
-    /// A sample with some of its bytes replaced, repeated or left out.
+    /// Generates a sample with some bytes replaced, repeated or removed.
     fn damaged(sample: &'static str) -> impl Strategy<Value = Vec<u8>> {
         let damage = (any::<prop::sample::Index>(), any::<u8>(), 0..4u8);
         proptest::collection::vec(damage, 0..6).prop_map(move |damage| {

@@ -1,12 +1,11 @@
-//! Go's words for JSON (`encoding/json` scanner.go, decode.go), which messages hold: why its decoder refuses a text, and
-//! what it calls a value.
+//! Messages of Go's JSON decoder (`encoding/json` scanner.go, decode.go): its errors, and its names of types.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 use substrate::json::Value;
 
-/// What may come next.
+/// Expected next token.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     /// A value.
@@ -17,11 +16,11 @@ enum Next {
     Name,
     /// The name of a member, or the end of the object that begins here.
     NameOrEnd,
-    /// What stands behind a value or a name.
+    /// A comma, a colon or an end, after a value or a name.
     After,
 }
 
-/// In what a value stands.
+/// Context of a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Name,
@@ -29,7 +28,7 @@ enum Within {
     Array,
 }
 
-/// How Go calls the type of a value of JSON.
+/// Returns Go's name of a JSON type.
 pub fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -41,13 +40,13 @@ pub fn word(value: &Value) -> &'static str {
     }
 }
 
-/// The words for the first place that is not JSON; nothing where all of it is.
+/// Returns Go's error for the first position that is not valid JSON; `None` if the text is valid.
 pub fn refusal(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner { text, at: 0, within: Vec::new() };
     scanner.scan().err()
 }
 
-/// Bytes as Go reads a text: each byte that is not of UTF-8 becomes U+FFFD.
+/// Decodes bytes as Go does: each invalid UTF-8 byte becomes U+FFFD.
 pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.into();
@@ -60,8 +59,8 @@ pub fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     text.into()
 }
 
-/// JSON as Go's decoder understands it: with U+FFFD for bytes that are not of UTF-8, and for escapes of half a
-/// surrogate pair. Nothing if the text has neither.
+/// Returns JSON as Go's decoder reads it: with U+FFFD for invalid UTF-8 bytes and for unpaired surrogates. `None` if
+/// the text has neither.
 pub fn repaired(bytes: &[u8]) -> Option<String> {
     let text = lossy(bytes);
     let halves = halves(&text);
@@ -78,10 +77,10 @@ pub fn repaired(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The bytes of `\uXXXX`.
+/// Length of `\uXXXX`.
 const ESCAPE: usize = 6;
 
-/// The places of escapes of surrogates that have no other half.
+/// Returns the positions of escapes of unpaired surrogates.
 fn halves(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -93,23 +92,23 @@ fn halves(text: &str) -> Vec<usize> {
                 found.push(at);
                 at += ESCAPE;
             }
-            // The character that is escaped here may be a backslash of its own.
+            // The escaped character may be a backslash itself.
             (None, _) => at += 2,
         }
     }
     found
 }
 
-/// The surrogate whose escape stands at a place.
+/// Returns the surrogate whose escape is at a position.
 fn surrogate(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
     u32::from_str_radix(digits, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
 }
 
-/// Reads JSON as Go's decoder does.
+/// Parses JSON like Go's decoder.
 ///
 /// # Errors
-/// What is not JSON.
+/// The text is not JSON.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     serde_json::from_slice(bytes).or_else(|error| match repaired(bytes) {
         Some(text) => serde_json::from_str(&text),
@@ -244,7 +243,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// One digit and those that follow.
+    /// Skips one or more digits.
     fn some_digits(&mut self, context: &str) -> Result<(), String> {
         match self.next()? {
             byte if byte.is_ascii_digit() => self.digits(),
@@ -308,7 +307,7 @@ fn invalid(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
-/// What a message shows of a body (`summarizeData`): its beginning, as text or in hexadecimal digits.
+/// Returns the part of a body that messages show (`summarizeData`): its beginning, as text or in hexadecimal.
 pub fn summary(data: &[u8]) -> String {
     const MOST: usize = 30;
     let (shown, more) = match data.get(..MOST) {

@@ -1,6 +1,6 @@
-//! Why Go's `time.Parse` refuses a text as a time, which messages hold.
+//! Error messages of Go's `time.Parse`.
 
-/// The elements of the layout with what each may be at most; zero for what is not counted from one.
+/// Elements of the layout: separator, element, number of digits, and maximum.
 const ELEMENTS: [(&str, &str, usize, u32); 6] = [
     ("", "2006", 4, 9999),
     ("-", "01", 2, 12),
@@ -9,11 +9,10 @@ const ELEMENTS: [(&str, &str, usize, u32); 6] = [
     (":", "04", 2, 59),
     (":", "05", 2, 59),
 ];
-/// The words for a number that is out of its range, by element.
+/// Names of the elements in range errors.
 const RANGES: [&str; 6] = ["", "month", "day", "hour", "minute", "second"];
 
-/// The words for the first place of a text that is not of the layout RFC 3339, or the same with six digits after the
-/// seconds.
+/// Returns the error for a text that is not a time in RFC 3339, or with `micro` in RFC 3339 with six decimals.
 pub fn refusal(text: &str, micro: bool) -> String {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
     let head = format!("parsing time {text:?}");
@@ -45,7 +44,7 @@ pub fn refusal(text: &str, micro: bool) -> String {
     match zone(rest) {
         None => wrong(rest, "Z07:00"),
         Some(length) if rest.len() > length => format!("{head}: extra text: {:?}", &rest[length..]),
-        // The text has the layout, and the calendar has no such day.
+        // The text has the layout, but the day does not exist.
         Some(_) => format!("{head}: day out of range"),
     }
 }

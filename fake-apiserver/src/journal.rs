@@ -1,24 +1,24 @@
-//! The text in which an API server keeps what is committed, so that the next process begins where this one ended.
+//! Text format in which an API server stores its commits, so that the next process continues from there.
 //!
-//! A line for each commit: its revision, the resource, the key, and the object as JSON, or `-` when it was deleted. The
-//! resource `*` forgets all objects before it. The etcd stand-in holds the text in its data directory.
+//! A line per commit: its revision, the resource, the key, and the object as JSON, or `-` for a deletion. The resource
+//! `*` drops all objects before it. The etcd stand-in stores the text in its data directory.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use crate::state::{Event, SavedObject, Store, qualified};
 
-/// The first line.
+/// First line.
 pub const HEAD: &str = "mooring journal 1\n";
-/// The resource, and the key, of a line that is about no object.
+/// Resource and key of a line without an object.
 const NOTHING: &str = "*";
 
-/// A line that is no part of a journal.
+/// A line that is not part of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum JournalError {
     /// line {line}: {why}
     Damaged {
-        /// The number of the line.
+        /// Number of the line.
         line: usize,
         /// The reason.
         why: &'static str,
@@ -45,20 +45,20 @@ struct Last<'a> {
     line: &'a [u8],
 }
 
-/// A journal without the lines that later ones replace: for each object the line that wrote it last.
+/// A journal without outdated lines: for each object its last line.
 #[derive(Debug, Default)]
 pub struct Folded<'a> {
     revision: u64,
     lines: BTreeMap<Place<'a>, Last<'a>>,
-    /// Bytes of whole lines.
+    /// Size in bytes of the complete lines.
     pub bytes: usize,
 }
 
 impl<'a> Folded<'a> {
-    /// Reads a journal. A last line that is not complete was never answered, and is left out.
+    /// Parses a journal. An incomplete last line was never answered, and is dropped.
     ///
     /// # Errors
-    /// The first line that is none.
+    /// The first invalid line.
     pub fn read(text: &'a [u8]) -> Result<Self, JournalError> {
         let mut folded = Self::default();
         for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -88,7 +88,7 @@ impl<'a> Folded<'a> {
         Ok(folded)
     }
 
-    /// The same journal without the lines that do not count any more.
+    /// Returns the journal without outdated lines.
     pub fn text(&self) -> Vec<u8> {
         let mut text = HEAD.as_bytes().to_vec();
         // The newest revision may be that of a deletion.
@@ -99,15 +99,15 @@ impl<'a> Folded<'a> {
         text
     }
 
-    /// The newest revision that was given out; 0 for an empty journal.
+    /// Returns the newest revision; 0 for an empty journal.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The objects that are left.
+    /// Returns the present objects.
     ///
     /// # Errors
-    /// The first that is no JSON.
+    /// The first object that is not JSON.
     pub fn objects(&self) -> Result<Vec<SavedObject>, JournalError> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let object = |(place, last): (&Place<'_>, &Last<'_>)| {
@@ -121,7 +121,7 @@ impl<'a> Folded<'a> {
     }
 }
 
-/// Adds the line of a commit; a deletion has no object.
+/// Appends the line of a commit; a deletion has no object.
 fn line(text: &mut Vec<u8>, revision: u64, resource: &str, key: &str, object: Option<&[u8]>) {
     // Writing to memory cannot fail.
     let _ = write!(text, "{revision} {resource} {key} ");
@@ -129,7 +129,7 @@ fn line(text: &mut Vec<u8>, revision: u64, resource: &str, key: &str, object: Op
     text.push(b'\n');
 }
 
-/// Adds the lines of commits.
+/// Appends the lines of commits.
 pub fn commits<'a>(text: &mut Vec<u8>, events: impl IntoIterator<Item = &'a Event>) {
     for event in events {
         let object = event.new.as_ref().map(|object| object.json());
@@ -137,7 +137,7 @@ pub fn commits<'a>(text: &mut Vec<u8>, events: impl IntoIterator<Item = &'a Even
     }
 }
 
-/// Adds the lines of all objects of a store, in the place of all lines before them.
+/// Appends the lines of all objects of a store, which replace all lines before them.
 pub fn whole(text: &mut Vec<u8>, store: &Store) {
     line(text, store.revision(), NOTHING, NOTHING, None);
     for kind in store.stored_kinds() {

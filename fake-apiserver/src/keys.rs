@@ -1,4 +1,4 @@
-//! Public keys that verify the tokens of service accounts which someone else signs: kube-controller-manager with its
+//! Public keys that verify service account tokens of another issuer: kube-controller-manager with its
 //! `--service-account-private-key-file` (client-go `util/keyutil`, `pkg/serviceaccount`).
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use yasna::models::ObjectIdentifier;
 
 use crate::x509;
 
-/// Why a file has no keys.
+/// Reason why a file has no usable key.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum KeyError {
     /// there is no PEM block of a public key, a certificate or an RSA private key
@@ -31,7 +31,7 @@ pub enum KeyError {
     NoPkcs8,
 }
 
-/// What a key verifies (RFC 7518 §3.1).
+/// Signature algorithm of a key (RFC 7518, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     Rs256,
@@ -47,10 +47,10 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// All keys of PEM files.
+    /// Reads all keys of PEM files.
     ///
     /// # Errors
-    /// Which file cannot be read, or holds no key, and why.
+    /// The first file that cannot be read or has no usable key, with the reason.
     pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>, String> {
         let mut keys = Vec::new();
         for path in paths {
@@ -60,7 +60,7 @@ impl PublicKey {
         Ok(keys)
     }
 
-    /// All keys of a PEM text. An RSA private key stands for its public half.
+    /// Parses all keys of a PEM text. Of an RSA private key, the public half is taken.
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -77,14 +77,14 @@ impl PublicKey {
                 "RSA PUBLIC KEY" => rsa(bytes),
                 "RSA PRIVATE KEY" => pair(KeyPair::from_der(&bytes).map_err(|_| damaged())?),
                 "PRIVATE KEY" => pair(KeyPair::from_pkcs8(&bytes).map_err(|_| KeyError::Unknown(label.to_owned()))?),
-                // Parameters of a curve, and the like.
+                // Curve parameters and other blocks.
                 _ => continue,
             });
         }
         if keys.is_empty() { Err(KeyError::None) } else { Ok(keys) }
     }
 
-    /// The key of a SubjectPublicKeyInfo (RFC 5280 §4.1).
+    /// Parses a SubjectPublicKeyInfo (RFC 5280, section 4.1).
     fn of_info(info: &[u8], label: &str) -> Result<Self, KeyError> {
         let info = x509::public_key(info).ok_or_else(|| KeyError::Damaged(label.to_owned()))?;
         let algorithm = match (info.algorithm.as_str(), info.curve.as_deref()) {
@@ -96,7 +96,7 @@ impl PublicKey {
         Ok(Self { algorithm, bytes: info.key })
     }
 
-    /// The key as a SubjectPublicKeyInfo.
+    /// Encodes the key as a SubjectPublicKeyInfo.
     fn info(&self) -> Vec<u8> {
         let id = |text: &str| {
             ObjectIdentifier::from_slice(&text.split('.').filter_map(|n| n.parse().ok()).collect::<Vec<u64>>())
@@ -123,7 +123,7 @@ impl PublicKey {
         })
     }
 
-    /// Whether `signature` of `signed` by the algorithm of that name (`RS256`) is by this key.
+    /// Returns true if `signature` is a valid signature of `signed` by this key, with the named algorithm (`RS256`).
     pub fn verifies(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match (self.algorithm, algorithm) {
             (Algorithm::Rs256, "RS256") => {
@@ -141,7 +141,7 @@ impl PublicKey {
     }
 }
 
-/// A private key that signs the tokens of service accounts.
+/// A private key that signs service account tokens.
 pub struct SigningKey {
     pair: Pair,
     random: SystemRandom,
@@ -160,7 +160,7 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// The first private key of a PEM text: RSA (PKCS #1 or #8), or on P-256 or P-384 (PKCS #8).
+    /// Parses the first private key of a PEM text: RSA (PKCS #1 or #8), or on P-256 or P-384 (PKCS #8).
     ///
     /// # Errors
     /// See [`KeyError`].
@@ -183,7 +183,7 @@ impl SigningKey {
         Err(KeyError::NoPrivate)
     }
 
-    /// The algorithm as JWTs name it.
+    /// Returns the algorithm's name in JWTs.
     pub fn algorithm(&self) -> &'static str {
         match self.public.algorithm {
             Algorithm::Rs256 => "RS256",
@@ -192,17 +192,17 @@ impl SigningKey {
         }
     }
 
-    /// The name of the key in JWTs: the digest of its public half (`keyIDFromPublicKey`).
+    /// Returns the key's id in JWTs: the digest of its public half (`keyIDFromPublicKey`).
     pub fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.public.info()))
     }
 
-    /// The key that verifies its signatures.
+    /// Returns the key that verifies its signatures.
     pub fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// Signs; nothing when the key or the system's randomness fails.
+    /// Signs; `None` if the key or the system's random generator fails.
     pub fn sign(&self, signed: &[u8]) -> Option<Vec<u8>> {
         match &self.pair {
             Pair::Ecdsa(pair) => Some(pair.sign(&self.random, signed).ok()?.as_ref().to_vec()),
@@ -232,7 +232,7 @@ impl Pair {
             Self::Rsa(pair) => pair.public_key().as_ref().to_vec(),
             Self::Ecdsa(pair) => pair.public_key().as_ref().to_vec(),
         };
-        // The point of P-256 has 65 bytes, that of P-384 97.
+        // A point of P-256 has 65 bytes, one of P-384 97.
         let algorithm = match self {
             Self::Rsa(_) => Algorithm::Rs256,
             Self::Ecdsa(_) if bytes.len() == 65 => Algorithm::Es256,
@@ -242,7 +242,7 @@ impl Pair {
     }
 }
 
-/// The blocks of a PEM file: label, and bytes where they are base64.
+/// Returns the blocks of a PEM file: label, and bytes if they are valid base64.
 fn blocks(pem: &str) -> Vec<(&str, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut rest = pem;
@@ -273,7 +273,7 @@ mod tests {
         let certificate = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap().self_signed(&pair).unwrap();
         assert_eq!(PublicKey::parse_all(&certificate.pem()).unwrap(), keys);
         assert!(pair.subject_public_key_info().ends_with(&keys[0].bytes));
-        // A certificate's signature has another form than that of a token.
+        // The signature of a certificate has another format than that of a token.
         let signature = pair.sign(b"text").unwrap();
         assert!(!keys[0].verifies("ES256", b"text", &signature) && !keys[0].verifies("RS256", b"text", &signature));
     }

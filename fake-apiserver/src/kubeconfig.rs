@@ -1,4 +1,4 @@
-//! The kubeconfig that clients are given: one cluster, one user, nothing to look up elsewhere.
+//! The kubeconfig for clients: one cluster, one user, all credentials embedded.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,16 +9,16 @@ use substrate::json::json;
 
 use crate::tls::Credentials;
 
-/// The name of its cluster, user and context.
+/// Name of its cluster, user and context.
 const NAME: &str = "fake-apiserver";
 
-/// A kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and its user's credentials embedded: the bearer
-/// token and, where there is one, the client certificate. As JSON, which is YAML too.
+/// Returns a kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and its user's credentials embedded: the
+/// bearer token and, if given, the client certificate. It is JSON, which is also YAML.
 pub fn render(endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credentials>) -> String {
     render_as(NAME, endpoint, ca_pem, token, client)
 }
 
-/// The same with `name` for its cluster, user and context.
+/// Returns a kubeconfig with `name` for its cluster, user and context.
 pub fn render_as(name: &str, endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credentials>) -> String {
     let mut user = json!({ "token": token });
     if let Some(client) = client {
@@ -40,13 +40,13 @@ pub fn render_as(name: &str, endpoint: &str, ca_pem: &str, token: &str, client: 
     serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
 }
 
-/// Writes `content` to `path` in one step, readable by its owner only.
+/// Writes `content` to `path` atomically, readable by its owner only.
 ///
 /// # Errors
-/// What the filesystem says.
+/// The error of the filesystem.
 pub fn write(path: &Path, content: &str) -> std::io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Created with mode 0600 under a name that nobody can foresee.
+    // Created with mode 0600 under an unpredictable name.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content.as_bytes())?;
     file.as_file().sync_all()?;

@@ -1,8 +1,8 @@
-//! Planted defects of the API server, for the checkers to be proved by.
+//! Planted defects of the API server, which prove the checkers.
 
 use substrate::mutant::Mutant;
 
-/// All of them. They are there with the cargo feature `mutants` only.
+/// All defects. They exist with the cargo feature `mutants` only.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watch-gap",

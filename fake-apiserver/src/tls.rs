@@ -1,7 +1,7 @@
-//! The certificates of one run: a CA of its own, and what it signs: the serving certificate, that of the kubeconfig's
-//! user, and those that are asked for by certificate signing requests.
+//! Certificates of one run: its own CA, the serving certificate, the certificate of the kubeconfig's user, and those
+//! from certificate signing requests.
 //!
-//! Made anew at each start and kept in memory; the kubeconfig embeds what its user needs.
+//! Created at each start and kept in memory; the kubeconfig embeds its user's credentials.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use sha2::{Digest, Sha256};
 use crate::serve::clients::Lenient;
 use crate::x509::{Purposes, SigningRequest};
 
-/// Names that clients inside and outside of a cluster use for the API server.
+/// Names that clients inside and outside a cluster use for the API server.
 const NAMES: [&str; 5] =
     ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
-/// Why there are no certificates.
+/// Reason why there are no certificates.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum TlsError {
     /// the certificate cannot be made: {0}
@@ -56,10 +56,10 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A CA with a key of its own.
+    /// Creates a CA with a new key.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system has no randomness.
     pub fn new() -> Result<Self, TlsError> {
         let mut ca = CertificateParams::new(Vec::new())?;
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -68,15 +68,15 @@ impl Authority {
         Ok(Self(CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?))
     }
 
-    /// Its certificate and key, PEM: what kube-controller-manager signs with.
+    /// Returns its certificate and key, PEM, for the signer of kube-controller-manager.
     pub fn credentials(&self) -> Credentials {
         Credentials { certificate: self.0.pem(), key: self.0.key().serialize_pem() }
     }
 
-    /// A client certificate for `user` in `group`.
+    /// Creates a client certificate for `user` in `group`.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// If a name is not allowed in a certificate.
     pub fn client(&self, user: &str, group: &str) -> Result<Credentials, TlsError> {
         let mut client = CertificateParams::new(Vec::new())?;
         client.distinguished_name = DistinguishedName::new();
@@ -88,10 +88,10 @@ impl Authority {
         Ok(Credentials { certificate: client.signed_by(&key, &self.0)?.pem(), key: key.serialize_pem() })
     }
 
-    /// A serving certificate for `hosts`, loopback and the in-cluster names, with the CA's own behind it.
+    /// Creates a serving certificate for `hosts`, loopback and the in-cluster names, followed by the CA's own.
     ///
     /// # Errors
-    /// When one of `hosts` cannot stand in a certificate.
+    /// If one of `hosts` is not allowed in a certificate.
     pub fn server(&self, hosts: &[String]) -> Result<Credentials, TlsError> {
         let key = KeyPair::generate()?;
         let certificate = self.serving(hosts, &key)?;
@@ -109,15 +109,15 @@ impl Authority {
         serving.distinguished_name.push(DnType::CommonName, "fake-apiserver");
         serving.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Go and rustls want it to find the CA.
+        // Go and rustls use it to find the CA.
         serving.use_authority_key_identifier_extension = true;
         Ok(serving.signed_by(key, &self.0)?)
     }
 
-    /// The certificate that a request asks for, PEM.
+    /// Creates the requested certificate, PEM.
     ///
     /// # Errors
-    /// When the key does not sign.
+    /// If signing fails.
     pub fn sign(
         &self,
         request: &SigningRequest,
@@ -137,27 +137,27 @@ impl Authority {
     }
 }
 
-/// What a TLS listener and its clients need.
+/// TLS configuration of a listener and its clients.
 pub struct Tls {
     /// The CA certificate, PEM.
     pub ca_pem: String,
-    /// Serves the certificate; HTTP/2 and HTTP/1.1 by ALPN. Clients may show a certificate of the same CA.
+    /// Server configuration with HTTP/2 and HTTP/1.1 by ALPN. Clients may present a certificate of the same CA.
     pub server: Arc<rustls::ServerConfig>,
 }
 
-/// Makes a CA and a serving certificate for loopback, the in-cluster names, and `hosts` (names or addresses).
+/// Creates a CA and a serving certificate for loopback, the in-cluster names, and `hosts` (names or addresses).
 ///
 /// # Errors
-/// When one of `hosts` cannot stand in a certificate.
+/// If one of `hosts` is not allowed in a certificate.
 pub fn generate(hosts: &[String]) -> Result<Tls, TlsError> {
     serving(&Authority::new()?, hosts, &[])
 }
 
-/// Makes a serving certificate that `authority` signs, for the same. Clients may show a certificate of `authority` or of
-/// one of `client_authorities`.
+/// Creates a serving certificate of `authority` for the same names. Clients may present a certificate of `authority` or
+/// of one of `client_authorities`.
 ///
 /// # Errors
-/// When one of `hosts` cannot stand in a certificate, or a client authority is none.
+/// If one of `hosts` is not allowed in a certificate, or a client CA is invalid.
 pub fn serving(
     authority: &Authority,
     hosts: &[String],
@@ -181,18 +181,18 @@ pub fn serving(
     Ok(Tls { ca_pem: authority.0.pem(), server: Arc::new(server) })
 }
 
-/// A listener with a certificate that somebody else made.
+/// A listener with a given certificate.
 pub struct Provided {
-    /// Serves the certificate; HTTP/2 and HTTP/1.1 by ALPN. The handshake accepts any client certificate.
+    /// Server configuration with HTTP/2 and HTTP/1.1 by ALPN. The handshake accepts any client certificate.
     pub server: Arc<rustls::ServerConfig>,
     /// The serving certificate itself.
     pub certificate: CertificateDer<'static>,
-    /// Verifies client certificates; none where no authority of clients is known, and then none is asked for.
+    /// Verifies client certificates; `None` if there is no client CA, and then no certificate is requested.
     pub clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// Serves `certificate` (PEM, with the certificates of its chain) and its `key`. Clients are asked for a certificate of one
-/// of `client_authorities` (PEM).
+/// Serves `certificate` (PEM, with its chain) and its `key`. Requests client certificates of one of
+/// `client_authorities` (PEM).
 ///
 /// # Errors
 /// The reason why the certificate cannot be served, in the words of Go's crypto/tls.
@@ -221,7 +221,7 @@ pub fn provided(certificate: &[u8], key: &[u8], client_authorities: Option<&str>
     Ok(Provided { server: Arc::new(server), certificate: first, clients })
 }
 
-/// Verifies clients by their authorities, PEM.
+/// Creates a verifier of client certificates by their CAs, PEM.
 fn clients(pem: &str, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let wrong = |why: String| format!("unable to load client CA file: {why}");
     let mut roots = rustls::RootCertStore::empty();
@@ -237,11 +237,11 @@ fn clients(pem: &str, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCer
     verifier.map_err(|error| wrong(error.to_string()))
 }
 
-/// A bearer token that nobody can guess. It does not come from the seed, since whoever knows the seed would know it:
-/// it is the digest of a fresh private key.
+/// Returns an unpredictable bearer token. It does not come from the seed, which is public; it is the digest of a new
+/// private key.
 ///
 /// # Errors
-/// When the system has no randomness.
+/// If the system has no randomness.
 pub fn random_token() -> Result<String, TlsError> {
     let digest = Sha256::digest(KeyPair::generate()?.serialize_der());
     Ok(digest.iter().take(16).map(|b| format!("{b:02x}")).collect())

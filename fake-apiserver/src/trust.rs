@@ -1,9 +1,9 @@
-//! Verification of a webhook's certificate by its `caBundle`, as Go's crypto/x509 does it
+//! Verification of a webhook's certificate by its `caBundle`, as in Go's crypto/x509
 //! (<https://pkg.go.dev/crypto/x509#Certificate.Verify>).
 //!
-//! Go trusts a serving certificate that stands in the bundle itself, whoever signed it: controller-runtime's envtest and
-//! `openssl req -x509` rely on that. Its name, validity and purpose are verified all the same. Every other certificate
-//! needs a chain to one of the bundle.
+//! Go trusts a serving certificate that is in the bundle itself, even if no CA in it signed it: controller-runtime's
+//! envtest and `openssl req -x509` rely on that. Its name, validity and purpose are verified anyway. Every other
+//! certificate needs a chain to one in the bundle.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle in PEM.
+    /// Parses a bundle in PEM.
     ///
     /// # Errors
-    /// A bundle that cannot be read, or without a certificate.
+    /// A bundle that does not parse or is empty.
     pub fn parse(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Self, BoxError> {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let certificates = read.map_err(|error| format!("caBundle: {error}"))?;
@@ -44,7 +44,7 @@ impl Bundle {
     }
 }
 
-/// Verifies the name, validity and purpose of a certificate that is trusted by itself.
+/// Verifies the name, validity and purpose of a certificate that is itself trusted.
 fn verify_trusted(certificate: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), rustls::Error> {
     verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
@@ -120,7 +120,7 @@ mod tests {
         certificate.pem()
     }
 
-    /// A serving certificate of `localhost`, changed by `change`, that a CA of its own signs.
+    /// Returns a serving certificate of `localhost`, changed by `change`, and the CA that signed it.
     fn signed(change: impl FnOnce(&mut CertificateParams)) -> (rcgen::Certificate, String) {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(verified(&pem(&leaf), &leaf, "127.0.0.1"), Ok(()));
         assert_eq!(verified(&authority, &leaf, "localhost"), Ok(()));
         assert_eq!(verified(&format!("{}{authority}", pem(&other)), &leaf, "localhost"), Ok(()));
-        // Another leaf in the bundle vouches for nothing.
+        // Another leaf certificate in the bundle does not help.
         assert!(verified(&pem(&other), &leaf, "localhost").is_err());
         assert!(verified(&pem(&leaf), &leaf, "elsewhere").unwrap_err().contains("not valid for name"));
         assert!(verified("", &leaf, "localhost").unwrap_err().starts_with("caBundle: it has no certificate"));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn validity_and_purpose_of_a_trusted_leaf_are_verified() {
-        // 2027 holds the moment of verification.
+        // 2027 is the time of the verification.
         for (change, why) in [
             ((2024, 2026, None), Some("Expired")),
             ((2028, 2030, None), Some("NotValidYet")),
@@ -176,7 +176,7 @@ mod tests {
             });
             let found = verified(&pem(&leaf), &leaf, "localhost").err();
             assert_eq!(found, why.map(|why| format!("invalid peer certificate: {why}")));
-            // A chain to the CA is verified no less.
+            // A chain to the CA is verified in the same way.
             assert_eq!(verified(&authority, &leaf, "localhost").is_ok(), why.is_none());
         }
     }

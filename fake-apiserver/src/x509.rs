@@ -1,5 +1,4 @@
-//! What certificates say (X.509): who one is for, what a signing request asks for; and a certificate made of such a
-//! request.
+//! X.509: subjects of certificates and signing requests, and certificates from signing requests.
 
 use jiff::Timestamp;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -26,15 +25,15 @@ const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
 const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
 const SERVER: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
-/// ecdsa-with-SHA256, which the keys of our authority sign with.
+/// ecdsa-with-SHA256, the signature algorithm of this server's CA.
 const SIGNATURE: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 
-/// Whom a certificate is for.
+/// Subject of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The common name: a user.
+    /// Common name: the user.
     pub common_name: String,
-    /// The organizations: the user's groups.
+    /// Organizations: the user's groups.
     pub organizations: Vec<String>,
 }
 
@@ -42,14 +41,14 @@ impl Subject {
     fn of(name: &X509Name<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
-            // The last one, as Go reads it.
+            // Go takes the last one.
             common_name: name.iter_common_name().last().map(|value| text(value.as_slice())).unwrap_or_default(),
             organizations: name.iter_organization().map(|value| text(value.as_slice())).collect(),
         }
     }
 }
 
-/// What fills all of `bytes`.
+/// Parses a value that must fill all of `bytes`.
 fn whole<'a, T: FromDer<'a, X509Error>>(bytes: &'a [u8]) -> Option<T> {
     let (rest, found) = T::from_der(bytes).ok()?;
     rest.is_empty().then_some(found)
@@ -59,12 +58,12 @@ fn certificate(bytes: &[u8]) -> Option<x509_parser::certificate::X509Certificate
     whole(bytes)
 }
 
-/// Whom a certificate is for; nothing when it is none.
+/// Returns the subject of a certificate; `None` if it does not parse.
 pub fn certificate_subject(bytes: &[u8]) -> Option<Subject> {
     Some(Subject::of(certificate(bytes)?.subject()))
 }
 
-/// The DNS names that a certificate is for.
+/// Returns the DNS names of a certificate.
 pub fn certificate_names(bytes: &[u8]) -> Vec<String> {
     let Some(certificate) = certificate(bytes) else { return Vec::new() };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
@@ -75,23 +74,23 @@ pub fn certificate_names(bytes: &[u8]) -> Vec<String> {
     names.value.general_names.iter().filter_map(dns).collect()
 }
 
-/// The SubjectPublicKeyInfo of a certificate; nothing when it is none.
+/// Returns the SubjectPublicKeyInfo of a certificate; `None` if it does not parse.
 pub fn certificate_key(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(certificate(bytes)?.public_key().raw.to_vec())
 }
 
-/// A public key, and for what it is.
+/// A public key with its algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKeyInfo {
-    /// The object identifier of the algorithm.
+    /// Object identifier of the algorithm.
     pub algorithm: String,
-    /// The object identifier among its parameters: a curve.
+    /// Object identifier in its parameters: a curve.
     pub curve: Option<String>,
-    /// The key as the algorithm has it.
+    /// The key in the format of its algorithm.
     pub key: Vec<u8>,
 }
 
-/// Reads a SubjectPublicKeyInfo (RFC 5280 §4.1); nothing when it is none.
+/// Parses a SubjectPublicKeyInfo (RFC 5280, section 4.1); `None` if it does not parse.
 pub fn public_key(info: &[u8]) -> Option<PublicKeyInfo> {
     let info: SubjectPublicKeyInfo<'_> = whole(info)?;
     let curve = info.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
@@ -104,11 +103,11 @@ pub fn public_key(info: &[u8]) -> Option<PublicKeyInfo> {
 
 /// A certificate signing request (RFC 2986).
 pub struct SigningRequest {
-    /// Whom the certificate is to be for.
+    /// Subject of the requested certificate.
     pub subject: Subject,
-    /// How many names and addresses beside the subject it asks for.
+    /// Number of requested names and addresses besides the subject.
     pub alternative_names: usize,
-    /// Whether it is signed by another key than the one that it names.
+    /// True if the signature does not match the key in the request.
     pub forged: bool,
     name: Vec<u8>,
     key: Vec<u8>,
@@ -116,7 +115,7 @@ pub struct SigningRequest {
 }
 
 impl SigningRequest {
-    /// Reads a request; nothing when it is none.
+    /// Parses a request; `None` if it does not parse.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let request: X509CertificationRequest<'_> = whole(bytes)?;
         let info = &request.certification_request_info;
@@ -131,7 +130,7 @@ impl SigningRequest {
         Some(Self {
             subject: Subject::of(&info.subject),
             alternative_names: alternatives.map_or(0, |(names, _)| names),
-            // A key of a kind that we cannot verify is none that lies.
+            // A signature of an unsupported algorithm does not count as forged.
             forged: request.verify_signature() == Err(X509Error::SignatureVerificationError),
             name: info.subject.as_raw().to_vec(),
             key: info.subject_pki.raw.to_vec(),
@@ -139,10 +138,10 @@ impl SigningRequest {
         })
     }
 
-    /// A certificate for it, signed by the key behind `authority` (a certificate, DER) with ECDSA and SHA-256.
+    /// Creates the requested certificate, signed by the key of `authority` (a certificate, DER) with ECDSA and SHA-256.
     ///
     /// # Errors
-    /// What `sign` says.
+    /// The error of `sign`.
     pub fn certificate<E>(
         &self,
         authority: &[u8],
@@ -190,12 +189,12 @@ impl SigningRequest {
     }
 }
 
-/// What a certificate may be used for.
+/// Allowed uses of a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purposes {
-    /// As a client.
+    /// Use as a client.
     pub client: bool,
-    /// As a server.
+    /// Use as a server.
     pub server: bool,
 }
 
@@ -217,7 +216,7 @@ fn oid(of: &[u64]) -> ObjectIdentifier {
 fn extension(to: &mut DERWriterSeq<'_>, kind: &[u64], critical: bool, value: &[u8]) {
     to.next().write_sequence(|to| {
         to.next().write_oid(&oid(kind));
-        // False is the default, which DER leaves out.
+        // False is the default, which DER omits.
         if critical {
             to.next().write_bool(true);
         }
@@ -225,7 +224,7 @@ fn extension(to: &mut DERWriterSeq<'_>, kind: &[u64], critical: bool, value: &[u
     });
 }
 
-/// UTCTime up to 2049, GeneralizedTime from then on (RFC 5280 §4.1.2.5).
+/// Writes a time: UTCTime up to 2049, GeneralizedTime from then on (RFC 5280, section 4.1.2.5).
 fn time(to: DERWriter<'_>, at: Timestamp) {
     let short = at.strftime("%Y").to_string().as_str() < "2050";
     let (tag, form) = if short { (TAG_UTCTIME, "%y%m%d%H%M%SZ") } else { (TAG_GENERALIZEDTIME, "%Y%m%d%H%M%SZ") };
@@ -262,7 +261,7 @@ mod tests {
     fn a_request_that_another_key_signed_is_forged() {
         let bytes = request(&["a"]);
         assert!(!SigningRequest::parse(&bytes).unwrap().forged);
-        // Another name, and the signature of the old one.
+        // Another name with the signature of the old one.
         let text = String::from_utf8_lossy(b"system:node:n");
         let at = bytes.windows(text.len()).position(|part| part == text.as_bytes()).unwrap();
         let mut other = bytes.clone();

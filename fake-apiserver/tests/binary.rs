@@ -1,4 +1,4 @@
-//! The binary as a process: ready file, kubeconfig, plain HTTP beside TLS, a clean end.
+//! The binary as a process: ready file, kubeconfig, plain HTTP beside TLS, clean exit.
 
 #![cfg(test)]
 
@@ -63,7 +63,7 @@ fn a_crash_by_fault_ends_it_as_a_kill_would_and_prevents_the_request() {
             format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json");
         stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
         let mut answer = String::new();
-        // A connection that breaks is an answer, too.
+        // A connection that breaks counts as an answer.
         let _ = stream.read_to_string(&mut answer);
         answer
     };

@@ -1,4 +1,4 @@
-//! The real kubectl against the binary over TLS: what a user types, and what comes back.
+//! The real kubectl against the binary over TLS: commands and their output.
 
 #![cfg(test)]
 
@@ -101,7 +101,7 @@ lastTimestamp: "2026-01-01T00:00:00Z"
 count: 2
 "#;
 
-/// A command line, and what its output must contain; a leading `!` means that the command must fail.
+/// A command line, and texts that its output must contain; a leading `!` means that the command must fail.
 const STORY: &[(&str, &[&str])] = &[
     ("version", &["Server Version"]),
     ("api-resources", &["volumeattachments", "storage.k8s.io/v1", "pvc"]),
@@ -126,7 +126,7 @@ const STORY: &[(&str, &[&str])] = &[
         "apply -f objects.yaml",
         &[
             "storageclass.storage.k8s.io/gp3 unchanged",
-            // The token volume that the server adds makes its list of volumes longer than the file's.
+            // The server adds a token volume, so the list of volumes differs from the file's.
             "pod/writer configured",
             "persistentvolume/pv-1 unchanged",
             "node/node-a unchanged",
@@ -188,7 +188,7 @@ const STORY: &[(&str, &[&str])] = &[
     ("describe node node-a", &["ProviderID:", "aws:///us-east-1a/i-0123456789abcdef0", "Taints:"]),
     ("describe volumeattachment csi-1", &["Attacher:", "ebs.csi.aws.com"]),
     ("describe sc gp3", &["IsDefaultClass:  Yes"]),
-    // Changes.
+    // Writes.
     ("label node node-a team=storage", &["node/node-a labeled"]),
     ("label node node-a team-", &["node/node-a unlabeled"]),
     ("annotate pvc data a=b", &["annotated"]),
@@ -229,7 +229,7 @@ const STORY: &[(&str, &[&str])] = &[
     ("replace -f changed.yaml", &["replaced"]),
     ("!create -f made.yaml", &["configmaps \"made\" already exists"]),
     ("-n work get cm", &["inside"]),
-    // These send protobuf.
+    // These commands send protobuf.
     ("create namespace typed", &["namespace/typed created"]),
     ("!create namespace typed", &["namespaces \"typed\" already exists"]),
     ("create configmap typed -n typed --from-literal=a=1", &["configmap/typed created"]),
@@ -298,7 +298,7 @@ metadata: {name: web}
 spec: {rules: [{host: a.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
 "#;
 
-/// What users do with workloads; nothing runs them here, so that nothing becomes ready.
+/// Commands on workloads. No controller runs here, so they never become ready.
 const WORKLOAD_STORY: &[(&str, &[&str])] = &[
     ("api-resources --api-group=apps", &["deployments", "deploy", "statefulsets", "sts", "controllerrevisions"]),
     (
@@ -363,7 +363,7 @@ const WORKLOAD_STORY: &[(&str, &[&str])] = &[
     ("get pc", &["VALUE", "GLOBAL-DEFAULT", "1000"]),
     ("create ingress simple --rule=b.example/=web:80", &["created"]),
     ("run single --image=busybox --restart=Never", &["pod/single created"]),
-    // Nobody runs it, so nothing has been printed.
+    // There is no kubelet, so the log is empty.
     ("logs single", &[]),
     ("!exec single -- true", &["modelled pods and nodes run no processes"]),
     ("get cs", &["etcd-0", "Healthy"]),
@@ -460,7 +460,7 @@ fn a_day_with_a_custom_kind() {
     tell(&server, CUSTOM_STORY, &[]);
 }
 
-/// Types the commands of a story, but those that begin with what is `left_out`.
+/// Runs the commands of a story, except those that begin with a text in `left_out`.
 fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
     let mut failures = Vec::new();
     for (line, wanted) in story {
@@ -480,7 +480,7 @@ fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
     assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), story.len(), failures.join("\n"));
 }
 
-/// Commands whose flags or answers came with kubectl 1.24 to 1.30; what follows from them is left out with them.
+/// Commands whose flags or output came with kubectl 1.24 to 1.30, and later commands that depend on them.
 const SINCE_1_30: &[&str] = &[
     "api-resources --categories",
     "apply -f unknown-field.yaml",
@@ -494,7 +494,7 @@ const SINCE_1_30: &[&str] = &[
     "wait volumeattachment/csi-1 --for=jsonpath",
 ];
 
-/// The minor version of the kubectl at hand.
+/// Returns the minor version of the installed kubectl.
 fn minor(server: &Server) -> u32 {
     let output = server.kubectl(&["version", "--client", "-o", "json"]);
     let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -533,7 +533,7 @@ const LIST: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "item
     {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "one"}, "data": {"a": "1"}},
     {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "two"}, "provisioner": "p"}]}"#;
 
-/// kubectl checks a `kind: List` by the v2 document in its protobuf form.
+/// kubectl validates a `kind: List` with the v2 document in its protobuf form.
 #[test]
 fn kubectl_applies_lists_and_finds_wrong_fields_in_them() {
     if !available("kubectl") {
@@ -574,7 +574,7 @@ const ANYTHING: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Cus
 const BAGS: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [
     {"kind": "Bag", "apiVersion": "example.com/v1", "metadata": {"name": "one"}, "spec": {"size": 1}, "anything": {"at": ["all"]}}]}"#;
 
-/// The v2 document must not name fields of a kind that may have others: kubectl would refuse those.
+/// The v2 document must not list the fields of a kind that allows others: kubectl would refuse those.
 #[test]
 fn kubectl_applies_lists_of_a_kind_that_may_have_any_field() {
     if !available("kubectl") {

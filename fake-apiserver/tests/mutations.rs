@@ -1,5 +1,5 @@
-//! Requests that nobody should send, some thousands of them: no panic, no failure of the server's own.
-//! `cargo bench -p fake-apiserver --bench broken_requests` sends a million.
+//! Some thousands of damaged requests: no panic, no 5xx that blames the server. `cargo bench -p fake-apiserver --bench
+//! broken_requests` sends a million.
 
 #![cfg(test)]
 
@@ -14,6 +14,6 @@ fn damaged_requests_are_answered_and_blamed_on_who_sent_them() {
     for number in 0..20 {
         answered.add(&broken::round(&Seed::root(7).child(&number.to_string()), 200));
     }
-    // Some are whole all the same.
+    // Some requests are still valid.
     assert!(answered.of(2) > 500 && answered.of(4) > 1000, "{answered}");
 }

@@ -18,7 +18,7 @@ substrate::events! {
     pub struct ScenarioStep = "scenario.step" {
         /// Its position in the file, from 0.
         pub step: usize,
-        /// What it does, in words.
+        /// Its action in words.
         pub does: String,
     }
 
@@ -26,15 +26,15 @@ substrate::events! {
     pub struct ProgramStarted = "program.started" {
         /// Its process.
         pub pid: u32,
-        /// How often it was started.
+        /// Number of starts so far.
         pub starts: u32,
     }
 
     /// A program of the user's ended.
     pub struct ProgramEnded = "program.ended" {
-        /// How often it has ended by itself, or when it was asked to.
+        /// Number of times that it has ended by itself or on request.
         pub ends: u32,
-        /// Exit code or signal, in words, and what it had left behind.
+        /// Exit code or signal in words, and the processes that it left behind.
         pub how: String,
     }
 

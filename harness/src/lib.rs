@@ -40,7 +40,7 @@
 //! cluster.apply(CLAIM_AND_POD)?;
 //! assert!(cluster.bytes_intact("pod/web")? >= 3);
 //!
-//! // Nothing is left to do, and no invariant was broken.
+//! // The cluster has converged, and no invariant was violated.
 //! cluster.check()?;
 //! # Ok(())
 //! # }

@@ -22,7 +22,7 @@ pub fn all() -> Vec<Mutant> {
 /// Checks that `names` are planted defects of this build.
 ///
 /// # Errors
-/// The first that is none.
+/// Names the first unknown one.
 pub fn check(names: &[String]) -> Result<(), String> {
     let all = all();
     for name in names {

@@ -1,9 +1,9 @@
 //! Names of variables and fields whose values are secrets.
 
-/// Parts of names of variables and fields whose values are secrets.
+/// Parts of such names.
 const SECRETS: [&str; 8] =
     ["password", "passwd", "secret", "token", "credential", "private-key", "privatekey", "apikey"];
-/// Fields with such a part that only name something.
+/// Names with such a part whose values are not secrets.
 const NAMES: [&str; 9] = [
     "secretname",
     "secretref",

@@ -1,17 +1,17 @@
-//! Seeds of many runs as a command line names them: `7`, `1..100` with its end, `1,5,9`, or several of these.
+//! Seeds of many runs, as written on a command line: `7`, `1..100` with its end, `1,5,9`, or several of these.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// As many seeds as one command takes.
+/// Maximum number of seeds of one command.
 const MOST: u64 = 1_000_000;
 
-/// Seeds, each once, in ascending order; never none.
+/// Seeds, each once, in ascending order; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(Vec<u64>);
 
-/// Why a text names no seeds.
+/// Error in the text of seeds.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum SeedsError {
     /// `{0}` is no seed: write a whole number, a range with its end such as 1..100, or several with commas
@@ -67,14 +67,14 @@ impl FromStr for Seeds {
     }
 }
 
-/// The seeds as [`Seeds`] reads them, as short as that goes: `1,5..9`.
+/// Formats the seeds in the shortest form that [`Seeds`] parses: `1,5..9`.
 impl fmt::Display for Seeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&short(&self.0))
     }
 }
 
-/// Ascending seeds as [`Seeds`] reads them, neighbours as ranges.
+/// Formats ascending seeds in the form that [`Seeds`] parses, with neighbours as ranges.
 pub fn short(seeds: &[u64]) -> String {
     let mut parts = Vec::new();
     for run in seeds.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {

@@ -1,5 +1,5 @@
-//! The tree beside `serde_json::Value`, on objects that were recorded of a real API server: read, copied, changed and written.
-//! Prints nanoseconds for each, and how many times faster the tree is.
+//! Comparison with `serde_json::Value` on recorded objects of a real API server: read, copied, changed and written.
+//! Prints nanoseconds for each, and the speed-up.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -7,14 +7,14 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// How long each is measured, a few times.
+/// Duration of each measurement, of which there are a few.
 const SPAN: Duration = Duration::from_millis(200);
 const TIMES: usize = 5;
 
-/// The kinds of objects that are measured: those of storage, and one with the template of a pod.
+/// Measured kinds: those of storage, and one with a pod template.
 const KINDS: [&str; 5] = ["Node", "PersistentVolume", "PersistentVolumeClaim", "StatefulSet", "VolumeAttachment"];
 
-/// The recorded objects, as text.
+/// Returns the recorded objects as text.
 fn objects() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fake-apiserver/testdata/protobuf-vectors.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -23,7 +23,7 @@ fn objects() -> Vec<String> {
     vectors.filter(of).map(|vector| vector["json"].to_string()).collect()
 }
 
-/// The least nanoseconds that `work` takes of one item, of several measurements.
+/// Returns the minimum time of `work` per item in nanoseconds, of several measurements.
 fn nanoseconds(items: usize, mut work: impl FnMut()) -> f64 {
     let measure = |work: &mut dyn FnMut()| {
         let (begun, mut rounds) = (Instant::now(), 0_u32);
@@ -36,7 +36,7 @@ fn nanoseconds(items: usize, mut work: impl FnMut()) -> f64 {
     (0..TIMES).map(|_| measure(&mut work)).fold(f64::INFINITY, f64::min)
 }
 
-/// Measures the same of both trees: the expression has `Tree` and `json` of one of them in reach.
+/// Measures the same expression with both trees: `Tree` and `json` in it are those of one tree.
 macro_rules! both {
     ($what:literal, $texts:ident, |$trees:ident| $work:expr) => {{
         let ours = {

@@ -1,4 +1,4 @@
-//! From Rust's values, to and from `serde_json`, and comparison with both.
+//! Conversions from Rust's types and to and from `serde_json`, and comparisons with both.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ macro_rules! from_integer {
 
 from_integer!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
-/// Null when it is not finite.
+/// An infinite number or NaN becomes null.
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Number::from_f64(number).map_or(Self::Null, Self::Number)

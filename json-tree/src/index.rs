@@ -4,16 +4,16 @@ use std::ops;
 
 use crate::{Map, Text, Value};
 
-/// What a value can be asked for: the name of a member, or the number of an item.
+/// An index of a value: the name of a member, or the position of an item.
 pub trait Index {
-    /// The member or item.
+    /// Returns the member or item.
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value>;
-    /// The same, to change it.
+    /// Returns the member or item, mutable.
     fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// The same; a member that is not there is added as null, and null becomes an object.
+    /// Returns the member or item, mutable. Adds a missing member as null, after turning null into an object.
     ///
     /// # Panics
-    /// When `value` is no object (or list), or the list has no such item: for places that the caller has made.
+    /// If `value` is not an object (or list), or the list has no such item. For values that the caller has built.
     fn of_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
@@ -88,7 +88,7 @@ impl<I: Index + ?Sized> Index for &I {
     }
 }
 
-/// What is not there is null.
+/// A missing member or item is null.
 impl<I: Index> ops::Index<I> for Value {
     type Output = Self;
 
@@ -108,7 +108,7 @@ impl ops::Index<&str> for Map {
     type Output = Value;
 
     /// # Panics
-    /// When there is no such member.
+    /// If there is no such member.
     fn index(&self, name: &str) -> &Value {
         match self.get(name) {
             Some(value) => value,

@@ -1,13 +1,13 @@
 //! `json!({...})`.
 
-/// A [`Value`](crate::Value) in JSON's own notation; what stands in it and is no JSON is an expression whose
-/// value is written by serde. A name is a literal, or an expression in parentheses.
+/// Builds a [`Value`](crate::Value) from JSON notation. Anything that is not JSON is an expression, whose value is
+/// serialized. A name is a literal, or an expression in parentheses.
 ///
 /// # Panics
-/// When an expression cannot be written as JSON, as a map whose names are no texts.
+/// If an expression cannot be serialized as JSON, such as a map whose keys are not strings.
 #[macro_export]
 macro_rules! json {
-    // All members are there before the first allocation, which has just their size.
+    // All members are known before the allocation, which has exactly their size.
     (@members [ $($done:tt)* ]) => { $crate::Map::of(::std::vec![ $($done)* ]) };
     (@members [ $($done:tt)* ] $name:tt : null $(, $($rest:tt)*)?) => {
         $crate::json!(@members [ $($done)* ($name.into(), $crate::Value::Null), ] $($($rest)*)?)

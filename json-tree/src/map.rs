@@ -1,4 +1,4 @@
-//! An object: members in the order of their names, in one vector.
+//! An object: members sorted by name, in one vector.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -6,16 +6,16 @@ use std::{fmt, mem, slice, vec};
 
 use crate::{Text, Value};
 
-/// Up to this many members are looked through from the first; more are searched by halves.
+/// Maximum number of members for a linear search; more are searched by bisection.
 const FEW: usize = 16;
 
-/// Whether a member is called `name`. Most names of one length differ in their last byte.
+/// Returns true if a member is called `name`. Most names of one length differ in their last byte.
 fn same(key: &Text, name: &str) -> bool {
     let (key, name) = (key.as_bytes(), name.as_bytes());
     key.len() == name.len() && key.last() == name.last() && key == name
 }
 
-/// The order of members, by the bytes of their names. Most differ in the first.
+/// Compares names of members by their bytes. Most differ in the first.
 fn order(key: &Text, name: &str) -> Ordering {
     let (key, name) = (key.as_bytes(), name.as_bytes());
     match key.first().cmp(&name.first()) {
@@ -24,28 +24,28 @@ fn order(key: &Text, name: &str) -> Ordering {
     }
 }
 
-/// The members of an object, in the order of their names.
+/// Members of an object, sorted by name.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Map {
     members: Vec<(Text, Value)>,
 }
 
 impl Map {
-    /// An object without members.
+    /// Creates an object without members.
     pub const fn new() -> Self {
         Self { members: Vec::new() }
     }
 
-    /// The same, with room for `members`.
+    /// Creates an object with capacity for `members`.
     pub fn with_capacity(members: usize) -> Self {
         Self { members: Vec::with_capacity(members) }
     }
 
-    /// Takes members in any order; of members with one name the last stays.
+    /// Creates an object from members in any order; of duplicates the last one counts.
     pub fn of(mut members: Vec<(Text, Value)>) -> Self {
         if !members.is_sorted_by(|(a, _), (b, _)| order(a, b).is_lt()) {
             members.sort_by(|(a, _), (b, _)| order(a, b));
-            // The sort is stable: the first of equal names is the oldest.
+            // The sort is stable, so the first of equal names is the oldest.
             members.dedup_by(|later, first| {
                 let same = later.0 == first.0;
                 if same {
@@ -68,32 +68,32 @@ impl Map {
         self.members.binary_search_by(|(key, _)| order(key, name))
     }
 
-    /// How many members it has.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// It has no members.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// It has a member of this name.
+    /// Returns true if there is a member of this name.
     pub fn contains_key(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The member of this name.
+    /// Returns the member of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.find(name).map(|at| &self.members[at].1)
     }
 
-    /// The same, to change it.
+    /// Returns the member of this name, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.find(name).map(|at| &mut self.members[at].1)
     }
 
-    /// Sets a member; the value that it had.
+    /// Sets a member and returns its previous value.
     pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
         let name = name.into();
         // Objects are mostly built in order.
@@ -110,12 +110,12 @@ impl Map {
         }
     }
 
-    /// Removes a member; the value that it had.
+    /// Removes a member and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.find(name).map(|at| self.members.remove(at).1)
     }
 
-    /// The place of a member, to fill it when it is not there.
+    /// Returns the entry of a member, which may be vacant.
     pub fn entry(&mut self, name: impl Into<Text>) -> Entry<'_> {
         let name = name.into();
         let at = self.place(&name);
@@ -127,7 +127,7 @@ impl Map {
         self.members.retain_mut(|(name, value)| keep(name, value));
     }
 
-    /// Moves the members of `other` over, all at once when they are many.
+    /// Moves all members of `other` here, in one pass if there are many.
     pub fn append(&mut self, other: &mut Self) {
         if other.len() <= FEW {
             self.extend(mem::take(other));
@@ -137,7 +137,7 @@ impl Map {
         }
     }
 
-    /// Removes the members of these names, all at once when they are many.
+    /// Removes the members of these names, in one pass if there are many.
     pub fn remove_all(&mut self, names: &BTreeSet<Text>) {
         if names.len() > FEW {
             self.retain(|name, _| !names.contains(name));
@@ -148,7 +148,7 @@ impl Map {
         }
     }
 
-    /// Gives back the room that it does not need.
+    /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
         self.members.shrink_to_fit();
     }
@@ -158,32 +158,32 @@ impl Map {
         self.members.clear();
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn iter(&self) -> Iter<'_> {
         Iter(self.members.iter())
     }
 
-    /// The members, to change their values.
+    /// Returns the members with mutable values.
     pub fn iter_mut(&mut self) -> IterMut<'_> {
         IterMut(self.members.iter_mut())
     }
 
-    /// The names.
+    /// Returns the names.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Text> + DoubleEndedIterator {
         self.members.iter().map(|(name, _)| name)
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator {
         self.members.iter().map(|(_, value)| value)
     }
 
-    /// The values, to change them.
+    /// Returns the values, mutable.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Value> + DoubleEndedIterator {
         self.members.iter_mut().map(|(_, value)| value)
     }
 
-    /// The values, for themselves.
+    /// Converts the object to its values.
     pub fn into_values(self) -> impl ExactSizeIterator<Item = Value> + DoubleEndedIterator {
         self.members.into_iter().map(|(_, value)| value)
     }
@@ -195,7 +195,7 @@ impl fmt::Debug for Map {
     }
 }
 
-/// The place of a member.
+/// The entry of a member, which may be vacant.
 #[derive(Debug)]
 pub struct Entry<'a> {
     map: &'a mut Map,
@@ -204,12 +204,12 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The member, which is `value` when it was not there.
+    /// Returns the member, and inserts `value` if it is missing.
     pub fn or_insert(self, value: Value) -> &'a mut Value {
         self.or_insert_with(|| value)
     }
 
-    /// The member, which is made when it was not there.
+    /// Returns the member, and inserts the result of `make` if it is missing.
     pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'a mut Value {
         let at = match self.at {
             Ok(at) => at,
@@ -222,7 +222,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The members of an object.
+/// Iterator over the members of an object.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(slice::Iter<'a, (Text, Value)>);
 
@@ -246,7 +246,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The members of an object, to change their values.
+/// Iterator over the members of an object, with mutable values.
 #[derive(Debug)]
 pub struct IterMut<'a>(slice::IterMut<'a, (Text, Value)>);
 

@@ -1,4 +1,4 @@
-//! Trees out of any serde format.
+//! Deserialization of trees from any serde format.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 
 use crate::{Map, Number, Text, Value};
 
-/// The most members or items that are made room for on the word of a format alone.
+/// Maximum capacity that is reserved because of a size hint.
 const TRUSTED: usize = 64;
 
 impl<'de> Deserialize<'de> for Value {
@@ -26,10 +26,10 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Reads the text of a tree, and says whether an object in it names a member more than once; the last one counts.
+/// Parses a tree. The flag is true if an object in it has a duplicate name, whose last value counts.
 ///
 /// # Errors
-/// What is not JSON.
+/// The text is not JSON.
 pub fn read(text: &str) -> Result<(Value, bool), serde_json::Error> {
     let repeats = Cell::new(false);
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -38,7 +38,7 @@ pub fn read(text: &str) -> Result<(Value, bool), serde_json::Error> {
     Ok((value, repeats.get()))
 }
 
-/// Notes where it is told to that a member was named again.
+/// Sets the flag, if there is one, at a duplicate name.
 #[derive(Clone, Copy)]
 struct Reader<'a>(Option<&'a Cell<bool>>);
 

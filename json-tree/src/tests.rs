@@ -1,4 +1,4 @@
-//! The tree does what `serde_json`'s does.
+//! The tree behaves like `serde_json`'s.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn tree() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// A number that is read and written again and again stays the same.
+/// A number stays the same over repeated reading and writing.
 #[test]
 fn a_fraction_is_read_as_the_double_that_is_nearest() {
     for text in
@@ -61,7 +61,7 @@ proptest! {
         prop_assert_eq!(ours.pointer_mut(&pointer).cloned(), there);
     }
 
-    /// Against a map of the standard library, whatever is done to it.
+    /// Compares with a map of the standard library under any operations.
     #[test]
     fn an_object_is_a_map_in_order(steps in prop::collection::vec((0..8u8, "[a-m]{1,2}", any::<u8>()), 0..60)) {
         let (mut ours, mut model) = (Map::new(), BTreeMap::<String, u8>::new());

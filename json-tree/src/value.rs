@@ -12,9 +12,9 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number: an integer of 64 bits with or without sign, or a double.
+    /// A number: a signed or unsigned 64-bit integer, or a double.
     Number(Number),
-    /// A text.
+    /// A string.
     String(Text),
     /// A list.
     Array(Vec<Self>),
@@ -23,17 +23,17 @@ pub enum Value {
 }
 
 impl Value {
-    /// The member or item at `index`.
+    /// Returns the member or item at `index`.
     pub fn get<I: Index + ?Sized>(&self, index: &I) -> Option<&Self> {
         index.of(self)
     }
 
-    /// The same, to change it.
+    /// Returns the member or item at `index`, mutable.
     pub fn get_mut<I: Index + ?Sized>(&mut self, index: &I) -> Option<&mut Self> {
         index.of_mut(self)
     }
 
-    /// The value that a JSON pointer (RFC 6901) leads to.
+    /// Returns the value at a JSON pointer (RFC 6901).
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
         let mut at = self;
         for token in tokens(pointer)? {
@@ -46,7 +46,7 @@ impl Value {
         Some(at)
     }
 
-    /// The same, to change it.
+    /// Returns the value at a JSON pointer, mutable.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
         let mut at = self;
         for token in tokens(pointer)? {
@@ -64,52 +64,52 @@ impl Value {
         std::mem::take(self)
     }
 
-    /// It is null.
+    /// Returns true for null.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// It is a boolean.
+    /// Returns true for a boolean.
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// It is a number.
+    /// Returns true for a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// It is an integer that an `i64` holds.
+    /// Returns true for an integer that fits an `i64`.
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(n) if n.is_i64())
     }
 
-    /// It is an integer that a `u64` holds.
+    /// Returns true for an integer that fits a `u64`.
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(n) if n.is_u64())
     }
 
-    /// It is a number that was written with a fraction or an exponent.
+    /// Returns true for a number with a fraction or an exponent.
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(n) if n.is_f64())
     }
 
-    /// It is a text.
+    /// Returns true for a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// It is a list.
+    /// Returns true for a list.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// It is an object.
+    /// Returns true for an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// The boolean.
+    /// Returns the boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -117,7 +117,7 @@ impl Value {
         }
     }
 
-    /// The number, as an `i64` when it is an integer that fits.
+    /// Returns the number as an `i64`, if it is an integer that fits.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(n) => n.as_i64(),
@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    /// The number, as a `u64` when it is an integer that fits.
+    /// Returns the number as a `u64`, if it is an integer that fits.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(n) => n.as_u64(),
@@ -133,7 +133,7 @@ impl Value {
         }
     }
 
-    /// The number as a double.
+    /// Returns the number as a double.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(n) => n.as_f64(),
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    /// The text.
+    /// Returns the string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -149,7 +149,7 @@ impl Value {
         }
     }
 
-    /// The list.
+    /// Returns the list.
     pub fn as_array(&self) -> Option<&Vec<Self>> {
         match self {
             Self::Array(list) => Some(list),
@@ -157,7 +157,7 @@ impl Value {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the list, mutable.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Self>> {
         match self {
             Self::Array(list) => Some(list),
@@ -165,7 +165,7 @@ impl Value {
         }
     }
 
-    /// The object.
+    /// Returns the object.
     pub fn as_object(&self) -> Option<&Map> {
         match self {
             Self::Object(map) => Some(map),
@@ -173,7 +173,7 @@ impl Value {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the object, mutable.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Object(map) => Some(map),
@@ -182,13 +182,13 @@ impl Value {
     }
 }
 
-/// The tokens of a JSON pointer, unescaped; none when it is not empty and does not begin with a slash.
+/// Returns the unescaped tokens of a JSON pointer; `None` unless it is empty or begins with a slash.
 fn tokens(pointer: &str) -> Option<impl Iterator<Item = String>> {
     let rest = if pointer.is_empty() { None } else { Some(pointer.strip_prefix('/')?) };
     Some(rest.into_iter().flat_map(|rest| rest.split('/')).map(|token| token.replace("~1", "/").replace("~0", "~")))
 }
 
-/// An index of a list: digits without a sign or leading zeros.
+/// Parses the index of a list: digits without a sign or leading zeros.
 fn item(token: &str) -> Option<usize> {
     if token.starts_with('+') || (token.starts_with('0') && token.len() != 1) {
         return None;
@@ -215,7 +215,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// JSON text: compact, or with two spaces of indentation by `{:#}`.
+/// Formats as JSON text: compact, or indented by two spaces with `{:#}`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { serde_json::to_string_pretty(self) } else { serde_json::to_string(self) };

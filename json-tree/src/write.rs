@@ -1,4 +1,4 @@
-//! Trees into any serde format, and any serde value into a tree.
+//! Serialization of trees to any serde format, and of any serde value to a tree.
 
 use std::fmt::Display;
 
@@ -29,10 +29,10 @@ impl Serialize for Map {
     }
 }
 
-/// Writes `value` as a tree.
+/// Converts `value` to a tree.
 ///
 /// # Errors
-/// When a map has names that are no texts, or a number does not fit.
+/// If a map has keys that are not strings, or a number does not fit.
 pub fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value, serde_json::Error> {
     value.serialize(Writer)
 }
@@ -195,7 +195,7 @@ impl Serializer for Writer {
     }
 }
 
-/// What serde writes of an enum's variant that has content.
+/// Returns serde's form of an enum variant with content.
 fn tagged(variant: &'static str, content: Value) -> Value {
     Value::Object(Map::from_iter([(variant, content)]))
 }
@@ -229,7 +229,7 @@ impl Members {
     }
 }
 
-/// The content of an enum's variant.
+/// Content of an enum variant.
 struct Tagged<T> {
     variant: &'static str,
     of: T,

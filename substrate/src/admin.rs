@@ -1,4 +1,4 @@
-//! `/admin/v1/faults` of every server: one API, one reply shape, one gate.
+//! `/admin/v1/faults` of every server: one API, one format of replies, one access check.
 //!
 //! | Request | Answer |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `POST /admin/v1/faults`, a fault as JSON | 201 and its report; 400 `{"error", "field", "nearest"}` |
 //! | `GET /admin/v1/faults/{name}` | its report; 404 |
 //! | `DELETE /admin/v1/faults/{name}` | its last report; 404 |
-//! | `DELETE /admin/v1/faults` | `{"faults": [report, …]}` of those that ended; `?owner=NAME` for those of one owner |
-//! | `GET /admin/v1/faults/hits` | server-sent events `hit`, one for each fault that fires; with `?owner=NAME` the faults of that owner end when the stream does |
-//! | `GET /admin/v1/faults/catalogue` | what can be broken: operations, attributes, moments, effects, values |
+//! | `DELETE /admin/v1/faults` | `{"faults": [report, …]}` of the removed faults; `?owner=NAME` for those of one owner |
+//! | `GET /admin/v1/faults/hits` | server-sent events `hit`, one for each fault that fires; with `?owner=NAME` the faults of that owner end with the stream |
+//! | `GET /admin/v1/faults/catalogue` | the catalogue: operations, attributes, moments, effects, values |
 //!
 //! A report is `{fault, hits, near_misses, near, last_hit_ms}`. Errors are `{"error": TEXT}`.
 
@@ -31,11 +31,12 @@ use crate::process::Ctx;
 pub use crate::secret::Secret;
 use crate::words;
 
-/// The longest fault that is read, in bytes.
+/// Maximum size of a fault in bytes.
 pub const BODY_LIMIT: usize = 64 << 10;
-/// Hits that wait for a slow reader; more are lost to that reader, which sees it by the numbers of the hits.
+/// Maximum number of hits that wait for a slow reader. Further hits are lost to that reader, which can see that from
+/// the numbers of hits.
 const BACKLOG: usize = 1024;
-/// Where the API is.
+/// Path of the API.
 const ROOT: &str = "/admin/v1/faults";
 
 type OnChange = Arc<dyn Fn() + Send + Sync>;
@@ -46,7 +47,7 @@ pub struct FaultsApi {
     ctx: Ctx,
     planes: &'static [Plane],
     changed: Option<OnChange>,
-    /// Who serves it ends faults whose `when.until` holds.
+    /// True if the server ends faults whose `when.until` holds.
     watches: bool,
 }
 
@@ -57,31 +58,31 @@ impl std::fmt::Debug for FaultsApi {
 }
 
 impl FaultsApi {
-    /// The API of process `ctx`, for faults of `planes`: several servers of one world share a book, and each shows its
-    /// own.
+    /// Creates the API of process `ctx`, for faults of `planes`: the servers of a world share a book, and each shows
+    /// its own planes.
     pub fn new(ctx: &Ctx, planes: &'static [Plane]) -> Self {
         Self { ctx: ctx.clone(), planes, changed: None, watches: false }
     }
 
-    /// Calls `changed` when faults have ended by a request.
+    /// Calls `changed` when a request has ended faults.
     #[must_use]
     pub fn on_end(self, changed: impl Fn() + Send + Sync + 'static) -> Self {
         Self { changed: Some(Arc::new(changed)), ..self }
     }
 
-    /// Takes faults with a condition on the cluster (`when.until`): who serves it ends them. A server that shares the book
-    /// of such a one does not, and nobody would end a fault that it took.
+    /// Accepts faults with a condition on the cluster (`when.until`), which this server then ends. Another server that
+    /// shares the book does not accept them, because it would not end them.
     #[must_use]
     pub fn watching(self) -> Self {
         Self { watches: true, ..self }
     }
 
-    /// Whether `path` belongs to it.
+    /// Returns true if `path` belongs to the API.
     pub fn is(path: &str) -> bool {
         path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Answers a request on a path for which [`FaultsApi::is`] holds; `body` is at most [`BODY_LIMIT`] long.
+    /// Answers a request on a path for which [`FaultsApi::is`] holds; `body` has at most [`BODY_LIMIT`] bytes.
     pub fn call(&self, parts: &Parts, body: &Bytes) -> Response<Body> {
         if body.len() > BODY_LIMIT {
             return error(StatusCode::PAYLOAD_TOO_LARGE, &format!("a fault has at most {BODY_LIMIT} bytes"));
@@ -121,7 +122,7 @@ impl FaultsApi {
         }
     }
 
-    /// The API as a router, to be merged with others of a server.
+    /// Returns the API as a router, to be merged with others of a server.
     pub fn router(self) -> axum::Router {
         let answer = move |request: axum::extract::Request| {
             let api = self.clone();
@@ -181,13 +182,13 @@ impl FaultsApi {
         }
     }
 
-    /// The stream of hits. It holds the faults of `owner`: they end with it.
+    /// Returns the stream of hits. The faults of `owner` end with it.
     fn hits(&self, owner: Option<String>) -> Response<Body> {
         let (hits, stream) = mpsc::channel::<Hit>(BACKLOG);
         let planes = self.planes;
         let following = self.ctx.faults().follow_for_now(move |hit, plane| {
             if planes.contains(&plane) {
-                // A reader that is slow misses some.
+                // A slow reader misses some hits.
                 let _ = hits.try_send(hit.clone());
             }
         });
@@ -198,7 +199,7 @@ impl FaultsApi {
             let line = Bytes::from(format!("event: hit\ndata: {data}\n\n"));
             Some((line, (stream, end)))
         });
-        // A comment at once, so that the reader knows that it is heard.
+        // A comment at once, so that the reader sees that the stream is open.
         let first = futures_util::stream::iter([Bytes::from_static(b": hits\n\n")]);
         let frames = first.chain(lines).map(|line| Ok::<_, BoxError>(Frame::data(line)));
         let mut response = Response::new(boxed(StreamBody::new(frames)));
@@ -209,7 +210,7 @@ impl FaultsApi {
     }
 }
 
-/// Ends the faults of an owner, and the following of hits, when it is dropped.
+/// Ends the faults of an owner and stops following hits when it is dropped.
 struct Ended {
     api: FaultsApi,
     owner: Option<String>,
@@ -227,10 +228,10 @@ impl Drop for Ended {
     }
 }
 
-/// Whether a request may use the admin endpoints: with a token, every request must carry it.
+/// Checks the access to the admin endpoints: if there is a token, every request must carry it.
 ///
 /// # Errors
-/// 401, to be answered.
+/// The 401 to answer with.
 pub fn gate(headers: &HeaderMap, token: Option<&Secret>) -> Result<(), Box<Response<Body>>> {
     let Some(token) = token else { return Ok(()) };
     let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
@@ -240,13 +241,13 @@ pub fn gate(headers: &HeaderMap, token: Option<&Secret>) -> Result<(), Box<Respo
     Err(Box::new(error(StatusCode::UNAUTHORIZED, "Authorization: must be `Bearer` and the admin token")))
 }
 
-/// Whether a body says that it is JSON, which no web page can send across origins without being asked first.
+/// Returns true if a body is declared as JSON, which a web page cannot send across origins without a CORS preflight.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).and_then(|v| v.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// A JSON answer.
+/// Creates a JSON answer.
 pub fn reply(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     let text = serde_json::to_string(value).unwrap_or_default();
     let mut response = Response::new(full(text));
@@ -255,7 +256,7 @@ pub fn reply(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     response
 }
 
-/// An answer that says what is wrong: `{"error": TEXT}`.
+/// Creates the answer of an error: `{"error": TEXT}`.
 pub fn error(status: StatusCode, message: &str) -> Response<Body> {
     reply(status, &json!({ "error": message }))
 }
@@ -277,7 +278,7 @@ fn owner(query: &str) -> Option<String> {
     pairs.into_iter().find(|(key, _)| *key == "owner").map(|(_, value)| value.to_owned())
 }
 
-/// The table of what can be broken, as JSON.
+/// Returns the catalogue as JSON.
 pub fn catalogue(operations: impl Iterator<Item = &'static Operation>) -> Value {
     let operation = |o: &'static Operation| {
         let attributes: serde_json::Map<String, Value> =
@@ -298,7 +299,7 @@ pub fn catalogue(operations: impl Iterator<Item = &'static Operation>) -> Value 
     json!({ "operations": operations.map(operation).collect::<Vec<_>>() })
 }
 
-/// What is wrong with a fault that has no effect or several, which the parser of one cannot say.
+/// Returns the mistake of a fault with no effect or several, which the parser of a single effect cannot report.
 fn other_than_one(body: &[u8]) -> Option<Mistake> {
     let fault: serde_json::Value = serde_json::from_slice(body).ok()?;
     let effects: Vec<&str> = fault.get("effect")?.as_object()?.keys().map(String::as_str).collect();
@@ -312,7 +313,7 @@ fn other_than_one(body: &[u8]) -> Option<Mistake> {
     }
 }
 
-/// Why a body is no fault: the field, what is wrong with it, and the nearest right word.
+/// Returns the reason why a body is not a fault: the field, the error, and the nearest valid word.
 fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
@@ -332,7 +333,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     Mistake { word: Some(word.to_owned()), nearest, ..Mistake::new(field, message) }
 }
 
-/// The field whose value is `word`, or which has it as a key.
+/// Returns the path of the field whose value is `word`, or which has it as a key.
 fn field_of(value: &Value, word: &str) -> Option<String> {
     let within = |path: &str, rest: String| if rest.is_empty() { path.to_owned() } else { format!("{path}.{rest}") };
     match value {
@@ -477,7 +478,7 @@ mod tests {
             let before = world.faults().followers();
             let streams: Vec<_> = (0..3).map(|_| send(&api, "GET", "/admin/v1/faults/hits", "")).collect();
             assert_eq!(world.faults().followers(), before + 3);
-            // No fault fires meanwhile.
+            // No fault fires in the meantime.
             drop(streams);
             assert_eq!(world.faults().followers(), before);
         });

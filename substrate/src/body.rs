@@ -1,4 +1,4 @@
-//! The one HTTP shape that crosses every seam: one type of body and a boxed, cloneable service.
+//! HTTP types of every seam between components: one body type, and a boxed, cloneable service.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -20,40 +20,40 @@ use crate::json::Value;
 
 /// Any error that crosses a seam.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// What a call to a peer gives. The boxed future has a plain type, so that it fits into spawned tasks.
+/// Result of a call to a peer. The boxed future has a nameable type, so that it fits into spawned tasks.
 pub type Calling = BoxFuture<'static, Result<Response<Body>, BoxError>>;
 
-/// The body of every request and response between components. Most are there as a whole, and need no box.
+/// Body of every request and response between components. Most are complete and need no box.
 #[derive(Debug, Default)]
 pub struct Body(Kind);
 
 #[derive(Debug, Default)]
 enum Kind {
-    /// Nothing, or nothing any more.
+    /// Empty, or read to its end.
     #[default]
     Empty,
-    /// All of it, in one piece.
+    /// Complete, in one piece.
     Whole(Bytes),
-    /// All of it, but for the newline at its end.
+    /// Complete, except for the newline at its end.
     Line(Bytes),
-    /// A tree whose text nobody has read yet.
+    /// A tree that has not been serialized yet.
     Document(Box<Document>),
-    /// What comes in its own time.
+    /// A stream.
     Any(UnsyncBoxBody<Bytes, BoxError>),
 }
 
 impl Body {
-    /// A JSON document: text for whoever reads bytes, the tree itself for a peer of the same OS process.
+    /// Creates a JSON document: text for a reader of bytes, the tree itself for a peer in the same OS process.
     pub fn document(value: Value) -> Self {
         Self(Kind::Document(Box::new(Document::new(value))))
     }
 
-    /// A text and the newline that ends it, without a copy: the text may be shared by many bodies.
+    /// Creates a body from a text and a newline at its end, without a copy: many bodies may share the text.
     pub fn line(text: Bytes) -> Self {
         Self(Kind::Line(text))
     }
 
-    /// Takes the text of a line without its newline, and leaves nothing; nothing when it is no line.
+    /// Takes the text of a line without its newline, and leaves an empty body; `None` if this is not a line.
     pub fn take_line(&mut self) -> Option<Bytes> {
         let Kind::Line(text) = &mut self.0 else { return None };
         let text = std::mem::take(text);
@@ -61,8 +61,8 @@ impl Body {
         Some(text)
     }
 
-    /// Takes the tree of a document instead of its text, which is empty from then on; nothing when it is none, and
-    /// when its text may be longer than `limit` bytes, so that a reader of bytes and one of trees have the same limit.
+    /// Takes the tree of a document instead of its text, and leaves an empty body. `None` if this is not a document, or
+    /// if its text may be longer than `limit` bytes, so that the limit is the same for readers of bytes and of trees.
     pub fn take_document(&mut self, limit: usize) -> Option<Value> {
         match &mut self.0 {
             Kind::Document(document) => document.take(limit),
@@ -70,12 +70,12 @@ impl Body {
         }
     }
 
-    /// True if it comes piece by piece, each in its own time.
+    /// Returns true if it is a stream.
     pub fn is_streamed(&self) -> bool {
         matches!(self.0, Kind::Any(_))
     }
 
-    /// Whether all of it is there as one piece of bytes.
+    /// Returns true if it is complete, in one piece.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.0, Kind::Empty | Kind::Whole(_) | Kind::Line(_))
     }
@@ -123,7 +123,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// A body that holds something until its last byte is sent, or nobody wants it any more.
+/// A body that holds a value until its last byte is sent or it is dropped.
 #[derive(Debug)]
 pub struct Holding<T> {
     body: Body,
@@ -131,7 +131,7 @@ pub struct Holding<T> {
 }
 
 impl<T> Holding<T> {
-    /// `body`, which holds `held`.
+    /// Returns `body` with the value that it holds.
     pub fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }
@@ -154,13 +154,13 @@ impl<T: Unpin> http_body::Body for Holding<T> {
     }
 }
 
-/// A callable peer: a router in the same process, a link, a pool of sockets. It may be called at any time. Clones
-/// are the same peer, and cost nothing: there is one for each call.
+/// A callable peer: a router in the same process, a link, a pool of sockets. It may be called at any time. Clones refer
+/// to the same peer and are cheap: each call clones it.
 #[derive(Clone)]
 pub struct HttpService(Arc<dyn Fn(Request<Body>) -> Calling + Send + Sync>);
 
 impl HttpService {
-    /// The peer that answers by `answer`.
+    /// Creates a peer that answers with `answer`.
     pub fn new(answer: impl Fn(Request<Body>) -> Calling + Send + Sync + 'static) -> Self {
         Self(Arc::new(answer))
     }
@@ -186,18 +186,18 @@ impl Service<Request<Body>> for HttpService {
     }
 }
 
-/// A body of known bytes.
+/// Creates a body of known bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     let bytes = bytes.into();
     Body(if bytes.is_empty() { Kind::Empty } else { Kind::Whole(bytes) })
 }
 
-/// A body without bytes.
+/// Creates an empty body.
 pub fn empty() -> Body {
     Body::default()
 }
 
-/// Boxes any body but one that is of this kind already.
+/// Converts any body; one of this type stays as it is.
 pub fn boxed<B>(body: B) -> Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -231,7 +231,7 @@ where
     })
 }
 
-/// The pieces of a body. A single one, the usual case, is not copied.
+/// Pieces of a body. A single one, the usual case, is not copied.
 #[derive(Debug, Default)]
 pub struct Pieces {
     first: Bytes,
@@ -249,23 +249,24 @@ impl Pieces {
         self.more.extend_from_slice(&piece);
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.first.len() + self.more.len()
     }
 
-    /// There are none.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them.
+    /// Joins the pieces.
     pub fn join(self) -> Bytes {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 }
 
-/// Reads a whole body, at most `limit` bytes. The boxed future has a plain type, so that it fits into spawned tasks.
+/// Reads a whole body of at most `limit` bytes. The boxed future has a nameable type, so that it fits into spawned
+/// tasks.
 ///
 /// # Errors
 /// The body's own error, or that it is longer than `limit`.

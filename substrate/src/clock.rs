@@ -9,30 +9,30 @@ use jiff::{SignedDuration, Timestamp};
 use crate::fault::Faults;
 pub use crate::scale::TimeScale;
 
-/// One reading of the clock; what pure machines take as `now`.
+/// A reading of the clock, which pure machines take as `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
-    /// Time since the world began. Deadlines are compared in it.
+    /// Time since the world began. Deadlines use it.
     pub mono: Duration,
-    /// Wall time, for what is written down (creationTimestamp, attachTime, leases).
+    /// Wall time, for timestamps in objects (creationTimestamp, attachTime, leases).
     pub wall: Timestamp,
 }
 
 impl Now {
-    /// A reading at `mono` after the simulated epoch; for tests of pure machines.
+    /// Returns a reading at `mono` after the simulated epoch, for tests of pure machines.
     pub fn at(mono: Duration) -> Self {
         Self { mono, wall: add(epoch(), mono) }
     }
 }
 
-/// The wall time at which every simulation begins: 2026-01-01T00:00:00Z.
+/// Returns the wall time at which every simulation begins: 2026-01-01T00:00:00Z.
 pub fn epoch() -> Timestamp {
-    // A constant second count cannot be out of jiff's range.
+    // This constant is within jiff's range.
     Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 fn add(t: Timestamp, d: Duration) -> Timestamp {
-    // By hand, since the clock is read at every step of a simulation.
+    // Without jiff's arithmetic, since every step of a simulation reads the clock.
     let nanoseconds = t.subsec_nanosecond() + d.subsec_nanos().cast_signed();
     let carried = nanoseconds / 1_000_000_000;
     let whole = i64::try_from(d.as_secs()).ok().and_then(|s| t.as_second().checked_add(s));
@@ -40,17 +40,19 @@ fn add(t: Timestamp, d: Duration) -> Timestamp {
     seconds.and_then(|s| Timestamp::new(s, nanoseconds % 1_000_000_000).ok()).unwrap_or(Timestamp::MAX)
 }
 
-/// What the clock of a simulation said, which holds until the runtime has waited: only then does virtual time go on.
+/// Cached reading of a simulation's clock. It is valid until the runtime has waited, because virtual time advances only
+/// then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading(Arc<AtomicU64>);
 
 impl Reading {
-    /// The time may be another one.
+    /// Invalidates the cached reading.
     pub(crate) fn forget(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// What was read, or else what `read` says. In nanoseconds and one more, since zero stands for nothing.
+    /// Returns the cached reading, or calls `read`. Stored in nanoseconds plus one, since zero means that there is
+    /// none.
     fn or_else(&self, read: impl FnOnce() -> Duration) -> Duration {
         match self.0.load(Ordering::Relaxed) {
             0 => {
@@ -69,29 +71,29 @@ impl Reading {
 pub struct Clock {
     origin: tokio::time::Instant,
     simulated: bool,
-    /// Of a runtime that says when it has waited.
+    /// Cached reading, if the runtime invalidates it when it has waited.
     reading: Option<Reading>,
-    /// Who knows by how much the wall time of which process is shifted.
+    /// Faults that skew the wall time, and the process whose clock this is.
     skew: Option<(Faults, Arc<str>)>,
 }
 
 impl Clock {
-    /// Virtual time; must be made inside a runtime whose clock is paused.
+    /// Creates a clock of virtual time. Must be called inside a runtime with a paused clock.
     pub fn simulated() -> Self {
         Self { origin: tokio::time::Instant::now(), simulated: true, reading: None, skew: None }
     }
 
-    /// The same in a runtime that has `reading` forgotten whenever it has waited.
+    /// Creates a clock of virtual time in a runtime that invalidates `reading` whenever it has waited.
     pub(crate) fn simulated_by(reading: Reading) -> Self {
         Self { reading: Some(reading), ..Self::simulated() }
     }
 
-    /// The machine's own time.
+    /// Creates a clock of real time.
     pub fn live() -> Self {
         Self { origin: tokio::time::Instant::now(), simulated: false, reading: None, skew: None }
     }
 
-    /// The clock of the process `name` of the same world, whose wall time faults of the plane `clock` shift.
+    /// Returns the clock of the process `name` of the same world. Faults of the plane `clock` skew its wall time.
     pub(crate) fn of_process(&self, faults: &Faults, name: &Arc<str>) -> Self {
         Self { skew: Some((faults.clone(), name.clone())), ..self.clone() }
     }
@@ -108,7 +110,7 @@ impl Clock {
         Now { mono, wall }
     }
 
-    /// Time since the world began.
+    /// Returns the time since the world began.
     pub fn mono(&self) -> Duration {
         match &self.reading {
             Some(reading) => reading.or_else(|| self.origin.elapsed()),
@@ -116,7 +118,7 @@ impl Clock {
         }
     }
 
-    /// Wall time.
+    /// Returns the wall time.
     pub fn wall(&self) -> Timestamp {
         self.now().wall
     }

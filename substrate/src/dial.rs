@@ -1,4 +1,4 @@
-//! Reaches a peer over sockets: plain HTTP over TCP, gRPC (HTTP/2) over a unix socket or TCP.
+//! Connections to peers over sockets: plain HTTP over TCP, gRPC (HTTP/2) over a unix socket or TCP.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -17,34 +17,34 @@ use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 
-/// What is read at once from a connection, in bytes.
+/// Size of the read buffer of a connection in bytes.
 const READ_BUFFER: usize = 16 << 10;
 
-/// A pooled HTTP client of the server at `endpoint` (`http://127.0.0.1:4566`).
+/// Creates a pooled HTTP client of the server at `endpoint` (`http://127.0.0.1:4566`).
 ///
 /// # Errors
-/// When the endpoint is not an `http://` address.
+/// If the endpoint is not an `http://` address.
 pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     let base: Uri = endpoint.parse()?;
     if base.scheme_str() != Some("http") || base.authority().is_none() {
         return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
     }
-    // A watch stays open for hours, and a buffer that grew with its largest burst would stay as large.
+    // A watch stays open for hours, and an adaptive buffer would keep the size of its largest burst.
     let client =
         Client::builder(TokioExecutor::new()).http1_read_buf_exact_size(READ_BUFFER).build(Connector::Tcp(connector()));
     Ok(based(client, base))
 }
 
-/// How long a connection may be silent before the kernel asks whether the other end is there, and between two questions.
+/// TCP keepalive: time of silence before the kernel probes the other end, and interval of the probes.
 const ASK: Duration = Duration::from_secs(10);
-/// How long what was sent may go unanswered by the other end's kernel. client-go gives up after 45 s, too.
+/// Time after which unacknowledged data break the connection. client-go gives up after 45 s, too.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const DEAD: Duration = Duration::from_secs(45);
 
 fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    // A peer that was cut off says nothing, so a watch would wait for it for ever.
+    // A peer that was cut off sends nothing, so a watch would wait for it forever.
     connector.set_keepalive(Some(ASK));
     connector.set_keepalive_interval(Some(ASK));
     connector.set_keepalive_retries(Some(3));
@@ -53,10 +53,10 @@ fn connector() -> HttpConnector {
     connector
 }
 
-/// The same peer, to which every request carries `token` as bearer token.
+/// Returns a peer that receives `token` as bearer token with every request.
 ///
 /// # Errors
-/// When the token has characters that a header cannot carry.
+/// If the token has characters that a header cannot carry.
 pub fn bearing(peer: HttpService, token: &str) -> Result<HttpService, BoxError> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
     value.set_sensitive(true);
@@ -66,10 +66,10 @@ pub fn bearing(peer: HttpService, token: &str) -> Result<HttpService, BoxError> 
     }))
 }
 
-/// A pooled gRPC (HTTP/2) client of the server at `endpoint`: `unix:///PATH`, or `tcp://HOST:PORT` without TLS.
+/// Creates a pooled gRPC (HTTP/2) client of the server at `endpoint`: `unix:///PATH`, or `tcp://HOST:PORT` without TLS.
 ///
 /// # Errors
-/// When the endpoint is neither.
+/// If the endpoint is neither.
 pub fn grpc(endpoint: &str) -> Result<HttpService, BoxError> {
     let wrong = || format!("endpoint `{endpoint}`: must be unix:///ABSOLUTE/PATH or tcp://HOST:PORT");
     if let Some(path) = endpoint.strip_prefix("unix://") {
@@ -84,7 +84,7 @@ pub fn grpc(endpoint: &str) -> Result<HttpService, BoxError> {
     Ok(based(client, base))
 }
 
-/// A pooled gRPC (HTTP/2) client of the socket at `path`; connects anew when the socket is re-created.
+/// Creates a pooled gRPC (HTTP/2) client of the socket at `path`. Reconnects when the socket is re-created.
 pub fn unix(path: impl Into<PathBuf>) -> HttpService {
     let client = Client::builder(TokioExecutor::new()).http2_only(true).build(Connector::Unix(path.into()));
     based(client, Uri::from_static("http://localhost"))
@@ -103,7 +103,7 @@ fn based(client: Client<Connector, Body>, base: Uri) -> HttpService {
     })
 }
 
-/// Reaches a server over TCP or over its socket: one client for both, as it is large.
+/// Connects over TCP or a unix socket. One type for both, because the client is large code.
 #[derive(Clone)]
 enum Connector {
     Tcp(HttpConnector),

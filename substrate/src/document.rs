@@ -1,8 +1,7 @@
-//! A JSON document on its way: text for whoever reads bytes, the tree itself for a peer of the same OS process.
+//! A JSON document in transit: text for a reader of bytes, the tree itself for a peer in the same OS process.
 //!
-//! It is the body of a request ([`Body::document`](crate::body::Body::document)). What crosses a socket or a pipe is its
-//! text; a peer that is called directly may take the tree, which is what it would have parsed, and then no text is ever
-//! made.
+//! It is the body of a request ([`Body::document`](crate::body::Body::document)). Its text crosses sockets and pipes. A
+//! peer that is called directly may take the tree, which equals the parsed text; then the text is never made.
 
 use std::sync::OnceLock;
 
@@ -10,7 +9,7 @@ use bytes::Bytes;
 
 use crate::json::Value;
 
-/// A document that nobody has read yet, or of which nothing is left.
+/// A document that has not been read yet, or is empty.
 #[derive(Debug)]
 pub(crate) struct Document {
     value: Option<Value>,
@@ -18,29 +17,29 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The document of a tree.
+    /// Creates the document of a tree.
     pub(crate) fn new(value: Value) -> Self {
         Self { value: Some(value), text: OnceLock::new() }
     }
 
-    /// Takes the tree; nothing when its text may be longer than `limit` bytes.
+    /// Takes the tree; `None` if its text may be longer than `limit` bytes.
     pub(crate) fn take(&mut self, limit: usize) -> Option<Value> {
         self.value.take_if(|value| longest(value) <= limit)
     }
 
-    /// Takes the text, which is made when it is read or measured.
+    /// Takes the text, which is made when it is first read or measured.
     pub(crate) fn read(&mut self) -> Option<Bytes> {
         let text = self.text().cloned();
         self.value = None;
         text
     }
 
-    /// Whether nothing of it is left.
+    /// Returns true if the document was read.
     pub(crate) fn is_read(&self) -> bool {
         self.value.is_none()
     }
 
-    /// The length of its text.
+    /// Returns the length of its text.
     pub(crate) fn len(&self) -> usize {
         self.text().map_or(0, Bytes::len)
     }
@@ -51,7 +50,7 @@ impl Document {
     }
 }
 
-/// No text of `value` is longer: each byte may need an escape of six.
+/// Returns an upper bound for the length of `value`'s text: each byte may need an escape of six.
 fn longest(value: &Value) -> usize {
     const AROUND: usize = 4;
     match value {

@@ -1,7 +1,7 @@
 //! Calls as bytes: HTTP/1.1 or HTTP/2 over an in-memory pipe instead of a direct call.
 //!
-//! A wire-fidelity check for the simulation: everything is really encoded and decoded, and the trace must be the
-//! same as with direct calls.
+//! A check of wire fidelity for the simulation: all messages are encoded and decoded, and the trace must be the same as
+//! with direct calls.
 
 use http::{Request, Response, Version};
 use hyper_util::rt::TokioIo;
@@ -10,10 +10,10 @@ use crate::body::{Body, BoxError, HttpService, boxed};
 use crate::listen::Incoming;
 use crate::process::Ctx;
 
-/// Bytes that the pipe holds in each direction.
+/// Capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 256 << 10;
 
-/// Wraps `service` of process `ctx` so that every call crosses a pipe of its own.
+/// Wraps `service` of process `ctx` so that every call crosses its own pipe.
 pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
     let ctx = ctx.clone();
     HttpService::new(move |request| {
@@ -24,7 +24,7 @@ pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
                 hyper_util::service::TowerToHyperService::new(Incoming { service, certificate: None, life: None });
             let tasks = Tasks(ctx.clone());
             ctx.spawn(async move {
-                // A broken pipe is the caller's to report.
+                // The caller sees a broken pipe.
                 let _ = hyper_util::server::conn::auto::Builder::new(tasks)
                     .serve_connection(TokioIo::new(far), server)
                     .await;
@@ -34,7 +34,7 @@ pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
     })
 }
 
-/// Runs hyper's tasks in the process whose connection it is, so that they end with it and are seen by the fabric.
+/// Runs hyper's tasks in the process of the connection, so that they end with it and the fabric sees them.
 #[derive(Clone)]
 pub(crate) struct Tasks(pub(crate) Ctx);
 

@@ -1,4 +1,4 @@
-//! Events of what every component shares: processes, links, faults.
+//! Events that all components share: processes, links, faults.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::json::Text;
 crate::events! {
     /// A process started.
     pub struct ProcessStarted = "process.started" {
-        /// How often it was started, from 1.
+        /// The number of this start, from 1.
         pub incarnation: u32,
     }
 
-    /// A process ended at once, with all that it had started.
+    /// A process crashed, with all its tasks.
     pub struct ProcessCrashed = "process.crashed" {}
 
-    /// A task of a process panicked, which ended the process.
+    /// A task of a process panicked, and the process ended.
     pub struct ProcessPanicked = "process.panicked" {
-        /// What the panic says.
+        /// The message of the panic.
         pub error: String,
     }
 
-    /// A process cannot do its work, and ended.
+    /// A process failed and ended.
     pub struct ProcessFailed = "process.failed" {
-        /// Why.
+        /// The reason.
         pub error: String,
     }
 
@@ -31,13 +31,13 @@ crate::events! {
     pub struct FaultFired = "fault.fired" {
         /// Its name.
         pub fault: String,
-        /// The operation that it met.
+        /// The operation at which it fired.
         pub op: Text,
-        /// What happens.
+        /// The effect.
         pub effect: Effect,
     }
 
-    /// A request sets out. Only at the trace level.
+    /// A request was sent. Only at the trace level.
     pub struct LinkRequest = "link.request" {
         /// The peer.
         pub to: Arc<str>,

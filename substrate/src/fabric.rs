@@ -1,9 +1,9 @@
-//! The network of a simulation: who is bound to which name, and when each message arrives.
+//! The network of a simulation: names of servers, and the arrival times of messages.
 //!
-//! All deliveries go through one queue, ordered by (millisecond, link, number on that link) and handed out one at
-//! a time, each after everything that the previous one set off has come to rest. So the order in which messages
-//! of one millisecond take effect does not depend on how many task switches a transport needs, and a run over
-//! byte streams gives the same trace as a run over direct calls.
+//! All deliveries go through one queue, ordered by (millisecond, link, number on that link). They are made one at a
+//! time, each after everything that the previous one caused has come to rest. So the order in which messages of one
+//! millisecond take effect does not depend on how many task switches a transport needs, and a run over byte streams
+//! gives the same trace as a run over direct calls.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,12 +19,12 @@ use crate::clock::Clock;
 use crate::process::Ctx;
 use crate::rest::{Restless, Unrest};
 
-/// The latency of a link in milliseconds, drawn evenly from the range for each message.
+/// Latency of a link in milliseconds, drawn uniformly from the range for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// Least, in milliseconds; at least 1 in simulation so that cause comes before effect.
+    /// Minimum in milliseconds; at least 1 in simulation, so that a cause comes before its effect.
     pub min_ms: u64,
-    /// Most, in milliseconds.
+    /// Maximum in milliseconds.
     pub max_ms: u64,
 }
 
@@ -34,7 +34,7 @@ impl Default for Latency {
     }
 }
 
-/// The delivery queue and the name table of one world.
+/// Delivery queue and name table of one world.
 #[derive(Clone)]
 pub struct Fabric(Arc<Inner>);
 
@@ -43,41 +43,41 @@ struct Inner {
     queue: Mutex<Queue>,
     earlier: Notify,
     names: Mutex<BTreeMap<String, Bound>>,
-    /// How much of this world is woken and has not run yet.
+    /// Number of woken futures of this world that have not run yet.
     unrest: Arc<Unrest>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Messages under way, with who waits for each. A message that has arrived is not in here any more, whether or
-    /// not its receiver has looked: what a stalled receiver leaves lying must not hold up the others.
+    /// Messages under way, with the waker of each. A message leaves the map when it arrives, even if its receiver has
+    /// not polled yet: a stalled receiver must not hold up the others.
     waiting: BTreeMap<Key, Option<Waker>>,
     links: u32,
 }
 
-/// Millisecond, link, number on the link.
+/// Millisecond, link, and number on the link.
 type Key = (u64, u32, Number);
 
-/// The call on its link, from 1, and the message of that call, from 1.
+/// Number of the call on its link, from 1, and of the message in that call, from 1.
 pub type Number = (u64, u32);
 
 /// A server that is reachable under a name.
 #[derive(Clone)]
 pub struct Bound {
-    /// The process that answers.
+    /// Its process.
     pub ctx: Ctx,
-    /// How it is called.
+    /// Its service.
     pub service: HttpService,
 }
 
 impl Fabric {
-    /// Lets go of all servers.
+    /// Removes all servers.
     pub(crate) fn forget_servers(&self) {
         let servers = std::mem::take(&mut *self.0.names.lock().unwrap_or_else(PoisonError::into_inner));
         drop(servers);
     }
 
-    /// An empty network on `clock`.
+    /// Creates an empty network with `clock`.
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(Inner {
             clock,
@@ -93,25 +93,25 @@ impl Fabric {
         self.names().insert(name.to_owned(), Bound { ctx: ctx.clone(), service });
     }
 
-    /// Who answers for `name` now; nothing when no one is bound or the process is down.
+    /// Returns the server of `name`; `None` if the name is not bound or the process is down.
     pub fn resolve(&self, name: &str) -> Option<Bound> {
         self.names().get(name).filter(|bound| !bound.ctx.is_down()).cloned()
     }
 
-    /// A number for a new link; ties within a millisecond are broken by it.
+    /// Returns the number of a new link, which orders messages of the same millisecond.
     pub fn new_link(&self) -> u32 {
         let mut queue = self.queue();
         queue.links += 1;
         queue.links
     }
 
-    /// A message that arrives `after` from now; each needs a number of its own.
+    /// Sends a message that arrives `after` from now; each needs a distinct number.
     pub fn travel(&self, link: u32, number: Number, after: Duration) -> Travel {
         let at = self.0.clock.mono() + after;
         self.travel_until(link, number, at)
     }
 
-    /// A message that arrives at the monotonic time `at`.
+    /// Sends a message that arrives at the monotonic time `at`.
     pub fn travel_until(&self, link: u32, number: Number, at: Duration) -> Travel {
         let key = (at.as_millis() as u64, link, number);
         let mut queue = self.queue();
@@ -124,7 +124,7 @@ impl Fabric {
         Travel { fabric: self.clone(), key }
     }
 
-    /// Delivers messages for ever; the world runs it.
+    /// Delivers messages, forever. The world runs it.
     pub(crate) async fn run(self) {
         loop {
             let next = self.queue().waiting.keys().next().map(|key| key.0);
@@ -139,13 +139,13 @@ impl Fabric {
                     () = self.0.clock.sleep_until(at) => {}
                 }
             }
-            // Lets everything else that is ready in this instant run first: local timers come before messages.
+            // Everything else that is ready in this instant runs first: local timers come before messages.
             self.rest().await;
             self.deliver_one(ms);
         }
     }
 
-    /// Runs `work` so that [`Fabric::rest`] knows whether it still moves.
+    /// Runs `work` so that [`Fabric::rest`] waits for it.
     pub(crate) fn restless<F: Future>(&self, work: F) -> Restless<F> {
         Restless::new(self.0.unrest.clone(), work)
     }
@@ -157,17 +157,17 @@ impl Fabric {
             if !self.0.unrest.take_yield() {
                 return;
             }
-            // What yielded of its own accord is woken together with this task, and counts from then on.
+            // A task that yielded is woken together with this one, and counts from then on.
             tokio::task::yield_now().await;
         }
     }
 
-    /// What is woken and has not run yet.
+    /// Returns the counter of woken futures.
     pub(crate) fn unrest(&self) -> &Arc<Unrest> {
         &self.0.unrest
     }
 
-    /// Delivers the first message that was due by the millisecond `due`, unless all of them were lost meanwhile.
+    /// Delivers the first message that was due by the millisecond `due`, unless all were lost in the meantime.
     fn deliver_one(&self, due: u64) {
         let waker = {
             let mut queue = self.queue();
@@ -190,14 +190,14 @@ impl Fabric {
     }
 }
 
-/// A message under way; completes when it arrives. Dropped before that, it is lost.
+/// A message under way; completes when it arrives. If it is dropped before, it is lost.
 pub struct Travel {
     fabric: Fabric,
     key: Key,
 }
 
 impl Travel {
-    /// Has `waker` woken when the message arrives, as if whoever it belongs to had looked.
+    /// Wakes `waker` when the message arrives, as if its receiver had polled.
     pub(crate) fn wake_at_arrival(&self, waker: &Waker) {
         let under_way = match self.fabric.queue().waiting.get_mut(&self.key) {
             Some(waiting) => {

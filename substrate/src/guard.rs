@@ -1,8 +1,8 @@
-//! The first middleware on every port: localhost is not a wall.
+//! Host and Origin guard, the first middleware on every port: binding to localhost does not keep web pages out.
 //!
-//! A web page can make a browser send requests to 127.0.0.1. So the Host must be one that no attacker's name can
-//! resolve to (an IP literal, `localhost`, `*.localhost`, or one that was allowed by name), a foreign Origin or a
-//! cross-site fetch is refused, and no CORS header is ever sent.
+//! A web page can make a browser send requests to 127.0.0.1. So the Host must be one that an attacker's DNS name cannot
+//! match: an IP literal, `localhost`, `*.localhost`, or an allowed name. Requests with a foreign Origin and cross-site
+//! fetches are refused, and no CORS header is ever sent.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, Request, Response, StatusCode, header};
 
 use crate::body::{Body, HttpService, call, full};
 
-/// Why a request was turned away before any handler saw it.
+/// Reason why a request is refused before a handler sees it.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum Refusal {
     /// the request has no Host, or more than one
@@ -24,7 +24,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The HTTP status: 421 for a wrong Host, 403 for a foreign page.
+    /// Returns the HTTP status: 421 for a wrong Host, 403 for a foreign page.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NoHost | Self::Host(_) => StatusCode::MISDIRECTED_REQUEST,
@@ -51,7 +51,7 @@ pub fn guard(service: HttpService, allowed: &[String]) -> HttpService {
 /// Checks one request by its headers and target.
 ///
 /// # Errors
-/// Why it must not be served.
+/// The reason why it must not be served.
 pub fn check(request: &Request<Body>, allowed: &[String]) -> Result<(), Refusal> {
     let headers = request.headers();
     let host = host(request)?;

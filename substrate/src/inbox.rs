@@ -1,4 +1,4 @@
-//! The tasks that a process was asked to start and has not started yet.
+//! Tasks that a process was asked to start and has not started yet.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,21 +7,21 @@ use std::task::{Context, Poll, Waker};
 
 use crate::rest::keep;
 
-/// What a process runs.
+/// A task of a process.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
 struct State {
     tasks: Vec<Task>,
     waker: Option<Waker>,
-    /// Nobody can ask for a task any more.
+    /// The sender is gone: no more tasks will come.
     unasked: bool,
-    /// Nobody starts tasks any more.
+    /// The inbox is gone: tasks are no longer started.
     unread: bool,
 }
 
 impl State {
-    /// The waker stays, as it seldom changes.
+    /// Wakes the process. The waker stays, as it seldom changes.
     fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
@@ -38,21 +38,21 @@ impl Shared {
     }
 }
 
-/// An empty inbox, and what fills it.
+/// Creates an empty inbox with its sender.
 pub(crate) fn channel() -> (Sender, Inbox) {
     let shared = Arc::<Shared>::default();
     (Sender(shared.clone()), Inbox(shared))
 }
 
-/// Asks for tasks to be started.
+/// Sends tasks to a process.
 pub(crate) struct Sender(Arc<Shared>);
 
 impl Sender {
-    /// Hands over a task. When the process is down, it does not run.
+    /// Sends a task. If the process is down, the task does not run.
     pub(crate) fn send(&self, task: Task) {
         let mut state = self.0.lock();
         if state.unread {
-            // A task may own what asks for tasks: it is dropped without the lock.
+            // Dropping a task may drop a sender, so the lock is released first.
             drop(state);
             return drop(task);
         }
@@ -69,15 +69,15 @@ impl Drop for Sender {
     }
 }
 
-/// Gives the tasks to the process.
+/// Receives the tasks of a process.
 pub(crate) struct Inbox(Arc<Shared>);
 
 impl Inbox {
-    /// Puts the tasks that wait into `tasks`, which is empty, in the order in which they were handed over; false when
-    /// there will be no more.
+    /// Moves the waiting tasks into `tasks`, which is empty, in the order in which they were sent. False if there will
+    /// be no more.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, tasks: &mut Vec<Task>) -> Poll<bool> {
         let mut state = self.0.lock();
-        // Tasks hand over others while they run: whoever takes some waits for more.
+        // Tasks send other tasks while they run, so the waker is kept even if there are some now.
         keep(&mut state.waker, cx.waker());
         if !state.tasks.is_empty() {
             std::mem::swap(&mut state.tasks, tasks);

@@ -1,7 +1,7 @@
 //! A value with many readers, who wait for its changes and wake in the order in which they subscribed.
 //!
-//! tokio's `watch` does the same but wakes several waiters in an order drawn from random numbers of its own, which
-//! does not replay; it is banned in this workspace. The names are those of `watch`.
+//! tokio's `watch` wakes several waiters in an order drawn from its own random numbers, which does not replay; it is
+//! banned in this workspace. The names here are those of `watch`.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -28,34 +28,34 @@ fn lock<T>(shared: &Shared<T>) -> MutexGuard<'_, State<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets the value. When it is dropped, its receivers are told.
+/// Sets the value. When it is dropped, its receivers are notified.
 #[derive(Debug)]
 pub struct Sender<T>(Shared<T>);
 
 impl<T> Sender<T> {
-    /// A value without receivers.
+    /// Creates a value without receivers.
     pub fn new(value: T) -> Self {
         Self(Arc::new(Mutex::new(State { value, version: 0, closed: false, subscribed: 0, waiting: BTreeMap::new() })))
     }
 
-    /// A receiver that has seen the value as it is now.
+    /// Returns a receiver that has seen the present value.
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver::of(&self.0)
     }
 
-    /// The value, which stands still while the answer is held.
+    /// Returns the value, which cannot change while the result is held.
     pub fn borrow(&self) -> Value<'_, T> {
         Value(lock(&self.0))
     }
 
-    /// Sets the value and wakes all who wait; returns what it was.
+    /// Sets the value and wakes all waiters. Returns the previous value.
     pub fn send_replace(&self, value: T) -> T {
         let mut old = value;
         self.send_modify(|now| std::mem::swap(now, &mut old));
         old
     }
 
-    /// Changes the value in place and wakes all who wait.
+    /// Changes the value in place and wakes all waiters.
     pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
         self.send_if_modified(|value| {
             modify(value);
@@ -63,7 +63,7 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place and wakes all who wait when `modify` says that it did.
+    /// Changes the value in place, and wakes all waiters if `modify` returns true.
     pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         let mut state = lock(&self.0);
         let modified = modify(&mut state.value);
@@ -83,7 +83,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Wakes all who wait, in the order of their numbers, once the lock is given back.
+/// Wakes all waiters in the order of their numbers, after releasing the lock.
 fn wake<T>(mut state: MutexGuard<'_, State<T>>) {
     let waiting = std::mem::take(&mut state.waiting);
     drop(state);
@@ -105,12 +105,12 @@ impl<T> Receiver<T> {
         Self { shared: shared.clone(), number: state.subscribed, seen: state.version }
     }
 
-    /// The value, which stands still while the answer is held.
+    /// Returns the value, which cannot change while the result is held.
     pub fn borrow(&self) -> Value<'_, T> {
         Value(lock(&self.shared))
     }
 
-    /// The value, marked as seen; it stands still while the answer is held.
+    /// Returns the value and marks it as seen. It cannot change while the result is held.
     pub fn borrow_and_update(&mut self) -> Value<'_, T> {
         let state = lock(&self.shared);
         self.seen = state.version;
@@ -130,10 +130,10 @@ impl<T> Receiver<T> {
         .await
     }
 
-    /// Completes when `condition` holds of the value, at once when it does already, and marks it as seen.
+    /// Completes when `condition` holds for the value, at once if it does already, and marks it as seen.
     ///
     /// # Errors
-    /// The sender is gone and the condition does not hold of its last value.
+    /// The sender is gone and the condition does not hold for its last value.
     pub async fn wait_for(&mut self, mut condition: impl FnMut(&T) -> bool) -> Result<(), Closed> {
         self.until(|value, _| condition(value)).await
     }
@@ -171,7 +171,7 @@ impl<T> Drop for Receiver<T> {
     }
 }
 
-/// The value while it is being read.
+/// A read guard of the value.
 pub struct Value<'a, T>(MutexGuard<'a, State<T>>);
 
 impl<T> Deref for Value<'_, T> {

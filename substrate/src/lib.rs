@@ -1,8 +1,8 @@
-//! What every mock shares: clock, seed streams, ids, link, process, faults as data, trace. Knows no domain.
+//! The base of every mock: clock, seed streams, ids, link, process, faults as data, trace.
 //!
-//! Nothing in here knows of volumes, pods or RPCs. A component gets one [`Ctx`] from the world that runs it
-//! and reaches time, randomness, tasks, faults and the trace only through it; that is what lets the same
-//! component run in virtual time and in the live world.
+//! This crate knows nothing of volumes, pods or RPCs. A component gets one [`Ctx`] from the world that runs it, and
+//! reaches time, randomness, tasks, faults and the trace only through it. That is why the same component runs in
+//! virtual time and in the live world.
 
 pub mod admin;
 pub mod body;

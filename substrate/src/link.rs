@@ -1,7 +1,7 @@
 //! The link between two components: a tower service with latency, losses and partitions.
 //!
-//! It wraps whatever carries the call: a service of the same OS process, bytes over a duplex pipe, a socket. All
-//! faults act here, on requests and on whole lines of streams, so that they mean the same on every carrier.
+//! It wraps the carrier of a call: a service in the same OS process, bytes over a duplex pipe, or a socket. All faults
+//! of messages act here, on requests and on whole lines of streams, so that they mean the same on every carrier.
 
 mod lines;
 mod reply;
@@ -29,25 +29,25 @@ use crate::world::{Transport, World, WorldKind};
 #[derive(Clone, Copy, Debug)]
 pub struct Streaming;
 
-/// Marks a [`Streaming`] request whose answer passes frame by frame, because it need not consist of lines: a watch in
+/// Marks a [`Streaming`] request whose answer passes frame by frame, because it may not consist of lines: a watch in
 /// protobuf.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames;
 
-/// The header by which the runner tells a server which program of the user's calls. Faults know the caller by it.
+/// Header in which the runner tells a server which program of the user calls. Faults know the caller by it.
 pub const PROGRAM: &str = "x-mooring-program";
 
-/// Marks an answer to a [`Streaming`] request each of whose frames is one line, but that the last may lack its end: what
-/// reads it need not look for line ends.
+/// Marks an answer to a [`Streaming`] request in which each frame is one line (the last may lack its newline), so that
+/// its reader need not search for line ends.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeLines;
 
-/// How long a caller waits for a connection across a partition (a TCP connect timeout as clients set it).
+/// Time that a caller waits for a connection across a partition (a TCP connect timeout as clients set it).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an open connection survives a partition: client-go's HTTP/2 read idle timeout 30 s plus ping timeout 15 s.
+/// Time that an open connection survives a partition: client-go's HTTP/2 read idle timeout 30 s plus ping timeout 15 s.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// What a caller sees when the network, not the peer, fails.
+/// Error that a caller sees if the network fails, not the peer.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum LinkError {
     /// connection refused: nothing listens at {0}
@@ -58,7 +58,7 @@ pub enum LinkError {
     Reset(String),
 }
 
-/// One direction-aware connection between two components.
+/// A connection between two components, with a direction.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
 
@@ -72,14 +72,14 @@ struct Inner {
     calls: Mutex<Calls>,
 }
 
-/// What each call on a link takes its number and its latencies from.
+/// Source of the numbers and latencies of a link's calls.
 struct Calls {
     made: u64,
     rng: ChaCha8Rng,
 }
 
-/// The messages of one call. Their latencies, and their place among other messages of the same millisecond, are
-/// settled when the call is made: which of several answers a server happens to write first must not show.
+/// Messages of one call. Their latencies, and their order among other messages of the same millisecond, are fixed when
+/// the call is made, so that the order in which a server writes several answers does not matter.
 #[derive(Clone)]
 struct Messages {
     link: Link,
@@ -103,7 +103,7 @@ impl Messages {
         self.link.0.world.fabric().travel(self.link.0.number, (self.call, self.sent), after)
     }
 
-    /// Lets one message pass in simulation; the live world has a network of its own.
+    /// Delays one message in simulation; the live world has a real network.
     async fn pass(&mut self, after: Duration) {
         if self.link.simulated() {
             self.travel(after).await;
@@ -119,12 +119,12 @@ enum Carrier {
 }
 
 impl Link {
-    /// A link of process `ctx` to whoever is bound to `to` in its world's fabric.
+    /// Creates a link of process `ctx` to the server that is bound to `to` in its world's fabric.
     pub fn connect(ctx: &Ctx, to: &str) -> HttpService {
         Self::open(ctx, to, Carrier::Fabric)
     }
 
-    /// A link of process `ctx` to `to` over `wire`; adds faults and the trace, no latency of its own.
+    /// Creates a link of process `ctx` to `to` over `wire`; adds faults and the trace, but no latency.
     pub fn over(ctx: &Ctx, to: &str, wire: HttpService) -> HttpService {
         Self::open(ctx, to, Carrier::Wire(wire))
     }
@@ -169,7 +169,7 @@ impl Link {
         self.0.world.is_cut(a, b)
     }
 
-    /// Waits while the way is cut, at most `patience`; false when it still is.
+    /// Waits while the way is cut, at most `patience`; false if it still is.
     async fn wait_out_partition(&self, outward: bool, patience: Duration) -> bool {
         let mut waited = Duration::ZERO;
         while self.cut(outward) {
@@ -198,7 +198,8 @@ impl Link {
         ]
     }
 
-    /// Suffers what fires at a moment of a request, but for what is the request's own to do.
+    /// Waits out the faults that fire at a moment of a request. Returns the effect that the request itself must carry
+    /// out.
     async fn meet(&self, moment: Moment, method: &Method, uri: &Uri) -> Option<Effect> {
         if self.0.world.faults().is_empty() {
             return None;
@@ -271,9 +272,9 @@ impl Link {
         });
     }
 
-    /// Hands the request to the peer. In simulation the peer works on it in its own process: it goes on when the
-    /// caller crashes, and the caller sees a reset when the peer does. While there are no faults, which the caller has
-    /// to ask about first, a whole answer sets out at once.
+    /// Passes the request to the peer. In simulation the peer handles it in its own process: the work goes on if the
+    /// caller crashes, and the caller sees a reset if the peer does. If no faults are in force, which the caller would
+    /// have to check first, a whole answer is sent at once.
     async fn dispatch(
         &self,
         messages: &Messages,
@@ -315,16 +316,16 @@ impl Link {
     }
 }
 
-/// What a peer gave.
+/// Answer of a peer.
 struct Dispatched {
     response: Response<Body>,
-    /// The process that answered, in this OS process.
+    /// The process that answered, if it is in this OS process.
     server: Option<Ctx>,
-    /// The answer has been under way.
+    /// True if the answer has already travelled back.
     arrived: bool,
 }
 
-/// Reads a body to its end, so that what follows needs no more of its sender.
+/// Reads a body to its end, so that its sender is no longer needed.
 async fn settle(mut body: Body) -> Result<Body, BoxError> {
     if body.is_whole() {
         return Ok(body);

@@ -1,5 +1,5 @@
-//! Serves a peer on sockets: TCP with or without TLS, and whatever stream somebody accepted. Each server's `serve`
-//! chooses addresses.
+//! Serves a peer on sockets: TCP with or without TLS, and any accepted stream. Each server's `serve` chooses the
+//! addresses.
 
 mod exchange;
 mod life;
@@ -23,40 +23,41 @@ pub(crate) use exchange::Incoming;
 pub use life::Patience;
 use life::{Crowd, Heard, Life, Place};
 
-/// The certificate by which a client proved who it is, DER, and those that it sent with it: an extension of every request
+/// Verified client certificate, DER, with the further certificates that the client sent: an extension of every request
 /// on its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate(pub Arc<[u8]>, pub Arc<[Vec<u8>]>);
 
 impl PeerCertificate {
-    /// A certificate without others.
+    /// Creates a certificate without further ones.
     pub fn of(certificate: impl Into<Arc<[u8]>>) -> Self {
         Self(certificate.into(), Arc::default())
     }
 }
 
-/// Bytes of a request line with its headers that are read, as by Go's net/http (`DefaultMaxHeaderBytes`). A path with its
-/// query has 65,534 bytes at most, which the `http` crate fixes.
+/// Maximum size of a request line with its headers in bytes, as in Go's net/http (`DefaultMaxHeaderBytes`). The `http`
+/// crate limits a path with its query to 65,534 bytes.
 const HEAD_BYTES: usize = 1 << 20;
-/// The same for HTTP/2.
+/// The same limit for HTTP/2.
 const HEAD_LIST_BYTES: u32 = 1 << 20;
-/// Headers of a request over HTTP/1.1: Go sets no limit, and a user can be impersonated with hundreds of groups.
+/// Maximum number of headers of a request over HTTP/1.1. Go has no limit, and impersonation can take hundreds of
+/// groups.
 const HEADERS: usize = 512;
 
-/// How long an accept that failed waits: out of descriptors, the next one would fail at once too.
+/// Pause after a failed accept: without free descriptors the next one would fail at once, too.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long a connection that is told to end may take for it.
+/// Time that a connection has to close after it was asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// What a client gets when there is no room and nobody idle: it asks again.
+/// Answer if there is no room and no idle connection to close; the client retries.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 1\r\n\
                       connection: close\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
 
-/// Accepts TCP connections for ever and serves HTTP/1.1 and HTTP/2 on them, within process `ctx`.
+/// Accepts TCP connections forever and serves HTTP/1.1 and HTTP/2 on them, within process `ctx`.
 pub async fn tcp(ctx: Ctx, listener: TcpListener, service: HttpService, tls: Option<Arc<rustls::ServerConfig>>) {
     tcp_with(ctx, listener, service, tls, Patience::API).await;
 }
 
-/// As [`tcp`], with `patience` of its own.
+/// Like [`tcp`], with another `patience`.
 pub async fn tcp_with(
     ctx: Ctx,
     listener: TcpListener,
@@ -85,7 +86,7 @@ async fn accept(
         };
         let life = Life::begin(patience);
         let Some(place) = doors.enter(&life) else {
-            // Over TLS, nothing can be said before the handshake, which costs more than an answer.
+            // Over TLS an answer would need a handshake, which costs more than the answer.
             let plain = acceptor.is_none();
             ctx.spawn(async move { turn_away(stream, plain).await });
             continue;
@@ -98,7 +99,7 @@ async fn accept(
             match acceptor {
                 None => served(own, Box::new(stream), service, None, life).await,
                 Some(acceptor) => {
-                    // A failed handshake is the client's to report.
+                    // The client reports a failed handshake.
                     if let Ok(Ok(stream)) = tokio::time::timeout(patience.head, acceptor.accept(stream)).await {
                         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.split_first());
                         let certificate = shown.map(|(first, rest)| {
@@ -115,7 +116,7 @@ async fn accept(
     }
 }
 
-/// Serves HTTP on a stream that somebody accepted, within process `ctx`, until it ends.
+/// Serves HTTP on an accepted stream, within process `ctx`, until it ends.
 pub async fn stream(
     ctx: Ctx,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -123,26 +124,26 @@ pub async fn stream(
     patience: Patience,
 ) {
     let life = Life::begin(patience);
-    // Nothing can be said to a client whose protocol is not known.
+    // The protocol is not known yet, so the client gets no answer.
     let Some(_place) = Doors::of(&ctx).enter(&life) else { return };
     served(ctx, Box::new(stream), service, None, life).await;
 }
 
-/// Ends all connections of the world of `ctx`: none begins any more, and requests under way have a second to end. Over
-/// HTTP/2 clients are told so by GOAWAY.
+/// Closes all connections of the world of `ctx`. No new ones are accepted, and requests under way have a second to
+/// finish. HTTP/2 clients receive GOAWAY.
 pub async fn farewell(ctx: &Ctx) {
     let crowd: Arc<Crowd> = ctx.world().common();
     crowd.dismiss();
     let _ = tokio::time::timeout(2 * FAREWELL, crowd.emptied()).await;
 }
 
-/// Lets an idle connection make room, after an accept failed, and waits until another one makes sense.
+/// Closes an idle connection after an accept failed, and waits until another attempt makes sense.
 pub async fn make_room(ctx: &Ctx) {
     Doors::of(ctx).crowd.make_room();
     tokio::time::sleep(AGAIN).await;
 }
 
-/// Where connections come in: all of a process, whichever port they come to.
+/// Admission of connections, on all ports of a process together.
 #[derive(Debug)]
 struct Doors {
     crowd: Arc<Crowd>,
@@ -154,7 +155,7 @@ impl Doors {
         Self { crowd: ctx.world().common(), most: life::most() }
     }
 
-    /// Lets a connection in; nothing when there is no room and none that could make it.
+    /// Admits a connection; `None` if there is no room and no idle connection to close.
     fn enter(&self, life: &Arc<Life>) -> Option<Place> {
         let room = self.crowd.len() < self.most || self.crowd.make_room();
         let room = room && !self.crowd.is_dismissed();
@@ -164,18 +165,18 @@ impl Doors {
 
 async fn turn_away(mut stream: TcpStream, plain: bool) {
     if plain {
-        // Who does not read it is gone.
+        // A client that does not read the answer is gone.
         let said = async {
             let _ = stream.write_all(BUSY).await;
             let _ = stream.shutdown().await;
-            // Closed with bytes unread, it would be reset before the client has read the answer.
+            // If bytes were left unread, closing would reset the connection before the client has read the answer.
             let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
         };
         let _ = tokio::time::timeout(FAREWELL, said).await;
     }
 }
 
-/// Any stream of bytes: HTTP over it is large, and is compiled once.
+/// Any stream of bytes. A trait object, because HTTP over it is large code that should be compiled once.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -194,7 +195,7 @@ async fn served(
     builder.http2().max_header_list_size(HEAD_LIST_BYTES);
     let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, TowerToHyperService::new(incoming)));
     tokio::select! { biased;
-        // A connection that breaks is not an event of the domain.
+        // A broken connection is not an event of the domain.
         _ = connection.as_mut() => return,
         () = life.evicted() => return,
         () = life.over() => {}

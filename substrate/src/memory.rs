@@ -1,18 +1,18 @@
-//! Memory that a server gives back when a load is over.
+//! Memory that a server returns to the system after a load.
 //!
-//! The C library keeps what was freed below the newest block that is still in use; after a load that is most of it.
+//! The C library keeps memory that was freed below the highest block in use; after a load that is most of it.
 
 use std::time::Duration;
 
 use crate::Ctx;
 
-/// How long nobody asks anything before memory is given back.
+/// Time without activity after which memory is returned.
 const QUIET: Duration = Duration::from_secs(2);
-/// After how many of these it is given back all the same, where somebody always asks something.
+/// Number of such intervals after which memory is returned in spite of activity.
 const BUSY: u32 = 30;
 
-/// Gives memory back once after each load, and once in a while during it, for ever, within process `ctx`. `activity`
-/// counts what may have freed something.
+/// Returns memory once after each load, and now and then during it, forever, within process `ctx`. `activity` counts
+/// events that may have freed memory.
 pub async fn tidy(ctx: Ctx, activity: impl Fn() -> u64 + Send) {
     let (mut known, mut tidied, mut waited) = (0, 0, 0);
     loop {
@@ -27,12 +27,12 @@ pub async fn tidy(ctx: Ctx, activity: impl Fn() -> u64 + Send) {
     }
 }
 
-/// Gives the system what is free.
+/// Returns free memory to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn give_back() {
     #[expect(unsafe_code, reason = "the C library has no other door to this")]
-    // SAFETY: malloc_trim has no preconditions and changes nothing that a program can see of its memory; its signature is
-    // that of malloc_trim(3).
+    // SAFETY: malloc_trim has no preconditions and changes nothing that a program can see of its memory; its signature
+    // is that of malloc_trim(3).
     unsafe {
         unsafe extern "C" {
             fn malloc_trim(pad: usize) -> std::ffi::c_int;
@@ -41,6 +41,6 @@ pub fn give_back() {
     }
 }
 
-/// Other C libraries give back what is free by themselves, or cannot.
+/// Does nothing: other C libraries return free memory by themselves, or cannot.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}

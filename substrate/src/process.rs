@@ -1,7 +1,7 @@
-//! Processes: what runs, crashes and restarts as one.
+//! Processes, the units of crash and restart.
 //!
-//! In simulation a process is a nested `LocalSet`: dropping it drops everything that the process started, as a
-//! crash does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
+//! In simulation a process is a nested `LocalSet`: dropping it drops everything that the process started, as a crash
+//! does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
 
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
@@ -28,7 +28,7 @@ use crate::world::{World, WorldKind};
 
 type Factory = Arc<dyn Fn(Ctx) -> Task + Send + Sync>;
 
-/// What a component gets from the world that runs it: its name, time, randomness, tasks, faults and the trace.
+/// Context of a component, from the world that runs it: its name, time, randomness, tasks, faults and the trace.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
@@ -52,22 +52,22 @@ impl std::fmt::Debug for Ctx {
 }
 
 impl Ctx {
-    /// The process's name, as it stands in the trace.
+    /// Returns the process's name in the trace.
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
     }
 
-    /// How often the process was started, from 1.
+    /// Returns the number of this start of the process, from 1.
     pub fn incarnation(&self) -> u32 {
         self.0.incarnation
     }
 
-    /// The world that runs it.
+    /// Returns the world that runs it.
     pub fn world(&self) -> &World {
         &self.0.world
     }
 
-    /// The clock of this process.
+    /// Returns the clock of this process.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
@@ -77,17 +77,17 @@ impl Ctx {
         self.0.clock.now()
     }
 
-    /// A generator for the purpose `stream`; another one for each incarnation of the process.
+    /// Returns a generator for the purpose `stream`; each incarnation of the process gets another one.
     pub fn rng(&self, stream: &str) -> ChaCha8Rng {
         self.0.seed.child(stream).rng()
     }
 
-    /// The process's node in the tree of random streams.
+    /// Returns the process's node in the tree of random streams.
     pub fn seed(&self) -> &Seed {
         &self.0.seed
     }
 
-    /// The trace of the world.
+    /// Returns the trace of the world.
     pub fn trace(&self) -> &Trace {
         self.0.world.trace()
     }
@@ -97,19 +97,19 @@ impl Ctx {
         self.trace().info(&self.0.name, event);
     }
 
-    /// The faults in force.
+    /// Returns the faults in force.
     pub fn faults(&self) -> &Faults {
         self.0.world.faults()
     }
 
-    /// Asks whether a fault fires at `point`, and records it when one does.
+    /// Returns the fault that fires at `point`, if any, and records it.
     pub fn fault(&self, point: &Point<'_>) -> Option<Firing> {
         self.0.world.fault(&self.0.name, point)
     }
 
-    /// Asks whether a fault fires at `point` and suffers what any operation can suffer: it waits out a delay, waits in a
-    /// hang until the fault is gone, and never comes back from a crash of this process. What is left is for the
-    /// operation itself to do.
+    /// Applies the fault that fires at `point`, as far as the effect is the same for all operations: waits for a delay,
+    /// waits during a hang until the fault is gone, and never returns after a crash of this process. Returns any other
+    /// fault for the operation to carry out.
     pub async fn meet(&self, point: &Point<'_>) -> Option<Firing> {
         if self.faults().is_empty() {
             return None;
@@ -119,9 +119,9 @@ impl Ctx {
             Effect::Delay(span) => self.sleep(span.0).await,
             Effect::Hang(_) => self.hang(&firing.name).await,
             Effect::Crash(who) if who == "self" => std::future::pending().await,
-            // Whoever runs the processes has done it by now.
+            // The runner of the processes has ended this one by now.
             Effect::Crash(_) | Effect::Reboot(_) if self.is_down() => std::future::pending().await,
-            // A request that comes with the end of another process, its caller for one, is not done any more.
+            // A request that crashes another process, such as its caller, is not carried out.
             Effect::Crash(_) | Effect::Reboot(_)
                 if point.moment == Moment::Before && matches!(point.plane, Plane::K8s | Plane::Ec2 | Plane::Csi) =>
             {
@@ -138,12 +138,12 @@ impl Ctx {
         self.0.world.outlast(name).await;
     }
 
-    /// `duration` divided by the scenario's `time-scale`.
+    /// Returns `duration` divided by the scenario's `time-scale`.
     pub fn scaled(&self, duration: Duration) -> Duration {
         self.0.world.scale().apply(duration)
     }
 
-    /// The deadline of a call, divided by the scenario's `time-scale` as far as the peer's work allows.
+    /// Returns the deadline of a call, divided by the scenario's `time-scale` as far as the peer's work allows.
     pub fn patience(&self, limit: Duration) -> Duration {
         self.0.world.scale().patience(limit)
     }
@@ -158,37 +158,37 @@ impl Ctx {
         self.0.clock.sleep_until(mono).await;
     }
 
-    /// Starts a task that ends with the process. From wherever it is called, the task belongs to this process.
+    /// Starts a task that belongs to this process and ends with it, whatever task calls this.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.send(Box::pin(task));
     }
 
-    /// Runs `work`, which may block: away from the tasks of a live process, at once in simulation. Its outcome reaches
-    /// nobody when the process has ended meanwhile; work that takes long asks [`Ctx::is_down`] between its steps.
+    /// Runs `work`, which may block: on another thread in a live process, at once in simulation. Its result is lost if
+    /// the process has ended in the meantime; long work should check [`Ctx::is_down`] between its steps.
     #[expect(clippy::disallowed_methods, reason = "the one door to threads that may block; simulation has none")]
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         if self.0.world.kind() == WorldKind::Simulated {
             return work();
         }
-        // Boxed: tokio compiles much for each type of work.
+        // Boxed: tokio compiles much code for each type of work.
         let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
         match tokio::task::spawn_blocking(work).await {
             Ok(outcome) => outcome,
-            // A panic of the work is one of the task that asked for it.
+            // A panic of the work becomes a panic of the calling task.
             Err(lost) if lost.is_panic() => std::panic::resume_unwind(lost.into_panic()),
-            // The runtime ends.
+            // The runtime is shutting down.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Whether the process has crashed or ended.
+    /// Returns true if the process has crashed or ended.
     pub fn is_down(&self) -> bool {
         *self.0.down.borrow()
     }
 
     /// Completes when the process crashes or ends.
     pub async fn downed(&self) {
-        // An error means that the process handle is gone, which ends the process too.
+        // An error means that the process handle is gone, which ends the process, too.
         let _ = self.0.down.clone().wait_for(|down| *down).await;
     }
 }
@@ -231,17 +231,17 @@ impl Process {
         process
     }
 
-    /// The process's name.
+    /// Returns the process's name.
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
     }
 
-    /// The context of the running incarnation, or nothing while the process is down.
+    /// Returns the context of the running incarnation; `None` while the process is down.
     pub fn ctx(&self) -> Option<Ctx> {
         self.slot().as_ref().map(|r| r.ctx.clone()).filter(|ctx| !ctx.is_down())
     }
 
-    /// Ends the process at once; nothing that it started goes on.
+    /// Ends the process at once, with everything that it started.
     pub fn crash(&self) {
         if let Some(running) = self.slot().take() {
             running.fuse.dead.store(true, Ordering::SeqCst);
@@ -251,7 +251,7 @@ impl Process {
         }
     }
 
-    /// Ends the process, which is no crash: once this completes, nothing that it started runs any more.
+    /// Ends the process without a crash. After this completes, everything that it started has stopped.
     pub async fn end(&self) {
         let Some(Running { ctx, abort, end, .. }) = self.slot().take() else { return };
         match self.0.world.kind() {
@@ -261,7 +261,7 @@ impl Process {
         ctx.downed().await;
     }
 
-    /// Starts the process again; crashes it first when it still runs.
+    /// Restarts the process; crashes it first if it still runs.
     pub fn restart(&self) {
         self.crash();
         self.launch();
@@ -314,7 +314,7 @@ impl Process {
     }
 }
 
-/// The main task of a process that starts while there are faults: one may meet its start.
+/// The main task of a process that starts while faults are in force: one may fire at its start.
 fn delayed(ctx: Ctx, factory: Factory) -> Task {
     Box::pin(async move {
         let point = Point { plane: Plane::Process, op: "start", attributes: &[], moment: Moment::Before };
@@ -332,20 +332,21 @@ impl Drop for Ended {
     }
 }
 
-/// Ends a process of which a task panicked: half a component that goes on would tell nobody that it is broken.
+/// Ends a process in which a task panics: half a component would go on without any sign that it is broken.
 struct Fuse {
     name: Arc<str>,
     trace: Trace,
     blown: AtomicBool,
-    /// The process was ended from outside. The runtime drops its tasks a little later, and until then none may go on.
+    /// True if the process was ended from outside. The runtime drops its tasks a little later, and until then none may
+    /// go on.
     dead: AtomicBool,
-    /// Tells the same to who waits for it.
+    /// Notified at the same time.
     alarm: Notify,
 }
 
 impl Fuse {
     async fn guard(self: Arc<Self>, task: Task) {
-        // What the task leaves behind is not looked at any more: the process ends.
+        // The state of a panicked task is not used any more: the process ends.
         if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
             let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -355,7 +356,7 @@ impl Fuse {
         }
     }
 
-    /// The same of a process that is ended by another thread while its tasks run.
+    /// Guards a task of a process that another thread may end while its tasks run.
     async fn guard_live(self: Arc<Self>, task: Task) {
         let (mut guarded, fuse) = (Box::pin(self.clone().guard(task)), self);
         poll_fn(move |cx| match fuse.dead.load(Ordering::SeqCst) {
@@ -366,11 +367,11 @@ impl Fuse {
     }
 }
 
-/// A process in simulation. It is polled at every step of each of its tasks, and so does little beside them.
+/// A process in simulation. It is polled at every step of each of its tasks, so it does little beside them.
 struct Local {
     set: LocalSet,
     inbox: Inbox,
-    /// The tasks to be started now: empty but for that moment.
+    /// Tasks that are started now; otherwise empty.
     starting: Vec<Task>,
     fuse: Arc<Fuse>,
     unrest: Arc<Unrest>,
@@ -393,7 +394,7 @@ impl Local {
         })
     }
 
-    /// Starts what waits to be started, within the set: from outside, each would wake it once more.
+    /// Starts the waiting tasks within the set: from outside, each would wake it once more.
     fn start(&mut self, cx: &mut Context<'_>) {
         let mut tasks = std::mem::take(&mut self.starting);
         let start = self.set.run_until(async {
@@ -401,7 +402,7 @@ impl Local {
                 tokio::task::spawn_local(self.guard(task));
             }
         });
-        // It waits for nothing.
+        // It never waits.
         let _ = pin!(start).poll(cx);
         self.starting = tasks;
     }
@@ -443,7 +444,7 @@ async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, end: Arc<Notify
                     set.spawn(fuse.clone().guard_live(task));
                 }
             },
-            // Finished tasks are taken out so that the set does not grow.
+            // Removes finished tasks, so that the set does not grow.
             Some(_) = set.join_next() => {}
         }
     }

@@ -1,4 +1,4 @@
-//! When everything that one delivery set off has come to rest: nothing is woken that has not run.
+//! Detection of rest after a delivery: every woken future has run.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How many [`Restless`] futures are woken and have not run since.
+/// Number of [`Restless`] futures that were woken and have not run since.
 #[derive(Debug, Default)]
 pub(crate) struct Unrest {
     woken: AtomicUsize,
-    /// Something gave up its turn of its own accord, and is woken when the runtime goes on.
+    /// True if a task has yielded, and is woken when the runtime goes on.
     yielded: AtomicBool,
     waits: Slot,
 }
@@ -20,7 +20,7 @@ impl Unrest {
         self.woken.load(Ordering::Relaxed) == 0
     }
 
-    /// Completes when nothing is woken that has not run, but for what has yielded.
+    /// Completes when every woken future has run, except for those that yielded.
     pub(crate) async fn over(&self) {
         poll_fn(|cx| {
             if self.is_over() {
@@ -32,14 +32,14 @@ impl Unrest {
         .await;
     }
 
-    /// Notes that the task that runs now may have yielded: tokio lets no task go on that has used up its budget.
+    /// Notes that the running task may have yielded: tokio suspends a task that has used up its budget.
     pub(crate) fn note_yield(&self) {
         if !tokio::task::coop::has_budget_remaining() {
             self.yielded.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether anything has yielded since this was asked last.
+    /// Returns true if a task has yielded since the last call.
     pub(crate) fn take_yield(&self) -> bool {
         self.yielded.swap(false, Ordering::Relaxed)
     }
@@ -53,10 +53,10 @@ impl Unrest {
     }
 }
 
-/// Keeps `waker`, which is mostly the one that is there.
+/// Stores `waker`, which is mostly the one that is there.
 pub(crate) fn keep(slot: &mut Option<Waker>, waker: &Waker) {
     match slot {
-        // It copies nothing when both wake the same.
+        // Does not clone if both wake the same task.
         Some(known) => known.clone_from(waker),
         None => *slot = Some(waker.clone()),
     }
@@ -91,14 +91,14 @@ pub(crate) struct Restless<F> {
     work: Pin<Box<F>>,
     alarm: Arc<Alarm>,
     waker: Waker,
-    /// What the alarm wakes: known here too, where nobody else looks.
+    /// Copy of the alarm's outer waker, readable without its lock.
     outer: Option<Waker>,
 }
 
 struct Alarm {
     unrest: Arc<Unrest>,
     rings: AtomicBool,
-    /// The future is gone: whoever still holds its waker wakes nothing.
+    /// True if the future is gone: its wakers no longer count.
     over: AtomicBool,
     outer: Slot,
 }

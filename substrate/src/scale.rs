@@ -1,23 +1,23 @@
-//! `time-scale`: which durations it divides, and which it leaves alone.
+//! `time-scale`: the durations that it divides, and those that it leaves alone.
 //!
-//! A scale shortens a story as a whole: what somebody waits for and what comes in between are divided alike, so that it
-//! happens in the same order. What a real machine needs for its work gets no shorter, and what only guards against a peer
-//! that is dead must not cut it off.
+//! A scale shortens a story as a whole: waits and the events between them are divided alike, so that their order stays.
+//! The time that a real machine needs for its work does not change. A deadline that only guards against a dead peer
+//! must not cut such work off.
 
 use std::time::Duration;
 
-/// A kind of durations.
+/// A class of durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which durations.
+    /// The durations of this class.
     pub what: &'static str,
-    /// Whether `time-scale` divides them.
+    /// True if `time-scale` divides them.
     pub divided: bool,
-    /// With which exception, or why not.
+    /// An exception, or the reason.
     pub note: &'static str,
 }
 
-/// All kinds. Whoever waits calls [`TimeScale::apply`] or [`TimeScale::patience`] for those that are divided.
+/// All classes. Code that waits calls [`TimeScale::apply`] or [`TimeScale::patience`] for those that are divided.
 pub const RULES: &[Rule] = &[
     divided("what control loops and the node agent wait: periods, polls, backoffs, grace periods", ""),
     divided("how long a Lease, a heartbeat or a toleration is believed", "the object has the number as it is"),
@@ -49,14 +49,14 @@ const fn left(what: &'static str, note: &'static str) -> Rule {
     Rule { what, divided: false, note }
 }
 
-/// The smallest factor: a minute takes most of a day.
+/// Minimum factor: a minute takes most of a day.
 pub const LEAST: f64 = 0.001;
-/// The largest factor: a minute takes less than a tenth of a millisecond.
+/// Maximum factor: a minute takes less than a tenth of a millisecond.
 pub const MOST: f64 = 1_000_000.0;
-/// The least that [`TimeScale::patience`] leaves of a deadline.
+/// Minimum result of [`TimeScale::patience`].
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// `time-scale` of a scenario: divides the durations of [`RULES`].
+/// `time-scale` of a scenario, which divides the durations of [`RULES`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeScale(f64);
 
@@ -67,15 +67,15 @@ impl Default for TimeScale {
 }
 
 impl TimeScale {
-    /// A scale of `factor`; what [`TimeScale::check`] refuses counts as 1.
+    /// Creates a scale of `factor`; a factor that [`TimeScale::check`] refuses counts as 1.
     pub fn new(factor: f64) -> Self {
         Self::check(factor).unwrap_or_default()
     }
 
-    /// A scale of `factor`, which keeps every duration one that can be waited for.
+    /// Creates a scale of `factor`, if it is in the allowed range.
     ///
     /// # Errors
-    /// Which factors there are.
+    /// The allowed range.
     pub fn check(factor: f64) -> Result<Self, String> {
         if (LEAST..=MOST).contains(&factor) {
             return Ok(Self(factor));
@@ -83,18 +83,18 @@ impl TimeScale {
         Err(format!("must be a number from {LEAST} to {MOST}; 1 leaves time as it is"))
     }
 
-    /// The factor.
+    /// Returns the factor.
     pub fn factor(self) -> f64 {
         self.0
     }
 
-    /// `d` divided by the factor.
+    /// Returns `d` divided by the factor.
     pub fn apply(self, d: Duration) -> Duration {
         if self.0 == 1.0 { d } else { d.div_f64(self.0) }
     }
 
-    /// The deadline of a call, divided by the factor, but never less than a second (or `limit` itself): a scaled-down
-    /// deadline must not cut off real work of the peer, which no scale makes faster.
+    /// Returns the deadline of a call, divided by the factor, but at least a second (or `limit` itself, if that is
+    /// shorter): a scaled deadline must not cut off real work of the peer, which a scale does not make faster.
     pub fn patience(self, limit: Duration) -> Duration {
         self.apply(limit).max(limit.min(LEAST_PATIENCE))
     }

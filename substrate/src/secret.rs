@@ -1,4 +1,4 @@
-//! A secret that never shows in output.
+//! A secret that is never printed.
 
 /// A bearer token.
 #[derive(Clone, PartialEq, Eq)]
@@ -10,12 +10,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for who has to send it.
+    /// Returns the text, to send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether `given` is this token; takes the same time wherever the two differ.
+    /// Returns true if `given` is this token. Takes the same time wherever the two differ.
     pub fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));

@@ -11,29 +11,29 @@ use sha2::{Digest, Sha256};
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// The root of a run: what `--seed N` names.
+    /// Returns the root of a run, as of `--seed N`.
     pub fn root(n: u64) -> Self {
         Self(Sha256::digest(n.to_le_bytes()).into())
     }
 
-    /// The child called `name`.
+    /// Returns the child called `name`.
     pub fn child(&self, name: &str) -> Self {
         Self(Sha256::new().chain_update(self.0).chain_update(name.as_bytes()).finalize().into())
     }
 
-    /// A generator that starts this node's stream from its beginning.
+    /// Returns a generator that starts this node's stream from its beginning.
     pub fn rng(&self) -> ChaCha8Rng {
         ChaCha8Rng::from_seed(self.0)
     }
 }
 
-/// A number in `0.0..1.0`.
+/// Returns a number in `0.0..1.0`.
 pub fn unit(rng: &mut impl Rng) -> f64 {
     // 53 random bits fill the mantissa exactly.
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A whole number in `low..=high`; `low` when the range is empty.
+/// Returns an integer in `low..=high`; `low` if the range is empty.
 pub fn between(rng: &mut impl Rng, low: u64, high: u64) -> u64 {
     if high <= low { low } else { low + rng.next_u64() % (high - low + 1) }
 }

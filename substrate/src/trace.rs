@@ -1,4 +1,4 @@
-//! The trace: one totally ordered list of what happened, with virtual time and ordinal.
+//! The trace: one totally ordered list of events, with virtual time and ordinal.
 
 mod event;
 mod fields;
@@ -14,17 +14,17 @@ pub use self::fields::Fields;
 pub use self::line::Line;
 use crate::clock::Clock;
 
-/// How much is kept.
+/// Detail of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// What the domain did: transitions, commits, RPCs, mounts.
+    /// Events of the domain: transitions, commits, RPCs, mounts.
     #[default]
     Info,
     /// Also every message on every link.
     Trace,
 }
 
-/// Why an event of another OS process cannot be taken over.
+/// Reason why an event of another OS process cannot be adopted.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum AdoptError {
     /// no event is of the kind `{0}`
@@ -33,7 +33,7 @@ pub enum AdoptError {
     Malformed(String, serde_json::Error),
 }
 
-/// Sees every event from the ordinal on.
+/// An observer of every event from an ordinal on.
 #[derive(Clone)]
 struct Observer {
     number: u64,
@@ -49,21 +49,21 @@ struct Inner {
     clock: Clock,
     level: Level,
     state: Mutex<State>,
-    /// Nobody keeps, writes or observes events.
+    /// True if events are neither kept nor written nor observed.
     silent: AtomicBool,
     observers: Mutex<Arc<Vec<Observer>>>,
-    /// How many observers there have been.
+    /// Number of observers so far.
     observed: AtomicU64,
-    /// Kinds of events that somebody asked to hear of; see [`Trace::hear`].
+    /// Kinds of events that were asked for with [`Trace::hear`].
     heard: Mutex<BTreeSet<String>>,
-    /// There are such kinds.
+    /// True if there are such kinds.
     hears: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     n: u64,
-    /// Shared with the observers of the moment, so that recording copies nothing.
+    /// Shared with the observers, so that recording copies nothing.
     events: VecDeque<Arc<Event>>,
     keep: Option<usize>,
     sink: Option<Box<dyn Write + Send>>,
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// An empty trace at `level`, stamped by `clock`.
+    /// Creates an empty trace at `level`, with timestamps of `clock`.
     pub fn new(clock: Clock, level: Level) -> Self {
         Self(Arc::new(Inner {
             clock,
@@ -90,19 +90,19 @@ impl Trace {
         }))
     }
 
-    /// The level that is kept.
+    /// Returns the level that is kept.
     pub fn level(&self) -> Level {
         self.0.level
     }
 
-    /// Keeps only the newest `events`, and none that [`Level::Trace`] alone has, which would soon be all that is kept;
-    /// for servers that run for days.
+    /// Keeps only the newest `events`, and none that [`Level::Trace`] adds, which would soon displace all others. For
+    /// servers that run for days.
     pub fn keep(&self, events: usize) {
         self.state().keep = Some(events);
         self.listen();
     }
 
-    /// Whether anybody keeps, writes or observes events; to spare who would record them the making of their fields.
+    /// Returns true if events are kept, written or observed; otherwise a caller need not build them.
     pub fn is_heard(&self) -> bool {
         !self.0.silent.load(Ordering::Relaxed)
     }
@@ -119,13 +119,14 @@ impl Trace {
         self.listen();
     }
 
-    /// Calls `observer` for every event, in order, before [`Trace::info`] returns: at once for those that are kept
-    /// already, so that whoever comes late sees the world from its first event. It must not record events itself.
+    /// Calls `observer` for every event, in order, before [`Trace::info`] returns. The events that are kept already
+    /// come first, so that a late observer sees the world from its first event. The observer must not record events
+    /// itself.
     pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
         self.add_observer(observer);
     }
 
-    /// Like [`Trace::observe`], for as long as what is given back lives: for who looks for a while in a world that goes on.
+    /// Like [`Trace::observe`], until the result is dropped: for a temporary observer in a world that goes on.
     pub fn observe_for_now(&self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Observing {
         Observing { trace: self.clone(), number: self.add_observer(observer) }
     }
@@ -149,30 +150,30 @@ impl Trace {
         number
     }
 
-    /// Calls one observer no more.
+    /// Removes an observer.
     fn remove_observer(&self, number: u64) {
         let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
         let next = list.iter().filter(|observer| observer.number != number).cloned().collect();
-        // What it owns is dropped without the lock.
+        // Its data are dropped without the lock.
         let before = std::mem::replace(&mut *list, Arc::new(next));
         drop(list);
         drop(before);
         self.listen();
     }
 
-    /// How many observers there are.
+    /// Returns the number of observers.
     pub fn observers(&self) -> usize {
         self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Calls no observer any more.
+    /// Removes all observers.
     pub(crate) fn forget_observers(&self) {
         let observers = std::mem::take(&mut *self.0.observers.lock().unwrap_or_else(PoisonError::into_inner));
         drop(observers);
         self.listen();
     }
 
-    /// Records a domain event.
+    /// Records an event of the domain.
     pub fn info(&self, process: &Arc<str>, event: impl EventType) {
         self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event, Level::Info);
     }
@@ -184,8 +185,8 @@ impl Trace {
         }
     }
 
-    /// Tells observers of an event that only [`Level::Trace`] keeps: what checkers look at and people seldom read.
-    /// `event` is not called when nobody observes.
+    /// Shows observers an event that only [`Level::Trace`] keeps, for checkers rather than for people. Below that
+    /// level, `event` is not called without observers.
     pub fn whisper<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.0.level == Level::Trace {
             return self.trace(process, event);
@@ -195,38 +196,37 @@ impl Trace {
             return;
         }
         let ms = self.0.clock.mono().as_millis() as u64;
-        // It has no place of its own in the order: it belongs to the event before it.
+        // It has no ordinal of its own: it belongs to the event before it.
         let event = Event::new(ms, self.len(), process.clone(), event());
         for observer in observers.iter().filter(|observer| observer.from <= event.n + 1) {
             (observer.see)(&event);
         }
     }
 
-    /// From now on, observers are told of events of this kind that only [`Level::Trace`] keeps and that are seldom asked
-    /// for; see [`Trace::mention`].
+    /// Shows observers events of this kind from now on, if they are recorded with [`Trace::mention`].
     pub fn hear(&self, kind: &str) {
         self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
         self.0.hears.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an event of this type that is mentioned goes anywhere; to spare who would mention it the making.
+    /// Returns true if [`Trace::mention`] of this type has an effect; otherwise a caller need not build the event.
     pub fn hears<T: EventType>(&self) -> bool {
         let asked = || self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).contains(T::KIND);
         self.0.level == Level::Trace || (self.0.hears.load(Ordering::Relaxed) && asked())
     }
 
-    /// Tells of an event that only [`Level::Trace`] keeps, and observers where somebody asked to [`Trace::hear`] of its
-    /// kind: what happens so often that even the telling costs. `event` is not called when nobody hears.
+    /// Records an event that only [`Level::Trace`] keeps, and that observers see only if its kind was asked for with
+    /// [`Trace::hear`]: for events that are too frequent to build always. `event` is not called without need.
     pub fn mention<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.hears::<T>() {
             self.whisper(process, event);
         }
     }
 
-    /// Takes over an event that another OS process recorded, with a new ordinal.
+    /// Records an event of another OS process, with a new ordinal.
     ///
     /// # Errors
-    /// When its kind is none of `kinds`, or its fields are not those of the kind.
+    /// If its kind is not one of `kinds`, or its fields do not match the kind.
     pub fn adopt(&self, kinds: &[EventKind], line: Line) -> Result<(), AdoptError> {
         let kind = kinds.iter().find(|kind| line.kind == kind.kind);
         let kind = kind.ok_or_else(|| AdoptError::Unknown(line.kind.to_string()))?;
@@ -262,32 +262,32 @@ impl Trace {
         }
     }
 
-    /// All events that are kept, in order.
+    /// Returns all kept events, in order.
     pub fn events(&self) -> Vec<Arc<Event>> {
         self.state().events.iter().cloned().collect()
     }
 
-    /// All events that are kept, in order; the trace keeps none of them.
+    /// Takes all kept events, in order.
     pub fn take_events(&self) -> Vec<Arc<Event>> {
         std::mem::take(&mut self.state().events).into()
     }
 
-    /// All events that are kept, in order, as text shows them.
+    /// Returns all kept events, in order, in text form.
     pub fn lines(&self) -> Vec<Line> {
         self.state().events.iter().map(|event| event.line()).collect()
     }
 
-    /// How many events were recorded.
+    /// Returns the number of recorded events.
     pub fn len(&self) -> u64 {
         self.state().n
     }
 
-    /// Whether nothing was recorded yet.
+    /// Returns true if no event was recorded yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The last `count` events as JSON lines.
+    /// Returns the last `count` events as JSON lines.
     pub fn tail(&self, count: usize) -> Vec<String> {
         let state = self.state();
         state.events.iter().skip(state.events.len().saturating_sub(count)).map(|event| event.line().text()).collect()
@@ -296,7 +296,7 @@ impl Trace {
     /// Flushes the sink.
     ///
     /// # Errors
-    /// What the sink says.
+    /// The error of the sink.
     pub fn flush(&self) -> std::io::Result<()> {
         self.state().sink.as_mut().map_or(Ok(()), |sink| sink.flush())
     }
@@ -306,7 +306,7 @@ impl Trace {
     }
 }
 
-/// Somebody who observes a trace until this is dropped.
+/// An observer of a trace, until this is dropped.
 #[must_use = "it observes nothing any more once it is dropped"]
 pub struct Observing {
     trace: Trace,

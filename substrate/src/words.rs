@@ -1,6 +1,6 @@
-//! The nearest right word to one that is wrong, for error messages.
+//! The nearest valid word to a wrong one, for error messages.
 
-/// The word of `known` that `word` most likely means, if one is near.
+/// Returns the word of `known` that `word` most likely means, if one is near.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase();
     let score = |candidate: &str| strsim::jaro_winkler(&plain, &candidate.to_ascii_lowercase());
@@ -13,8 +13,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.filter(|(score, _)| *score > 0.7).map(|(_, candidate)| candidate)
 }
 
-/// The word of `known` that a slip of the finger has made `word` of: one or two letters that are too many, missing,
-/// swapped or others, and one in a short word. Letter case does not matter.
+/// Returns the word of `known` of which `word` is a typo: one or two letters too many, missing, swapped or replaced,
+/// and only one in a short word. Letter case does not matter.
 pub fn slip<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = word.to_ascii_lowercase();
     let most = if plain.len() < 8 { 1 } else { 2 };

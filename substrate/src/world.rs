@@ -17,7 +17,7 @@ use crate::fault::{Effect, Faults, Firing, Point};
 use crate::seed::Seed;
 use crate::trace::{Level, Trace};
 
-/// Which of the two worlds; only the machinery of this crate and the harness asks.
+/// Kind of a world; only this crate and the harness ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldKind {
     /// One thread, paused clock, calls through the fabric.
@@ -26,34 +26,35 @@ pub enum WorldKind {
     Live,
 }
 
-/// How in-process calls are carried in simulation.
+/// Carrier of in-process calls in simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// The server's tower service is called directly: the engine.
+    /// The server's tower service is called directly: the usual engine.
     #[default]
     Direct,
     /// HTTP and gRPC bytes over `tokio::io::duplex`: a check of wire fidelity, with the same trace.
     Duplex,
 }
 
-/// What a world is made with.
+/// Options of a world.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The root seed.
     pub seed: u64,
-    /// How much of the trace is kept.
+    /// Detail of the trace.
     pub level: Level,
     /// Divides waits and latencies.
     pub scale: TimeScale,
     /// Latency of links in simulation.
     pub latency: Latency,
-    /// How in-process calls are carried in simulation.
+    /// Carrier of in-process calls in simulation.
     pub transport: Transport,
     /// Wall-clock limit of a simulation, after which the watchdog ends the OS process with exit code 4.
     pub watchdog: Option<Duration>,
-    /// Planted defects that are switched on, by name; nothing without the feature `mutants` of their crates.
+    /// Names of the planted defects that are switched on; without effect unless their crates have the feature
+    /// `mutants`.
     pub mutants: BTreeSet<String>,
-    /// What the one component of this OS process is called, where whoever started it says so.
+    /// Name of the only component of this OS process, if its starter sets one.
     pub process: Option<String>,
 }
 
@@ -72,7 +73,7 @@ impl Default for Options {
     }
 }
 
-/// Cheap to clone; all clones are one world.
+/// A world. Cheap to clone; all clones are one world.
 #[derive(Clone)]
 pub struct World(Arc<Inner>);
 
@@ -97,7 +98,7 @@ impl std::fmt::Debug for World {
 type FaultObserver = Arc<dyn Fn(&Arc<str>, &Firing) + Send + Sync>;
 
 impl World {
-    /// A live world; must be made inside a multi-thread runtime.
+    /// Creates a live world. Must be called inside a multi-thread runtime.
     pub fn live(options: Options) -> Self {
         Self::new(WorldKind::Live, Clock::live(), options)
     }
@@ -108,7 +109,7 @@ impl World {
         let faults = Faults::new(seed.child("faults"), options.scale);
         let told = trace.clone();
         faults.follow(move |hit| {
-            // What lasts is met again and again, and told once.
+            // Lasting effects hit again and again, so only the first hit is reported.
             let lasts = matches!(hit.effect, Effect::Partition(_) | Effect::PartitionOneWay(_) | Effect::Skew(_));
             if !lasts || hit.hits == 1 {
                 let (fault, op, effect) = (hit.fault.clone(), hit.op.as_str().into(), hit.effect.clone());
@@ -128,61 +129,61 @@ impl World {
         }))
     }
 
-    /// Which world it is.
+    /// Returns the kind of the world.
     pub fn kind(&self) -> WorldKind {
         self.0.kind
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// The root seed.
+    /// Returns the root seed.
     pub fn seed(&self) -> &Seed {
         &self.0.seed
     }
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(&self) -> &Trace {
         &self.0.trace
     }
 
-    /// The faults in force.
+    /// Returns the faults in force.
     pub fn faults(&self) -> &Faults {
         &self.0.faults
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn fabric(&self) -> &Fabric {
         &self.0.fabric
     }
 
-    /// The scale of waits.
+    /// Returns the scale of waits.
     pub fn scale(&self) -> TimeScale {
         self.0.options.scale
     }
 
-    /// What it was made with.
+    /// Returns the options of the world.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
 
-    /// Whether the planted defect `name` is switched on; asked by [`mutant!`](crate::mutant).
+    /// Returns true if the planted defect `name` is switched on; [`mutant!`](crate::mutant) asks this.
     pub fn has_mutant(&self, name: &str) -> bool {
         self.0.options.mutants.contains(name)
     }
 
-    /// The one value of type `T` of this world, made at the first call; it outlives every process. Only for what no
-    /// component can observe, such as memos of pure functions: state belongs to a process or to a disk.
+    /// Returns the world's only value of type `T`, created at the first call; it outlives every process. Only for
+    /// values that components cannot observe, such as memos of pure functions: state belongs to a process or to a disk.
     pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut commons = self.0.commons.lock().unwrap_or_else(PoisonError::into_inner);
         let made = commons.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
-        // What stands under a type's id is of that type.
+        // The value under a type's id has that type.
         made.downcast::<T>().unwrap_or_default()
     }
 
-    /// Asks whether a fault fires at `point` in `process`. That it does is recorded.
+    /// Returns the fault that fires at `point` in `process`, if any, and records it.
     pub fn fault(&self, process: &Arc<str>, point: &Point<'_>) -> Option<Firing> {
         if self.0.faults.is_empty() {
             return None;
@@ -195,7 +196,7 @@ impl World {
         Some(firing)
     }
 
-    /// Whether a partition cuts the way `from` → `to` now.
+    /// Returns true if a partition cuts the way `from` → `to` now.
     pub(crate) fn is_cut(&self, from: &str, to: &str) -> bool {
         !self.0.faults.is_empty() && self.0.faults.cut(self.0.clock.mono(), from, to).is_some()
     }
@@ -215,8 +216,8 @@ impl World {
         }
     }
 
-    /// Lets go of what was given to the world and holds it in turn: observers and servers know processes, and these
-    /// their world. For the end of a simulation, when no task is left.
+    /// Drops what the world holds and what in turn holds the world: observers and servers have processes, and these
+    /// have their world. For the end of a simulation, when no task is left.
     fn take_apart(&self) {
         let observers = std::mem::take(&mut *self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner));
         drop(observers);
@@ -225,17 +226,17 @@ impl World {
         self.0.fabric.forget_servers();
     }
 
-    /// Calls `observer` with each fault that fires and the process in which it does: for whoever runs processes, and so
-    /// can crash them.
+    /// Calls `observer` with each fault that fires and its process, for the runner of the processes, which can crash
+    /// them.
     pub fn observe_faults(&self, observer: impl Fn(&Arc<str>, &Firing) + Send + Sync + 'static) {
         self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(observer));
     }
 }
 
-/// Runs `story` in virtual time on the calling thread and returns what it returns.
+/// Runs `story` in virtual time on the calling thread and returns its result.
 ///
 /// # Panics
-/// When the runtime cannot be built, which needs no resource but memory.
+/// If the runtime cannot be built, which needs no resource but memory.
 pub fn simulate<'a, T: 'a, F>(options: Options, story: impl FnOnce(World) -> F + 'a) -> T
 where
     F: Future<Output = T> + 'a,
@@ -246,8 +247,8 @@ where
     })
 }
 
-/// Like [`simulate`], for a program that ends soon after: nothing of the world is dropped, since the end of the OS
-/// process gives its memory back at once, and taking apart all that was built in it takes time.
+/// Like [`simulate`], for a program that exits soon after: the world is not dropped, because the end of the OS process
+/// frees its memory at once, and dropping it takes time.
 ///
 /// # Panics
 /// As [`simulate`].
@@ -258,7 +259,7 @@ where
     simulate_then(options, story, std::mem::forget)
 }
 
-/// Runs `story` in a simulated world, whose remains are given to `then`.
+/// Runs `story` in a simulated world, and passes what is left of it to `then`.
 fn simulate_then<'a, T: 'a, F>(
     options: Options,
     story: impl FnOnce(World) -> F + 'a,
@@ -267,7 +268,7 @@ fn simulate_then<'a, T: 'a, F>(
 where
     F: Future<Output = T> + 'a,
 {
-    // Boxed, so that the scheduler is compiled for what stories come to and not for each story.
+    // Boxed, so that the scheduler is compiled once per result type and not for each story.
     simulate_boxed(options, Box::new(move |world| Box::pin(story(world))), then)
 }
 
@@ -295,7 +296,7 @@ fn simulate_boxed<T>(
         let _ = watched.set(world.trace().clone());
         let fabric = world.fabric().clone();
         tokio::task::spawn_local(fabric.clone().run());
-        // On its own the story would be polled, and counted, whenever anything is; in a set only when it is woken.
+        // Alone, the story would be polled, and counted, on every wake-up; in a set it is polled only when it is woken.
         let mut story = FuturesUnordered::from_iter([fabric.restless(story(world.clone()))]);
         let Some(result) = story.next().await else { unreachable!("one future has one result") };
         (result, world)
@@ -304,7 +305,7 @@ fn simulate_boxed<T>(
     result
 }
 
-/// Ends the OS process when a simulation takes longer than `limit` of wall time, with the last trace lines.
+/// Ends the OS process if a simulation takes longer than `limit` of wall time, and prints the last trace lines.
 fn watch(limit: Duration, trace: Arc<OnceLock<Trace>>) -> std::sync::mpsc::Sender<()> {
     let (alive, done) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! How processes end, and what their blocking work does then.
+//! The end of processes, and of their blocking work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,7 +59,7 @@ fn an_ended_process_does_nothing_any_more_and_has_not_crashed() {
                 let counted = counted.clone();
                 ctx.spawn(async move {
                     loop {
-                        // Long steps, so that one is under way when the process is told to end.
+                        // Long steps, so that one is running when the process is asked to end.
                         std::thread::sleep(Duration::from_millis(5));
                         counted.fetch_add(1, Ordering::SeqCst);
                         tokio::task::yield_now().await;

@@ -22,7 +22,7 @@ substrate::events! {
     /// The server has answered a slow request.
     pub struct ServerDone = "server.done" {}
 
-    /// A process of which a task panicked goes on.
+    /// A process goes on although one of its tasks panicked.
     pub struct HalfAlive = "half.alive" {}
 
     /// The client has its answer.
@@ -84,7 +84,7 @@ async fn get_text(service: &HttpService, path: &str) -> Result<String, String> {
     Ok(String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// The lines of an open stream of ticks.
+/// Opens a stream of ticks and returns its lines.
 async fn ticks(link: &HttpService) -> BodyStream<Body> {
     let mut request = Request::get("/ticks").body(empty()).unwrap();
     request.extensions_mut().insert(Streaming);
@@ -260,7 +260,7 @@ fn a_lost_reply_means_that_the_work_was_done() {
     });
 }
 
-/// Many callers, many collisions within a millisecond, a stream: the order of everything that happened.
+/// Runs many callers with many collisions within a millisecond, and a stream. Returns the order of all events.
 fn busy(seed: u64, transport: Transport) -> Vec<String> {
     let options = Options { seed, transport, level: Level::Trace, ..Options::default() };
     simulate(options, async |world| {
@@ -320,7 +320,7 @@ fn what_a_stalled_receiver_leaves_lying_holds_up_nobody() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let mut request = Request::get("/ticks").body(empty()).unwrap();
         request.extensions_mut().insert(Streaming);
-        // The stream is open and nobody reads it: its lines arrive and stay where they are.
+        // The stream is open and not read: its lines arrive and wait.
         let _unread = call(link.clone(), request).await.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         let answered = tokio::time::timeout(Duration::from_secs(60), get_text(&link, "/")).await;

@@ -1,18 +1,18 @@
-//! A client that does as little as it can, so that what is measured is the server.
+//! A minimal client, so that the server is measured and not the client.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// One connection, one request at a time.
+/// A connection with one request at a time.
 pub struct Connection {
     stream: TlsStream<TcpStream>,
     buffer: BytesMut,
 }
 
 impl Connection {
-    /// Over an open stream.
+    /// Wraps an open stream.
     pub fn new(stream: TlsStream<TcpStream>) -> Self {
         Self { stream, buffer: BytesMut::with_capacity(64 << 10) }
     }
@@ -28,24 +28,24 @@ impl Connection {
         (code, self.buffer.split_to(length).freeze())
     }
 
-    /// The same for a JSON body.
+    /// Sends a request with a JSON body.
     pub async fn json(&mut self, method: &str, path: &str, body: &str) -> (u16, Bytes) {
         self.send(method, path, "application/json", body).await
     }
 
-    /// A GET.
+    /// Sends a GET.
     pub async fn get(&mut self, path: &str) -> (u16, Bytes) {
         self.send("GET", path, "application/json", "").await
     }
 
-    /// Begins a watch; what follows is read line by line.
+    /// Starts a watch, whose events [`Connection::events`] reads.
     pub async fn watch(&mut self, path: &str) {
         self.write("GET", path, "application/json", "").await;
         assert_eq!(self.head().await, (200, None));
     }
 
-    /// The events that have come, at least one: what each line says of its object's revision, in order. Frames of the
-    /// server hold whole lines, so what stands around them are lines of their own.
+    /// Reads the events that have arrived, at least one, and adds the revision of each to `found`, in order. The
+    /// server's frames hold whole lines, so the framing of chunks is on lines of its own.
     pub async fn events(&mut self, found: &mut Vec<u64>) {
         loop {
             let before = found.len();
@@ -78,7 +78,7 @@ impl Connection {
         assert_ne!(self.stream.read_buf(&mut self.buffer).await.unwrap(), 0, "the server closed the connection");
     }
 
-    /// Status and length of an answer; a stream has none.
+    /// Reads the head of an answer: its status and its length, which a stream does not have.
     async fn head(&mut self) -> (u16, Option<usize>) {
         let end = loop {
             if let Some(end) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") {
@@ -93,7 +93,7 @@ impl Connection {
     }
 }
 
-/// The revision of the object in `text`.
+/// Returns the revision of the object in `text`.
 pub fn revision(text: &[u8]) -> u64 {
     const FIELD: &[u8] = b"\"resourceVersion\":\"";
     let at = memchr::memmem::find(text, FIELD).unwrap() + FIELD.len();

@@ -1,4 +1,5 @@
-//! A bare echo: what axum alone takes for the same bytes, in a process of its own and over TLS as the server is.
+//! A bare echo server: the time that axum alone takes for the same bytes, in its own process and over TLS like the
+//! server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use tokio_rustls::TlsAcceptor;
 use super::load::{CONNECTIONS, OBJECTS, all, config};
 use super::server::Server;
 
-/// The variable that makes this program the echo, with the file to write when it answers.
+/// Environment variable that turns this program into the echo server. Its value is the ready file.
 pub const READY: &str = "FIGURES_ECHO_READY";
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub fn serve(ready: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -28,7 +29,7 @@ pub fn serve(ready: &Path) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let app = Router::new().fallback(|body: Bytes| async move { body });
-        // Renamed, so that whoever sees it sees all of it.
+        // Renamed, so that a reader always sees the whole file.
         let half = ready.with_extension("half");
         std::fs::write(&half, json!({"address": address, "ca": tls.ca_pem}).to_string()).unwrap();
         std::fs::rename(half, ready).unwrap();
@@ -44,7 +45,7 @@ pub fn serve(ready: &Path) {
     });
 }
 
-/// Echoes of one KiB a second, over as many connections as writes have.
+/// Returns the number of echoes of one KiB per second, over as many connections as the write benchmarks use.
 pub async fn rate() -> f64 {
     let server = Server::echo();
     let connections = server.connections(CONNECTIONS).await;

@@ -1,4 +1,4 @@
-//! The pair of programs that envtest starts, from the start of etcd to the answer of the API server's health check.
+//! Start of envtest's two programs, from the start of etcd to the first healthy answer of the API server.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use super::server::ask;
 use super::{Bound, Figure, median};
 
-/// How long the poller waits between two attempts; envtest waits 100 ms.
+/// Interval of the health checks; envtest's is 100 ms.
 const POLL: Duration = Duration::from_micros(500);
 
 struct Running(Child);
@@ -37,7 +37,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Starts both in `folder`, as envtest does; the time that each took to its health check.
+/// Starts both in `folder`, like envtest. Returns the time of each until its health check.
 async fn pair(folder: &Path, ca: &CertifiedIssuer<'static, KeyPair>) -> (Duration, Duration, [Running; 2]) {
     let (etcd_port, port) = (free_port(), free_port());
     let url = format!("http://127.0.0.1:{etcd_port}");
@@ -77,7 +77,7 @@ async fn pair(folder: &Path, ca: &CertifiedIssuer<'static, KeyPair>) -> (Duratio
     (etcd_ready, begun.elapsed(), [apiserver, etcd])
 }
 
-/// Times with a data directory that is new, and with one that has been used.
+/// Prints the times with a new data directory and with a used one.
 pub async fn run() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -88,7 +88,7 @@ pub async fn run() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ca.crt"), ca.pem()).unwrap();
         std::fs::write(folder.path().join("ca.key"), ca.key().serialize_pem()).unwrap();
-        // envtest makes the serving certificate before it starts anything.
+        // envtest creates the serving certificate before it starts the programs.
         let key = KeyPair::generate().unwrap();
         let serving = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let serving = serving.signed_by(&key, &ca).unwrap();

@@ -1,4 +1,4 @@
-//! Requests as fast as connections take them.
+//! Throughput of requests.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use super::echo;
 use super::server::Server;
 use super::{Bound, Figure, median, quantile};
 
-/// Connections at once.
+/// Number of concurrent connections.
 pub const CONNECTIONS: usize = 16;
-/// How many objects each connection works on.
+/// Number of objects per connection.
 pub const OBJECTS: usize = 1000;
 const RUNS: usize = 3;
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What one part of a run took: the whole, each request, and the server's processor time.
+/// Measurements of one part of a run: total time, time of each request, and processor time of the server.
 struct Took {
     whole: Duration,
     each: Vec<Duration>,
     used: Duration,
 }
 
-/// Lets every connection do `work` for each of its objects; gives the connections back.
+/// Runs `work` for each object of every connection. Returns the connections and the times.
 pub async fn all<F, W>(connections: Vec<Connection>, each: usize, work: W) -> (Vec<Connection>, Duration, Vec<Duration>)
 where
     F: Future<Output = Connection>,
@@ -61,7 +61,7 @@ where
     (connections, begun.elapsed(), times)
 }
 
-/// A ConfigMap of one KiB.
+/// Returns a ConfigMap of one KiB.
 pub fn config(name: &str, step: u32) -> String {
     let filler = "x".repeat(700);
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"app": "bench", "tier": "one"}},
@@ -69,7 +69,7 @@ pub fn config(name: &str, step: u32) -> String {
     .to_string()
 }
 
-/// Create, get, update, merge-patch and delete of objects of one KiB.
+/// Measures create, get, update, merge patch and delete of objects of one KiB.
 pub async fn objects() {
     const PARTS: [(&str, f64, Bound, f64); 5] = [
         ("create", 1109.0, Bound::AtLeast(12_000.0), 201.0),
@@ -79,14 +79,14 @@ pub async fn objects() {
         ("delete", 1179.0, Bound::None, 200.0),
     ];
     let mut found: Vec<Vec<Took>> = PARTS.iter().map(|_| Vec::new()).collect();
-    // In turns with the rest, so that both have the same machine.
+    // Measured in alternation with the server, under the same conditions.
     let mut echoes = Vec::new();
     for _ in 0..RUNS {
         let server = Server::start();
         let mut connections = server.connections(CONNECTIONS).await;
         for (i, (part, ..)) in PARTS.iter().enumerate() {
             let part = *part;
-            // A GET is over so soon that more of them are needed.
+            // A GET is so short that more of them are needed.
             let rounds = if part == "get" { 3 } else { 1 };
             let before = server.cpu();
             let (back, whole, each) = all(connections, OBJECTS * rounds, move |mut connection, i| async move {
@@ -131,7 +131,8 @@ pub async fn objects() {
     }
 }
 
-/// The life of a VolumeAttachment, as controller and attacher write it: create, finalizer, status, delete, release.
+/// Measures the life of a VolumeAttachment, as controller and attacher write it: create, finalizer, status, delete,
+/// release.
 pub async fn volumes() {
     const PATH: &str = "/apis/storage.k8s.io/v1/volumeattachments";
     const MERGE: &str = "application/merge-patch+json";

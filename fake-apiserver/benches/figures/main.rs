@@ -1,10 +1,10 @@
-//! The figures of the server as a program, beside those of a real one: `cargo bench -p fake-apiserver --bench figures`
-//! prints a line for each. Words after `--` choose parts: `start`, `envtest`, `objects`, `pods`, `watch`, `volumes`, `steady`,
-//! `memory`.
+//! Figures of the server as a process, beside those of a real one: `cargo bench -p fake-apiserver --bench figures`
+//! prints a line for each. Words after `--` choose parts: `start`, `envtest`, `objects`, `pods`, `watch`, `volumes`,
+//! `steady`, `memory`.
 //!
-//! The server is a process of its own and speaks HTTP/1.1 over TLS; the clients are one thread. The real server's
-//! figures were taken in the same way on two cores (kube-apiserver 1.36.2 and etcd 3.6, with fsync). This one keeps
-//! nothing on disk, so its writes are spared what a real one's are for.
+//! The server is a separate process and speaks HTTP/1.1 over TLS; the clients run on one thread. The real server's
+//! figures were measured in the same way on two cores (kube-apiserver 1.36.2 and etcd 3.6, with fsync). This server
+//! writes nothing to disk, so its writes lack the durability that takes most of a real server's time.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use server::Server;
 
-/// One figure: what was measured, what it is to be, and what a real server has.
+/// A figure: its name, its bound, and the figure of a real server.
 struct Figure<'a> {
     what: &'a str,
     found: f64,
@@ -31,7 +31,7 @@ struct Figure<'a> {
     real: Option<f64>,
 }
 
-/// What a figure is held to.
+/// Bound of a figure.
 #[derive(Clone, Copy)]
 enum Bound {
     AtMost(f64),
@@ -59,7 +59,7 @@ fn main() {
         return echo::serve(ready.as_ref());
     }
     let chosen: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    // `cargo test --benches` and `cargo bench -- --list` run this too.
+    // `cargo test --benches` and `cargo bench -- --list` run this, too.
     if std::env::args().any(|a| a == "--list" || a == "--test") {
         return;
     }
@@ -94,7 +94,7 @@ fn main() {
     });
 }
 
-/// How long until a request is answered, and what an idle server holds.
+/// Measures the time until a request is answered, and the memory of an idle server.
 async fn start() {
     let mut times = Vec::new();
     let mut resident = 0.0;
@@ -114,7 +114,7 @@ async fn start() {
     Figure { what: "resident, idle", found: resident, unit: "MiB", bound, real: Some(295.0) }.print();
 }
 
-/// What a request or an event costs the server in processor time, which does not depend on what else the machine does.
+/// Prints the processor time of the server per request or event, which does not depend on other load of the machine.
 fn print_cost(used: Duration, count: usize, of: &str) {
     let found = used.as_secs_f64() * 1e6 / count as f64;
     let what = format!("  processor time of the server for each {of}");
@@ -126,7 +126,7 @@ fn median<T: Ord + Copy>(values: &mut [T]) -> T {
     values[values.len() / 2]
 }
 
-/// The value that `share` of all are at most.
+/// Returns the quantile `share` of the values.
 fn quantile<T: Ord + Copy>(values: &mut [T], share: f64) -> T {
     values.sort_unstable();
     values[((values.len() - 1) as f64 * share) as usize]

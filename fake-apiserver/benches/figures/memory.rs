@@ -1,4 +1,4 @@
-//! What the server holds when a load is over.
+//! Memory of the server after a load.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{Bound, Figure, pods};
 const PODS: usize = 10_000;
 const WRITES: usize = 400_000;
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
-/// How long events are held for watches, and a little more.
+/// Slightly longer than events are held for watches.
 const LATER: Duration = Duration::from_secs(85);
-/// How long the deletion is over when its events are still held for watches.
+/// A time after the deletion at which its events are still held for watches.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Ten thousand pods that go again, and four hundred thousand writes.
+/// Measures the memory after the creation and deletion of ten thousand pods, and after four hundred thousand writes.
 pub async fn run() {
-    // Compacted each second instead of every five minutes, so that nobody waits ten minutes for the figure.
+    // Compacted each second instead of every five minutes; otherwise the figure would take ten minutes.
     let server = Server::start_with(&["--etcd-compaction-interval", "1s"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let print = |what: &str, bound| {

@@ -1,4 +1,4 @@
-//! Many pods: what they weigh, how long lists of them take, and what it costs to keep a large cluster.
+//! Many pods: memory, time of lists, and the cost of a large cluster.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use super::server::Server;
 use super::{Bound, Figure, median};
 
 const PODS: usize = 10_000;
-/// Where they are.
+/// URL of the pods.
 pub const PATH: &str = "/api/v1/namespaces/default/pods";
 
-/// A pod of about 4 KiB, on one of `nodes` nodes, labelled as one of fifty applications.
+/// Returns a pod of about 4 KiB, on one of `nodes` nodes, with one of fifty application labels.
 fn pod(i: usize, nodes: usize) -> Value {
     let environment: Vec<Value> = (0..7)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("a value that says something, {i}-{n}")}))
@@ -34,7 +34,7 @@ fn pod(i: usize, nodes: usize) -> Value {
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{i}")}}]}})
 }
 
-/// Makes so many pods.
+/// Creates this number of pods.
 pub async fn fill(server: &Server, pods: usize, nodes: usize) -> Duration {
     let connections = server.connections(16).await;
     let (_, took, _) = all(connections, pods / 16, move |mut connection, i| async move {
@@ -58,7 +58,7 @@ async fn timed(connection: &mut Connection, path: &str) -> (f64, usize) {
     (median(&mut times).as_secs_f64() * 1e3, length)
 }
 
-/// Ten thousand pods.
+/// Measures memory and lists of ten thousand pods.
 pub async fn run() {
     let server = Server::start();
     let took = fill(&server, PODS, 100).await;
@@ -80,7 +80,7 @@ pub async fn run() {
     }
 }
 
-/// 5,000 nodes that renew their leases every ten seconds, and 150,000 pods.
+/// Measures 5,000 nodes that renew their leases every ten seconds, with 150,000 pods.
 pub async fn steady() {
     const NODES: usize = 5000;
     const MANY: usize = 150_000;

@@ -1,4 +1,4 @@
-//! A server as a process of its own.
+//! A server as a separate process.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use super::client::Connection;
 use super::echo;
 
-/// A running server, ended when dropped.
+/// A running server, killed on drop.
 pub struct Server {
     child: Child,
     connector: TlsConnector,
@@ -24,20 +24,21 @@ pub struct Server {
     _folder: tempfile::TempDir,
 }
 
-/// Lets this process and its children open as many files as the system allows: a thousand watchers have two each.
+/// Raises this process's limit of open files to the maximum, also for its children: a thousand watchers need two files
+/// each.
 pub fn open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Refused only where it was as high before.
+    // Fails only if the limit was at the maximum before.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 impl Server {
-    /// Starts the binary and waits until it says that it answers.
+    /// Starts the binary and waits until it is ready.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// The same with more arguments.
+    /// Starts the binary with more arguments.
     pub fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [ready, kubeconfig] = ["ready.json", "kubeconfig"].map(|name| folder.path().join(name));
@@ -62,7 +63,7 @@ impl Server {
         Self { child, connector: trusting(&pem), address, _folder: folder }
     }
 
-    /// This program again, as a bare echo.
+    /// Starts this program as the echo server.
     pub fn echo() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready.json");
@@ -80,7 +81,7 @@ impl Server {
         Self { child, connector, address: found["address"].as_str().unwrap().to_owned(), _folder: folder }
     }
 
-    /// A new connection, HTTP/1.1 over TLS.
+    /// Opens a connection, HTTP/1.1 over TLS.
     pub async fn connect(&self) -> Connection {
         let stream = TcpStream::connect(&self.address).await.unwrap();
         stream.set_nodelay(true).unwrap();
@@ -88,7 +89,7 @@ impl Server {
         Connection::new(self.connector.connect(name, stream).await.unwrap())
     }
 
-    /// Several new connections.
+    /// Opens several connections.
     pub async fn connections(&self, count: usize) -> Vec<Connection> {
         let mut connections = Vec::with_capacity(count);
         for _ in 0..count {
@@ -97,14 +98,14 @@ impl Server {
         connections
     }
 
-    /// What it holds in memory, in MiB.
+    /// Returns the resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
         line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
     }
 
-    /// The processor time that it has used.
+    /// Returns the processor time so far.
     pub fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -114,14 +115,15 @@ impl Server {
     }
 }
 
-/// The status of an answer of the server at `address`, whose certificate `ca` signed; nothing when it does not answer.
+/// Returns the status of an answer of the server at `address`, whose certificate `ca` signed; `None` if it does not
+/// answer.
 pub async fn ask(address: &str, ca: &[u8], path: &str) -> Option<u16> {
     let stream = TcpStream::connect(address).await.ok()?;
     let stream = trusting(ca).connect(ServerName::try_from("localhost").unwrap(), stream).await.ok()?;
     Some(Connection::new(stream).get(path).await.0)
 }
 
-/// A client that trusts a CA certificate, PEM.
+/// Returns a TLS client that trusts a CA certificate, PEM.
 fn trusting(pem: &[u8]) -> TlsConnector {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem).unwrap()).unwrap();

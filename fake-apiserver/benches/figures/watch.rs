@@ -1,4 +1,4 @@
-//! Watch fan-out: every watcher gets every event once and in order, and how soon.
+//! Watch fan-out: every watcher receives every event once and in order; measures the delay.
 
 use std::time::{Duration, Instant};
 
@@ -11,24 +11,24 @@ const UPDATES: usize = 500;
 const PATH: &str = "/api/v1/namespaces/default/configmaps/c";
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1";
 
-/// What one run gave.
+/// Result of one run.
 struct Spread {
     /// Events per second, from the first request to the last receipt.
     rate: f64,
-    /// From the server's answer to the receipt of each event.
+    /// Time from the server's answer to the receipt of each event.
     receipts: Vec<Duration>,
-    /// The server's processor time.
+    /// Processor time of the server.
     used: Duration,
 }
 
-/// One, a hundred and a thousand watchers.
+/// Measures one, a hundred and a thousand watchers.
 pub async fn run() {
     for (watchers, bound, tail, real, real_tail) in [
         (1, Bound::None, Bound::None, 695.0, 4.7),
         (100, Bound::None, Bound::None, 55_831.0, 9.0),
         (1000, Bound::AtLeast(300_000.0), Bound::AtMost(40.0), 97_603.0, 42.0),
     ] {
-        // How many events the server sustains, and then how soon they come at nine tenths of that.
+        // The maximum rate of events first, then the delay at nine tenths of it.
         let (mut rates, mut used) = (Vec::new(), Duration::ZERO);
         for _ in 0..3 {
             let spread = spread(watchers, None).await;

@@ -1,7 +1,7 @@
-//! The Common Expression Language as Kubernetes' own policies use it, as far as the `cel` crate goes: for the rules of
-//! custom kinds, for policies and mutations, and for the conditions of scenarios.
+//! The Common Expression Language as Kubernetes' own policies use it, within the limits of the `cel` crate: for the
+//! rules of custom kinds, for policies and mutations, and for the conditions of scenarios.
 //!
-//! An expression that calls a function that there is not is refused when it is compiled, not when it is evaluated.
+//! An expression with an unknown function is refused when it is compiled, not when it is evaluated.
 
 pub mod check;
 mod library;
@@ -17,11 +17,11 @@ use cel::{Context, Env, Program, extensions};
 pub use library::authz::{Authorizer, Judge, Question};
 use substrate::json::Value;
 
-/// The longest expression that is compiled; upstream bounds the cost of rules instead.
+/// Maximum length of an expression; upstream limits the cost of rules instead.
 const MAX_LENGTH: usize = 8192;
-/// How deep parentheses, brackets and braces may stand in each other.
+/// Maximum nesting of parentheses, brackets and braces.
 const MAX_DEPTH: usize = 32;
-/// Functions and macros that the evaluator has; operators have names that begin with an underscore or an at sign.
+/// Functions and macros of the evaluator. The names of operators begin with an underscore or an at sign.
 const KNOWN: &[&str] = &[
     "all",
     "bool",
@@ -59,19 +59,19 @@ const KNOWN: &[&str] = &[
     "upperAscii",
     "value",
 ];
-/// Functions that make optional values; they are called on `optional`.
+/// Functions that create optional values, in the namespace `optional`.
 const OPTIONAL: &[&str] = &["none", "of", "ofNonZeroValue"];
 
-/// CEL with the functions that Kubernetes has too.
+/// CEL with the functions of Kubernetes.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Fails only where a function is there already; then it is that one.
+    // Fails only if a function exists already, which then counts.
     let _ = env.add_extension(extensions::strings);
     let _ = env.add_extension(library::extension);
     Arc::new(env)
 });
 
-/// Words that no expression may use as a name, so that properties of these names are written `__namespace__`.
+/// Reserved words. An expression writes properties of these names as `__namespace__`.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -95,11 +95,11 @@ const RESERVED: &[&str] = &[
     "void",
     "while",
 ];
-/// What stands in a name for characters that names of CEL cannot have.
+/// Escapes for characters that names in CEL cannot have.
 const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
 
-/// The property that a name of an expression stands for, where that is another one (Kubernetes: "Escaping" of property
-/// names in validation rules).
+/// Returns the property name behind an escaped name (Kubernetes: "Escaping" of property names in validation rules);
+/// `None` if the name is not escaped.
 fn unescape(name: &str) -> Option<String> {
     let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")).filter(|word| RESERVED.contains(word));
     let property = match word {
@@ -109,7 +109,7 @@ fn unescape(name: &str) -> Option<String> {
     (property != name).then_some(property)
 }
 
-/// The names of an expression that stand for properties of other names, with those.
+/// Returns the escaped names of an expression, with their property names.
 fn escaped(source: &str) -> Vec<(String, String)> {
     let names = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| name.contains("__"));
     names.filter_map(|name| Some((name.to_owned(), unescape(name)?))).collect()
@@ -133,15 +133,15 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// Why it cannot be compiled, or what of it this server does not have.
+    /// The reason, or the feature that this server does not have.
     pub fn compile(source: &str) -> Result<Self, String> {
         Self::compile_with(source, &[])
     }
 
-    /// Compiles an expression that makes objects, or the operations of a JSON patch.
+    /// Compiles an expression that creates objects or the operations of a JSON patch.
     ///
     /// # Errors
-    /// Why it cannot be compiled, or what of it this server does not have.
+    /// The reason, or the feature that this server does not have.
     pub fn compile_mutation(source: &str) -> Result<Self, String> {
         let mut expression = Self::compile_with(source, &["escapeKey"])?;
         expression.env = mutation::env(mutation::types_made(expression.program.expression())?);
@@ -152,16 +152,16 @@ impl Expression {
         Self::check(source, more).map_err(|refusal| refusal.message)
     }
 
-    /// Compiles an expression, and says where one cannot be compiled; `more` are functions beside the usual ones.
+    /// Compiles an expression and reports the position of an error; `more` are additional functions.
     ///
     /// # Errors
-    /// Why it cannot be compiled, or what of it this server does not have.
+    /// The reason, or the feature that this server does not have.
     pub fn check(source: &str, more: &[&str]) -> Result<Self, Refusal> {
         if source.len() > MAX_LENGTH || depth(source) > MAX_DEPTH {
             let message = format!("the expression is longer than {MAX_LENGTH} bytes or nested deeper than {MAX_DEPTH}");
             return Err(Refusal { message, ..Refusal::default() });
         }
-        // The parser is not ours: what makes it panic is an expression that cannot be compiled.
+        // A panic of the parser, which is a foreign crate, counts as a syntax error.
         let program = catch_unwind(AssertUnwindSafe(|| ENV.compile(source)))
             .map_err(|_| Refusal { message: "compilation failed".to_owned(), ..Refusal::default() })?
             .map_err(|errors| Refusal::of(&errors))?;
@@ -189,28 +189,28 @@ impl Expression {
         Ok(Self { source: source.to_owned(), escaped: escaped(source), program, env: ENV.clone() })
     }
 
-    /// Whether the expression mentions a variable.
+    /// Returns true if the expression mentions a variable.
     pub fn mentions(&self, variable: &str) -> bool {
         self.program.references().variables().contains(&variable)
     }
 
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Evaluates it with variables.
+    /// Evaluates the expression with variables.
     ///
     /// # Errors
-    /// Why there is no value.
+    /// The reason why it has no value.
     pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<cel::Value, String> {
         self.evaluate_with(variables, &[])
     }
 
-    /// The same, with variables whose values are optional, too: the expression asks them by `hasValue()`.
+    /// Evaluates the expression, with optional variables in addition, which it checks by `hasValue()`.
     ///
     /// # Errors
-    /// Why there is no value.
+    /// The reason why it has no value.
     pub fn evaluate_with(
         &self,
         variables: &[(&str, &Value)],
@@ -219,10 +219,10 @@ impl Expression {
         self.run(Inputs { variables, ..Inputs::default() }, optional)
     }
 
-    /// The same, with all that an expression of a policy may ask.
+    /// Evaluates the expression with all inputs of a policy.
     ///
     /// # Errors
-    /// Why there is no value.
+    /// The reason why it has no value.
     pub fn evaluate_for(&self, inputs: Inputs<'_>) -> Result<cel::Value, String> {
         self.run(inputs, &[])
     }
@@ -259,10 +259,10 @@ impl Expression {
 }
 
 impl Expression {
-    /// Evaluates a mutation to the object that is to be put into the one at hand.
+    /// Evaluates a mutation to an object that is then merged into the present one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it has no value, or the wrong one.
     pub fn evaluate_object(&self, inputs: Inputs<'_>) -> Result<Value, String> {
         mutation::object(&self.evaluate_for(inputs)?)
     }
@@ -270,12 +270,12 @@ impl Expression {
     /// Evaluates a mutation to the operations of a JSON patch.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why it has no value, or the wrong one.
     pub fn evaluate_json_patch(&self, inputs: Inputs<'_>) -> Result<Value, String> {
         mutation::json_patch(&self.evaluate_for(inputs)?)
     }
 
-    /// A variable that it mentions and that is none of `known`, nor a name that one of its macros gives.
+    /// Returns a variable that the expression mentions and that is not in `known` or declared by one of its macros.
     pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
         let mut free = self.free_variables();
         free.retain(|name| {
@@ -289,30 +289,29 @@ impl Expression {
     }
 }
 
-/// What an expression of a policy is evaluated with.
+/// Inputs of an expression of a policy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inputs<'a> {
-    /// Values by the names of their variables.
+    /// Values by variable name.
     pub variables: &'a [(&'a str, &'a Value)],
-    /// The fields of `variables`: what the policy itself has computed, of any type.
+    /// Fields of `variables`: values of any type that the policy has computed.
     pub composed: Option<&'a [(String, CelValue)]>,
-    /// Whom the expression asks about access, as `authorizer`, and what the request is about, as
-    /// `authorizer.requestResource`.
+    /// `authorizer` for access checks, and the request itself for `authorizer.requestResource`.
     pub authorizer: Option<(&'a Authorizer, &'a Question)>,
 }
 
-/// Why an expression is refused.
+/// Reason why an expression is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// The message, as the API server gives it.
     pub message: String,
-    /// What is wrong alone, in one line.
+    /// The error alone, in one line.
     pub why: String,
-    /// Line and column within the expression, from 1, where they are known.
+    /// Line and column within the expression, from 1, if known.
     pub at: Option<(usize, usize)>,
-    /// The word that is wrong, where it is one.
+    /// The wrong word, if a single word is wrong.
     pub word: Option<String>,
-    /// The nearest word that would be right.
+    /// The nearest valid word.
     pub nearest: Option<&'static str>,
 }
 
@@ -335,7 +334,7 @@ impl Refusal {
     }
 }
 
-/// Whether a name can stand for a variable.
+/// Returns true if a text can be the name of a variable.
 pub fn is_identifier(name: &str) -> bool {
     let inner = |c: char| c == '_' || c.is_ascii_alphanumeric();
     name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
@@ -343,7 +342,7 @@ pub fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Line and column of the first time that `word` stands in `source` as a whole.
+/// Returns line and column of the first occurrence of `word` in `source` as a whole word.
 pub fn place(source: &str, word: &str) -> Option<(usize, usize)> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let (at, _) = source.match_indices(word).find(|(at, _)| {
@@ -354,7 +353,7 @@ pub fn place(source: &str, word: &str) -> Option<(usize, usize)> {
     Some((source[..at].matches('\n').count() + 1, source[line_start..at].chars().count() + 1))
 }
 
-/// Names of types, which stand where variables may.
+/// Names of types, which may be used like variables.
 const TYPES: &[&str] = &[
     "bool",
     "bytes",
@@ -370,7 +369,7 @@ const TYPES: &[&str] = &[
     "uint",
 ];
 
-/// How deep brackets of any kind stand in each other.
+/// Returns the nesting depth of brackets of any kind.
 fn depth(source: &str) -> usize {
     let (mut depth, mut most) = (0_usize, 0);
     for c in source.chars() {
@@ -384,8 +383,8 @@ fn depth(source: &str) -> usize {
     most
 }
 
-/// Numbers of JSON are signed in CEL's eyes, or floating. Properties that the expression names by an escape are there
-/// under that too.
+/// Converts JSON to CEL. Numbers become signed integers or floats. Properties are also there under the escaped name
+/// that the expression uses.
 fn to_cel(value: &Value, escaped: &[(String, String)]) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,

@@ -1,4 +1,4 @@
-//! Expressions that make objects: `Object{…}` and `JSONPatch{…}` of MutatingAdmissionPolicies (apiserver
+//! Expressions that create objects: `Object{…}` and `JSONPatch{…}` of MutatingAdmissionPolicies (apiserver
 //! `pkg/cel/mutation`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +10,15 @@ use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError, IdedExpr, StructType, extensions};
 use substrate::json::{Map, Value};
 
-/// The type of a whole object; the objects in it are `Object.spec`, `Object.spec.template` and so on.
+/// Type of a whole object; nested objects are `Object.spec`, `Object.spec.template` and so on.
 const OBJECT: &str = "Object";
-/// The type of an operation of a JSON patch.
+/// Type of an operation of a JSON patch.
 const JSON_PATCH: &str = "JSONPatch";
 
-/// The types that an expression makes values of.
+/// Returns the types of the values that an expression creates.
 ///
 /// # Errors
-/// Which of them there is not, or what else of it this server does not have.
+/// An unknown type, or a feature that this server does not have.
 pub(super) fn types_made(expression: &IdedExpr) -> Result<BTreeSet<String>, String> {
     let mut found = BTreeSet::new();
     collect(expression, &mut found)?;
@@ -67,7 +67,7 @@ fn no_optionals() -> String {
     "compilation failed: this server has no optional fields and elements".to_owned()
 }
 
-/// A type that takes any fields: whether the object has them is seen when it is put into it.
+/// A type that accepts any field: the fields are checked when the object is merged.
 struct Open(Type);
 
 impl StructType for Open {
@@ -84,10 +84,10 @@ impl StructType for Open {
     }
 }
 
-/// CEL with these types, and `jsonpatch.escapeKey`.
+/// Returns CEL with these types and `jsonpatch.escapeKey`.
 pub(super) fn env(types: BTreeSet<String>) -> Arc<Env> {
     let mut env = Env::stdlib();
-    // Each fails only where a function or type is there already; then it is that one.
+    // Each fails only if a function or type exists already, which then counts.
     let _ = env.add_extension(extensions::strings);
     let _ = env.add_extension(super::library::extension);
     let _ = env.add_extension(
@@ -99,15 +99,15 @@ pub(super) fn env(types: BTreeSet<String>) -> Arc<Env> {
     Arc::new(env)
 }
 
-/// A key as it stands in a JSON pointer (RFC 6901 §3).
+/// Escapes a key for a JSON pointer (RFC 6901, section 3).
 fn escape_key(key: &CelString<'_>) -> CelString<'static> {
     key.inner().replace('~', "~0").replace('/', "~1").into()
 }
 
-/// The tree of an `Object`.
+/// Converts an `Object` to a tree.
 ///
 /// # Errors
-/// What it is instead, or which value in it is of the wrong type.
+/// The type that it has instead, or the first value of a wrong type.
 pub(super) fn object(value: &cel::Value) -> Result<Value, String> {
     match value {
         cel::Value::Struct(made) if made.name() == OBJECT => tree(value, OBJECT),
@@ -115,10 +115,10 @@ pub(super) fn object(value: &cel::Value) -> Result<Value, String> {
     }
 }
 
-/// The operations of a JSON patch.
+/// Converts the operations of a JSON patch.
 ///
 /// # Errors
-/// What they are instead.
+/// The type that they have instead.
 pub(super) fn json_patch(value: &cel::Value) -> Result<Value, String> {
     let wrong = |value: &cel::Value| format!("must evaluate to list(JSONPatch) but got {}", kind(value));
     let cel::Value::List(operations) = value else { return Err(wrong(value)) };
@@ -137,7 +137,7 @@ fn patch_operation(made: &CelStruct<'_>) -> Result<Value, String> {
         let value = cel::Value::try_from(value.as_ref()).map_err(|error| error.to_string())?;
         let shown = match (name.as_str(), &value) {
             ("op" | "path" | "from", cel::Value::String(text)) => text.as_str().into(),
-            // What is put there may be an object of any place.
+            // The value may be an object of any path.
             ("value", cel::Value::Struct(made)) => tree(&value, made.name())?,
             ("value", _) => tree(&value, OBJECT)?,
             ("op" | "path" | "from", _) => return Err(format!("JSONPatch.{name}: must be a string")),
@@ -155,7 +155,7 @@ fn kind(value: &cel::Value) -> String {
     }
 }
 
-/// A value as a tree. An object in it must be of the type that its place has, `at`.
+/// Converts a value to a tree. Nested objects must have the type of their path `at`.
 fn tree(value: &cel::Value, at: &str) -> Result<Value, String> {
     match value {
         cel::Value::Struct(made) if made.name() == at => {

@@ -1,5 +1,5 @@
-//! The field paths that an expression mentions, and what stands there: what a reader wants to see of an object for which
-//! the expression does not hold.
+//! Field paths that an expression mentions, with their values, for a message about an object for which the expression
+//! is false.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ enum Part {
 }
 
 impl Expression {
-    /// The paths that begin with `variable` and that the expression mentions, each with what stands there in `value`;
-    /// nothing where nothing does. Of a path and a longer one only the longer one is there.
+    /// Returns the paths below `variable` that the expression mentions, each with its value in `value`, or `None` if it
+    /// has none there. Prefixes of longer paths are left out.
     pub fn mentioned<'v>(&self, variable: &str, value: &'v Value) -> Vec<(String, Option<&'v Value>)> {
         let mut found = BTreeSet::new();
         gather(self.program.expression(), variable, &mut found);
@@ -30,7 +30,7 @@ impl Expression {
 }
 
 impl Expression {
-    /// Whether it may use a field of `variable`: where it names the field, or the variable as a whole.
+    /// Returns true if the expression may use a field of `variable`: it mentions the field, or the variable as a whole.
     pub fn may_use(&self, variable: &str, field: &str) -> bool {
         let mut found = BTreeSet::new();
         gather(self.program.expression(), variable, &mut found);
@@ -41,7 +41,7 @@ impl Expression {
         })
     }
 
-    /// The variables that it mentions, but for names that its macros give.
+    /// Returns the variables that the expression mentions, except for those that its macros declare.
     pub(super) fn free_variables(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         free(self.program.expression(), &[], &mut found);
@@ -68,7 +68,7 @@ fn free(expr: &IdedExpr, bound: &[&str], found: &mut BTreeSet<String>) {
     }
 }
 
-/// What an expression is made of.
+/// Returns the direct parts of an expression.
 fn parts(expr: &Expr) -> Vec<&IdedExpr> {
     match expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
@@ -109,7 +109,7 @@ fn text(variable: &str, path: &[Part]) -> String {
     })
 }
 
-/// The path that `expr` is, when it is one that begins with `variable`.
+/// Returns the path of `expr` if it is one that begins with `variable`.
 fn path(expr: &Expr, variable: &str) -> Option<Vec<Part>> {
     match expr {
         Expr::Ident(name) => (name == variable).then(Vec::new),

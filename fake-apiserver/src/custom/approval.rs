@@ -1,20 +1,20 @@
-//! Whether the community approved of a kind in one of its groups (apiextensions `pkg/apihelpers`, KEP-1111).
+//! API approval of kinds in the community's groups (apiextensions `pkg/apihelpers`, KEP-1111).
 
 use substrate::json::Value;
 
 use crate::fields::FieldError;
 use crate::fields::value::text;
 
-/// Where a definition says who approved.
+/// Annotation of a definition that refers to its approval.
 const ANNOTATION: &str = "api-approved.kubernetes.io";
-/// What messages refer to.
+/// Reference in messages.
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
-/// The path of the annotation in errors.
+/// Path of the annotation in errors.
 const FIELD: &str = "metadata.annotations[api-approved.kubernetes.io]";
-/// The condition of definitions in protected groups.
+/// Condition of definitions in protected groups.
 pub const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
 
-/// What an annotation says.
+/// State of the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Missing,
@@ -23,7 +23,7 @@ enum State {
     Invalid,
 }
 
-/// Whether a group is one of the community's.
+/// Returns true if a group is one of the community's.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"]
         .iter()
@@ -34,7 +34,7 @@ fn annotation(definition: &Value) -> &str {
     text(definition, &["metadata", "annotations", ANNOTATION])
 }
 
-/// Whether a text is a URL with a scheme and a host.
+/// Returns true if a text is a URL with a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let mut letters = scheme.chars();
@@ -44,7 +44,7 @@ fn is_url(text: &str) -> bool {
     named && !host.is_empty() && !text.chars().any(|c| c.is_ascii_control() || c == ' ')
 }
 
-/// What is said of the approval, and why it is so; nothing outside of protected groups.
+/// Returns the state of the approval and its reason; `None` outside protected groups.
 fn state(definition: &Value) -> Option<(State, String)> {
     if !is_protected(text(definition, &["spec", "group"])) {
         return None;
@@ -62,7 +62,7 @@ fn state(definition: &Value) -> Option<(State, String)> {
     })
 }
 
-/// What is wrong with the approval of a definition; one that is as it was is not judged again.
+/// Validates the approval of a definition. A state that did not change is not refused.
 pub fn check(definition: &Value, old: Option<&Value>) -> Option<FieldError> {
     let (now, why) = state(definition)?;
     if old.and_then(state).is_some_and(|(before, _)| before == now) {
@@ -75,7 +75,7 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Option<FieldError> {
     }
 }
 
-/// Whether the condition holds, its reason and its message; nothing outside of protected groups.
+/// Returns the status of the condition, its reason and its message; `None` outside protected groups.
 pub fn condition(definition: &Value) -> Option<(bool, &'static str, String)> {
     let (state, why) = state(definition)?;
     let reason = match state {

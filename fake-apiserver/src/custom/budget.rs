@@ -1,7 +1,7 @@
-//! What the rules of one object may cost when they are evaluated (apiserver `pkg/apis/cel`).
+//! Cost limits for evaluating the rules of one object (apiserver `pkg/apis/cel`).
 //!
-//! The evaluator counts no steps. What a rule costs is estimated as it is when its schema is written, but with the sizes
-//! of the value at hand: the most that it can cost for this value.
+//! The evaluator does not count steps. The cost of a rule is estimated as for its schema, but with the sizes of the
+//! given value: an upper bound for this value.
 
 use substrate::json::Value;
 
@@ -10,28 +10,29 @@ use crate::cel::check::Declared;
 use crate::field_path::FieldPath;
 use crate::fields::FieldError;
 
-/// What one evaluation may cost.
+/// Cost limit of one evaluation.
 const MOST_FOR_A_CALL: u64 = 1_000_000;
-/// What all evaluations for an object may cost.
+/// Cost limit of all evaluations for an object.
 const MOST_FOR_AN_OBJECT: u64 = 10_000_000;
-/// Up to here the bound that a schema gives is near enough.
+/// Rules whose bound by schema is at most this are not estimated for each value.
 const CHEAP: u64 = 1000;
 
 /// The validation of one object.
 pub(super) struct Run<'e> {
-    /// What is wrong so far.
+    /// Errors so far.
     pub errors: &'e mut Vec<FieldError>,
-    /// What rules may still cost; nothing when no more of them are evaluated.
+    /// Rest of the cost budget; `None` after it was exceeded.
     left: Option<u64>,
 }
 
 impl<'e> Run<'e> {
-    /// A run at its beginning.
+    /// Starts a validation.
     pub fn new(errors: &'e mut Vec<FieldError>) -> Self {
         Self { errors, left: Some(MOST_FOR_AN_OBJECT) }
     }
 
-    /// Whether a rule may be evaluated for a value; otherwise none is any more, which is said once.
+    /// Returns true if a rule may be evaluated for a value. Otherwise it adds an error, and no further rule is
+    /// evaluated.
     pub fn spend(&mut self, rule: &Rule, value: &Value, old: Option<&Value>, path: &FieldPath<'_>) -> bool {
         let Some(left) = self.left else { return false };
         let Some(bound) = &rule.bound else { return true };
@@ -60,12 +61,12 @@ impl<'e> Run<'e> {
     }
 }
 
-/// A place as errors of rules name it; upstream prints the path of the object itself as that of nothing.
+/// Formats a path like upstream in errors of rules: the object itself is `<nil>`.
 pub(super) fn place(path: &FieldPath<'_>) -> String {
     Some(format!("{path:#}")).filter(|path| !path.is_empty()).unwrap_or_else(|| "<nil>".to_owned())
 }
 
-/// The type that a schema has for a value.
+/// Returns the schema type of a value.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",
@@ -78,7 +79,7 @@ pub(super) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A declaration with the sizes of a value.
+/// Returns a declaration with the sizes of a value.
 fn sized(declared: &Declared, value: &Value) -> Declared {
     let mut found = declared.clone();
     match value {
@@ -105,7 +106,7 @@ fn sized(declared: &Declared, value: &Value) -> Declared {
     found
 }
 
-/// A declaration with the sizes of the largest of several values.
+/// Returns a declaration with the maximum sizes of several values.
 fn all<'v>(declared: &Declared, mut values: impl Iterator<Item = &'v Value>) -> Option<std::sync::Arc<Declared>> {
     let first = sized(declared, values.next().unwrap_or(&Value::Null));
     Some(values.fold(first, |largest, value| largest.or(&sized(declared, value))).into())

@@ -1,12 +1,12 @@
-//! What expressions know of a value by its schema (apiserver `pkg/cel/common/schemas.go`).
+//! Declarations of values for expressions, from their schema (apiserver `pkg/cel/common/schemas.go`).
 
 use std::collections::BTreeMap;
 
 use super::schema::{Of, Schema};
 use crate::cel::check::{Declared, Type};
 
-/// The declaration of a value; nothing where the schema does not say what it is, so that no expression sees it. `root`
-/// is an object of Kubernetes by itself.
+/// Returns the declaration of a value; `None` if the schema does not give its type, so that expressions cannot see it.
+/// `root` is set for a complete Kubernetes object.
 pub(super) fn declared(schema: &Schema, root: bool) -> Option<Declared> {
     let most = |bound: &str| schema.bounds.get(bound).map(|most| most.max(0.0) as u64);
     // A character has up to four bytes.
@@ -24,7 +24,7 @@ pub(super) fn declared(schema: &Schema, root: bool) -> Option<Declared> {
             Some(values) => Some(Declared::map(declared(values, values.embedded)?, most("maxProperties"))),
             None => Some(object(schema, root)),
         },
-        // The evaluator has no times, spans and bytes: they are texts to it.
+        // The evaluator treats times, durations and bytes as strings.
         Of::String => Some(match schema.format.as_str() {
             "byte" => Declared::simple(Type::Dyn, most("maxLength").unwrap_or(Declared::text(None).most), 2),
             "duration" => Declared::simple(Type::Dyn, 32, 3),
@@ -52,7 +52,7 @@ fn object(schema: &Schema, root: bool) -> Declared {
         fields.insert(name.clone(), field);
     }
     if root {
-        // Of metadata rules see the name alone.
+        // Rules see only the names in the metadata.
         let named = ["name", "generateName"].map(|name| (name.to_owned(), Declared::text(None)));
         fields.insert("metadata".to_owned(), Declared::object(named.into(), 2));
         for name in ["apiVersion", "kind"] {

@@ -1,5 +1,5 @@
-//! CustomResourceDefinitions: what is wrong with one, and which kinds it makes
-//! (apiextensions `pkg/apis/apiextensions/validation`).
+//! CustomResourceDefinitions: their validation, and the kinds that they declare (apiextensions
+//! `pkg/apis/apiextensions/validation`).
 
 use substrate::json::Value;
 
@@ -11,7 +11,7 @@ use crate::fields::value::{list, name, text};
 use crate::kinds;
 use crate::kinds::priority;
 
-/// What a version of a definition says beyond names.
+/// Parts of a definition's version other than names.
 pub struct Parts {
     pub(super) schema: Schema,
     pub(super) columns: Vec<Column>,
@@ -19,15 +19,15 @@ pub struct Parts {
     pub(super) selectable: Vec<String>,
 }
 
-/// How many fields a kind may be selected by.
+/// Maximum number of selectable fields of a kind.
 const MAX_SELECTABLE: usize = 8;
 
-/// What is wrong with a definition.
+/// Validates a definition.
 pub fn check(definition: &Value) -> Vec<FieldError> {
     parse(definition).1
 }
 
-/// The versions of a definition, each with whether it is served, the stored one first, and what is wrong with them.
+/// Returns the versions of a definition, each with its `served` flag, the stored one first, and the errors in them.
 pub(super) fn parse(definition: &Value) -> (Vec<(Description, Parts, bool)>, Vec<FieldError>) {
     let mut errors = names(definition);
     let mut versions = list(&definition["spec"], &["versions"]).to_vec();
@@ -39,7 +39,7 @@ pub(super) fn parse(definition: &Value) -> (Vec<(Description, Parts, bool)>, Vec
     if is_converted(definition) {
         check_webhook(&definition["spec"]["conversion"]["webhook"], &mut errors);
     }
-    // Indices of errors are those of the definition.
+    // Errors have the indices of the definition.
     let mut parsed: Vec<(usize, Description, Parts)> = Vec::new();
     for (i, version) in versions.iter_mut().enumerate() {
         let at = format!("spec.versions[{i}]");
@@ -65,13 +65,13 @@ pub(super) fn parse(definition: &Value) -> (Vec<(Description, Parts, bool)>, Vec
         };
         parsed.push((i, describe(definition, version), parts));
     }
-    // The stored one first: the others are views of it.
+    // The stored version comes first: the others are views of it.
     parsed.sort_by_key(|(i, ..)| versions[*i]["storage"] != true);
     let parsed = parsed.into_iter().map(|(i, of, parts)| (of, parts, versions[i]["served"] == true)).collect();
     (parsed, errors)
 }
 
-/// Whether the version of a kind is served by a definition.
+/// Returns true if a definition serves a version.
 pub fn serves(definition: &Value, version: &str) -> bool {
     list(&definition["spec"], &["versions"]).iter().any(|v| v["name"] == version && v["served"] == true)
 }
@@ -106,7 +106,8 @@ fn names(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What whoever uses a deprecated version is told; `defaultDeprecationWarning`, where the definition says nothing.
+/// Returns the warning about a deprecated version: the definition's, or upstream's default
+/// (`defaultDeprecationWarning`).
 fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;
@@ -138,7 +139,7 @@ fn describe(definition: &Value, version: &Value) -> Description {
     }
     let mut source = version.clone();
     if let Some(map) = source.as_object_mut() {
-        // What is served and stored can change without the kind becoming another.
+        // `served` and `storage` may change without changing the kind.
         map.retain(|field, _| {
             matches!(
                 field.as_str(),
@@ -218,7 +219,7 @@ fn scale(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Scal
     Some(Scale { spec, status, selector })
 }
 
-/// The fields that objects can be selected by: of a plain type, and not of the metadata
+/// Returns the selectable fields: of a scalar type, and outside the metadata
 /// (`ValidateCustomResourceSelectableFields`).
 fn selectable(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Vec<String> {
     let sent = list(version, &["selectableFields"]);
@@ -257,12 +258,12 @@ fn selectable(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Vec<St
     fields
 }
 
-/// Whether a webhook converts between the versions of a definition.
+/// Returns true if a webhook converts between the versions of a definition.
 pub fn is_converted(definition: &Value) -> bool {
     text(definition, &["spec", "conversion", "strategy"]) == "Webhook"
 }
 
-/// The name of the version in which objects are stored.
+/// Returns the name of the version in which objects are stored.
 pub fn stored_version(definition: &Value) -> &str {
     let versions = list(&definition["spec"], &["versions"]);
     versions.iter().find(|version| version["storage"] == true).map_or("", |version| text(version, &["name"]))

@@ -1,5 +1,4 @@
-//! What is wrong with the rules of a schema before there is an object: types, and what they may cost
-//! (apiextensions `pkg/apis/apiextensions/validation`).
+//! Validation of the rules of a schema: types, and estimated cost (apiextensions `pkg/apis/apiextensions/validation`).
 
 use super::declared::declared;
 use super::rules::Bound;
@@ -7,14 +6,14 @@ use super::schema::{Of, Schema};
 use crate::cel::check::{Declared, Type};
 use crate::fields::FieldError;
 
-/// What one rule may cost for all values of a request.
+/// Cost limit of one rule for all values of a request.
 const MOST_FOR_A_RULE: u64 = 10_000_000;
-/// What all rules of a schema may cost.
+/// Cost limit of all rules of a schema.
 const MOST_FOR_ALL: u64 = 100_000_000;
-/// How many rules are named when all together cost too much.
+/// Number of rules that are named if all rules together cost too much.
 const NAMED: usize = 4;
 
-/// Examines the rules of a whole schema, which stands at `at`.
+/// Validates the rules of a whole schema; `at` is its path.
 pub(super) fn examine(schema: &mut Schema, at: &str, errors: &mut Vec<FieldError>) {
     let mut examiner = Examiner { costs: Vec::new(), total: 0, errors };
     examiner.walk(schema, at, Place { root: true, times: Some(1), apart: None });
@@ -30,13 +29,14 @@ pub(super) fn examine(schema: &mut Schema, at: &str, errors: &mut Vec<FieldError
     errors.push(FieldError::forbidden(at, exceeded(what, total, MOST_FOR_ALL)));
 }
 
-/// Where a schema stands.
+/// Position of a schema.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     root: bool,
-    /// How often its values may be there; nothing when that is not bounded.
+    /// Maximum number of its values in a request; `None` if unbounded.
     times: Option<u64>,
-    /// The schema above whose values of two revisions cannot be told apart.
+    /// The list or map around it whose elements cannot be matched between two revisions, so that rules cannot use
+    /// `oldSelf`.
     apart: Option<&'a str>,
 }
 
@@ -149,7 +149,7 @@ impl Examiner<'_> {
     }
 }
 
-/// By how much a cost exceeds its limit, in upstream's words.
+/// Returns upstream's message about a cost limit.
 fn exceeded(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -194,7 +194,7 @@ mod tests {
         json!({"type": "string", "maxLength": most})
     }
 
-    /// A schema with and without its bounds.
+    /// A schema with and without bounds.
     type Bounded = fn(Option<u64>) -> Value;
 
     /// Figures of upstream's own tests (apiextensions `TestCostEstimation`): without a bound, and with one.

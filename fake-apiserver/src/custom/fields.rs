@@ -1,4 +1,4 @@
-//! A schema as a struct of the table of types: what server-side apply owns by itself, and what as a whole.
+//! A schema as a struct of the type table, for server-side apply.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use substrate::json::Text;
 use super::schema::{Of, Schema};
 use crate::kinds::schema::{Field, Shape, Type, TypeRef};
 
-/// The struct of an object with `schema`.
+/// Returns the struct of an object with `schema`.
 pub(super) fn fields(schema: &Schema) -> Type {
     let mut of = of(schema, schema.is_open());
-    // The metadata is Kubernetes' own, whatever the schema says of it.
+    // The metadata have Kubernetes' own type, whatever the schema declares.
     of.retain(|field| !matches!(&*field.name, "apiVersion" | "kind" | "metadata"));
     of.push(Field::plain(Text::new_static("apiVersion"), Shape::String));
     of.push(Field::plain(Text::new_static("kind"), Shape::String));
@@ -20,8 +20,8 @@ pub(super) fn fields(schema: &Schema) -> Type {
     Type::custom(of, schema.is_open())
 }
 
-/// The fields of an object. `open` is inherited: below an object that preserves unknown fields all objects do (kube-openapi
-/// `schemaconv`, `preserveUnknownFields`).
+/// Returns the fields of an object. `open` is inherited: all objects below one that preserves unknown fields do so, too
+/// (kube-openapi `schemaconv`, `preserveUnknownFields`).
 fn of(schema: &Schema, open: bool) -> Vec<Field> {
     schema
         .properties

@@ -1,6 +1,6 @@
-//! Kinds that CustomResourceDefinitions add: their schemas, what those do to objects, and their rules.
+//! Custom kinds, from CustomResourceDefinitions: their schemas, the effect of schemas on objects, and their rules.
 //!
-//! A version of a definition becomes a [`Kind`] of one store ([`Registry`]), and goes with it.
+//! Each version of a definition becomes a [`Kind`] of one store ([`Registry`]), and is dropped with it.
 
 pub mod approval;
 mod budget;
@@ -28,25 +28,25 @@ pub(crate) use validate::validate;
 use crate::kinds::schema::Type;
 use crate::kinds::{self, Kind, KindRef};
 
-/// What a kind has beyond the built-in ones.
+/// Properties of a custom kind beyond those of built-in ones.
 pub struct Custom {
-    /// The kind under which objects are stored, for a version that is not the stored one.
+    /// The stored kind, for a version that is not the stored one.
     pub base: Option<KindRef>,
-    /// What objects look like.
+    /// Schema of the objects.
     pub schema: Schema,
-    /// The same as a struct, for server-side apply.
+    /// The schema as a struct, for server-side apply.
     pub fields: Type,
-    /// The columns beside the name.
+    /// Printer columns after the name.
     pub columns: Vec<Column>,
-    /// Where a Scale finds its numbers.
+    /// Paths of the fields of a Scale.
     pub scale: Option<Scale>,
-    /// The fields beside its name that a kind can be selected by, without the leading dot.
+    /// Selectable fields, without the leading dot.
     pub selectable: Vec<Text>,
-    /// The webhook that converts between versions, as the definition has it; none where they differ in their names only.
+    /// Conversion webhook, as in the definition; `None` if versions differ in their names only.
     pub webhook: Option<Value>,
     /// The schema as it was sent, for OpenAPI.
     pub source: Value,
-    /// What whoever uses this version is told, where it is deprecated.
+    /// Warning about this version, if it is deprecated.
     pub deprecation: Option<String>,
 }
 
@@ -59,67 +59,67 @@ impl std::fmt::Debug for Custom {
 /// A printer column.
 #[derive(Debug)]
 pub struct Column {
-    /// Its head.
+    /// Its heading.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
     /// The OpenAPI format.
     pub format: String,
-    /// What it says.
+    /// Its description.
     pub description: String,
     /// 0 for columns that are always shown.
     pub priority: i32,
-    /// Where its cell is.
+    /// Path of its cells.
     pub path: Path,
 }
 
-/// Where the replicas of a kind are.
+/// Paths of a kind's replicas.
 #[derive(Debug)]
 pub struct Scale {
-    /// The number that is wanted.
+    /// Desired number.
     pub spec: Vec<String>,
-    /// The number that is.
+    /// Present number.
     pub status: Vec<String>,
-    /// A label selector as text.
+    /// A label selector as a string.
     pub selector: Option<Vec<String>>,
 }
 
-/// What makes a kind.
+/// Description of a kind, from a definition.
 #[derive(Debug)]
 pub struct Description {
     /// API group.
     pub group: String,
     /// Version.
     pub version: String,
-    /// The type's name.
+    /// Name of the type.
     pub kind: String,
-    /// The name in URLs.
+    /// Name in URLs.
     pub plural: String,
-    /// The name of one.
+    /// Singular name.
     pub singular: String,
     /// Abbreviations.
     pub short_names: Vec<String>,
     /// Categories.
     pub categories: Vec<String>,
-    /// Whether objects live in a namespace.
+    /// True if objects have a namespace.
     pub namespaced: bool,
-    /// Whether there is a status subresource.
+    /// True if there is a status subresource.
     pub has_status: bool,
-    /// The version as the definition has it: schema, columns, subresources.
+    /// The version as in the definition: schema, columns, subresources.
     pub source: Value,
 }
 
-/// The custom kinds of one store: what they are, and the place of each resource's objects.
+/// Custom kinds of one store, and the positions of their objects.
 #[derive(Default)]
 pub struct Registry {
-    /// Kinds by all that makes them: equal definitions share one.
+    /// Kinds by their whole description: equal definitions share one.
     kinds: BTreeMap<String, Arc<Kind>>,
-    /// The place of each resource's objects, by group, plural and scope. A place is never another resource's.
+    /// Position of each resource's objects, by group, plural and scope. A position is never given to another resource.
     places: BTreeMap<(String, String, bool), usize>,
 }
 
 impl Registry {
-    /// The kinds of a definition's served versions, the stored one first; none of a definition that cannot be used.
+    /// Returns the kinds of a definition's served versions, the stored one first; empty if the definition is invalid.
     pub fn kinds(&mut self, definition: &Value) -> Vec<KindRef> {
         let (parsed, errors) = definition::parse(definition);
         if !errors.is_empty() {
@@ -128,7 +128,7 @@ impl Registry {
         let mut kinds: Vec<KindRef> = Vec::new();
         for (description, parts, served) in parsed {
             let base = kinds.first().cloned();
-            // A stored version that is not served has its place all the same.
+            // The stored version has a kind even if it is not served.
             if base.is_none() || served {
                 kinds.push(self.intern(&description, parts, base));
             }
@@ -136,18 +136,18 @@ impl Registry {
         kinds
     }
 
-    /// The place of a resource's objects, where one was ever defined.
+    /// Returns the position of a resource's objects, if it was ever defined.
     pub fn place(&self, group: &str, plural: &str, namespaced: bool) -> Option<usize> {
         self.places.get(&(group.to_owned(), plural.to_owned(), namespaced)).copied()
     }
 
-    /// The kind of a description; `base` is the stored one, for versions that are not it.
+    /// Returns the kind of a description; `base` is the stored kind, for other versions.
     fn intern(&mut self, description: &Description, parts: definition::Parts, base: Option<KindRef>) -> KindRef {
         let key = format!("{description:?} {:?}", base.as_deref().map(std::ptr::from_ref));
         if let Some(kind) = self.kinds.get(&key) {
             return KindRef::Custom(kind.clone());
         }
-        // What nobody has any more would only be found by a definition that comes again.
+        // Drops kinds that are not in use. They would be needed again only for an equal definition.
         self.kinds.retain(|_, kind| Arc::strong_count(kind) > 1);
         let next = kinds::count() + self.places.len();
         let resource = (description.group.clone(), description.plural.clone(), description.namespaced);

@@ -1,5 +1,6 @@
-//! The names of custom kinds. Those of built-in kinds are constants, and so are these: each different name, and each
-//! different list of names, is made once and kept. Equal names are one, so nobody can tell which there were before.
+//! Interned names of custom kinds. The names of built-in kinds are constants, so these need static lifetimes, too: each
+//! distinct name and each distinct list of names is allocated once and kept. Equal names share one allocation, so
+//! behaviour does not depend on earlier ones.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
 
-/// A name.
+/// Interns a name.
 pub(super) fn one(name: &str) -> &'static str {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {
@@ -18,7 +19,7 @@ pub(super) fn one(name: &str) -> &'static str {
     kept
 }
 
-/// Several names, in their order.
+/// Interns several names, in order.
 pub(super) fn all(list: &[String]) -> &'static [&'static str] {
     let list: Vec<&'static str> = list.iter().map(|name| one(name)).collect();
     let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);

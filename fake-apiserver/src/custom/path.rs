@@ -1,4 +1,4 @@
-//! Where a printer column finds its cell: the part of JSONPath that kubectl's columns use.
+//! Paths of printer columns: the part of JSONPath that kubectl's columns use.
 
 use substrate::json::Value;
 
@@ -16,10 +16,10 @@ enum Step {
 }
 
 impl Path {
-    /// Reads `.spec.list[0].name`, `['a.b']`, `[*]` or `[?(@.type=="Ready")]`.
+    /// Parses `.spec.list[0].name`, `['a.b']`, `[*]` or `[?(@.type=="Ready")]`.
     ///
     /// # Errors
-    /// What was not understood.
+    /// The part that does not parse.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         let mut steps = Vec::new();
@@ -43,13 +43,13 @@ impl Path {
         Ok(Self(steps))
     }
 
-    /// The first value that it leads to.
+    /// Returns the first value at the path.
     pub fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         follow(&self.0, value)
     }
 }
 
-/// A name up to the next dot or bracket; `\.` is a dot of its own.
+/// Splits off a name up to the next dot or bracket; `\.` is a literal dot.
 fn word(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();

@@ -1,15 +1,15 @@
-//! What a structural schema does to an object: unknown fields go, missing ones get their defaults.
+//! Pruning and defaulting by a structural schema: unknown fields are removed, missing ones get their defaults.
 
 use substrate::json::Value;
 
 use super::schema::Schema;
 use crate::field_path::FieldPath;
 
-/// Fields that every object of Kubernetes has.
+/// Fields that every Kubernetes object has.
 const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
 
-/// Takes out of `value` what `schema` does not know, and names it in `unknown` by path. `embedded` is for values that
-/// are objects of Kubernetes by themselves: their own three fields stay.
+/// Removes the fields of `value` that `schema` does not have, and adds their paths to `unknown`. `embedded` is set for
+/// complete Kubernetes objects, which keep these three fields.
 pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut String, unknown: &mut Vec<String>) {
     let length = path.len();
     match value {
@@ -22,7 +22,7 @@ pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut Stri
                 let known = if embedded && OWN.contains(&key.as_str()) {
                     true
                 } else if let Some(field) = schema.properties.get(key.as_str()) {
-                    // Null is no value, where there is one to stand in for it.
+                    // A null of a non-nullable field with a default is removed, so that the default applies.
                     let replaced = value.is_null() && !field.nullable && field.default.is_some();
                     prune(field, value, field.embedded, path, unknown);
                     path.truncate(length);
@@ -53,10 +53,10 @@ pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut Stri
     }
 }
 
-/// Shows `look` the metadata of each value that is an object of Kubernetes by itself, but for the outermost.
+/// Calls `look` with the metadata of each embedded Kubernetes object, but not with that of the object itself.
 ///
 /// # Errors
-/// Those of `look`; it ends there.
+/// The first error of `look`.
 pub(crate) fn embedded_metadata<E>(
     schema: &Schema,
     value: &mut Value,
@@ -94,7 +94,7 @@ pub(crate) fn embedded_metadata<E>(
 }
 
 impl Schema {
-    /// Fills in what is missing and has a default.
+    /// Sets the defaults of missing values.
     pub fn fill(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Rules of schemas (`x-kubernetes-validations`).
+//! Validation rules of schemas (`x-kubernetes-validations`).
 
 use substrate::json::Value;
 
@@ -8,7 +8,7 @@ use crate::cel::{CelValue, Expression};
 use crate::field_path::FieldPath;
 use crate::fields::{FieldError, FieldFault};
 
-/// What a rule costs at most, as far as its schema says.
+/// Maximum cost of a rule by its schema.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub declared: Declared,
@@ -24,16 +24,16 @@ pub struct Rule {
     pub(super) message_expression: Option<Expression>,
     reason: String,
     field: String,
-    /// Whether what was may be nothing, for a new value.
+    /// True if `oldSelf` is optional, so that the rule also applies to a new value.
     pub(super) optional_old: bool,
-    /// What the definition says of that.
+    /// `optionalOldSelf` as in the definition.
     pub(super) optional_old_set: Option<bool>,
-    /// What it costs; nothing before it is examined.
+    /// Maximum cost; `None` before the rule is examined.
     pub(super) bound: Option<Bound>,
 }
 
 impl Rule {
-    /// Reads an entry of `x-kubernetes-validations`; nothing, with the errors said, for one that cannot be used.
+    /// Parses an entry of `x-kubernetes-validations`; `None`, with errors added, if it is invalid.
     pub(super) fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Self> {
         let word = |name: &str| source[name].as_str().unwrap_or_default();
         let mut compile = |name: &str| match Expression::compile(word(name)) {
@@ -57,19 +57,19 @@ impl Rule {
         })
     }
 
-    /// Whether it compares with what was.
+    /// Returns true if the rule uses the old value (a transition rule).
     pub(super) fn uses_old(&self) -> bool {
         self.expression.mentions("oldSelf")
     }
 
-    /// Adds an error when the rule does not hold.
+    /// Evaluates the rule and adds an error if it is false.
     pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &FieldPath<'_>, run: &mut Run<'_>) {
         let mut variables = vec![("self", value)];
         let mut optional = Vec::new();
         match old {
             _ if self.optional_old => optional.push(("oldSelf", old)),
             Some(old) => variables.push(("oldSelf", old)),
-            // A rule of changes says nothing of what is new.
+            // A transition rule does not apply to a new value.
             None if self.uses_old() => return,
             None => {}
         }
@@ -94,7 +94,7 @@ impl Rule {
             Some(field) => format!("{:#}", path.field(field)),
             None => format!("{path:#}{}", self.field),
         };
-        // Of what has parts only the place is named.
+        // Errors about objects and lists do not print them.
         let shown = if value.is_object() || value.is_array() { String::new() } else { value.to_string() };
         run.errors.push(match self.reason.as_str() {
             "FieldValueForbidden" => FieldError::forbidden(field, why),
@@ -104,7 +104,7 @@ impl Rule {
         });
     }
 
-    /// The rule as errors name it.
+    /// Returns the rule as errors name it.
     pub(super) fn shown(&self) -> &str {
         if self.message.is_empty() { self.expression.source().trim() } else { self.message.trim() }
     }

@@ -1,4 +1,4 @@
-//! Structural schemas (apiextensions `pkg/apiserver/schema`): every field says what it is.
+//! Structural schemas (apiextensions `pkg/apiserver/schema`): every field has a type.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::examine::examine;
 use super::rules::Rule;
 use crate::fields::FieldError;
 
-/// How deep schemas may stand in each other.
+/// Maximum nesting of schemas.
 const MAX_DEPTH: usize = 64;
-/// The longest pattern that is compiled.
+/// Maximum length of a pattern.
 const MAX_PATTERN: usize = 4096;
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// `object`.
@@ -44,7 +44,7 @@ impl Of {
         })
     }
 
-    /// The word in a schema.
+    /// Returns the type's name in a schema.
     pub fn word(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -60,31 +60,31 @@ impl Of {
 /// A schema.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// The type; none only within `anyOf` and its like, or for int-or-string and unknown values.
+    /// The type; `None` only within `anyOf`, `allOf`, `oneOf` and `not`, and for int-or-string and unknown values.
     pub of: Option<Of>,
-    /// Whether null is a value.
+    /// True if null is allowed.
     pub nullable: bool,
     /// The fields of an object.
     pub properties: BTreeMap<String, Schema>,
-    /// What values of other fields look like.
+    /// Schema of the values of other fields.
     pub values: Option<Box<Schema>>,
-    /// Whether other fields are let through as they are (`additionalProperties: true`).
+    /// True if other fields are kept as they are (`additionalProperties: true`).
     pub open: bool,
-    /// What elements look like.
+    /// Schema of the elements.
     pub items: Option<Box<Schema>>,
-    /// Fields that must be there.
+    /// Required fields.
     pub required: Vec<String>,
-    /// What stands in for a missing value.
+    /// Default of a missing value.
     pub default: Option<Value>,
-    /// Whether unknown fields are kept.
+    /// True if unknown fields are kept.
     pub preserve: bool,
-    /// Whether it is an object of Kubernetes by itself.
+    /// True for an embedded Kubernetes object.
     pub embedded: bool,
-    /// Whether a number or a text is meant.
+    /// True if the value is a number or a string.
     pub int_or_string: bool,
     /// `atomic`, `set` or `map`.
     pub list_type: Option<String>,
-    /// What names an element of a `map` list.
+    /// Keys of an element of a `map` list.
     pub list_keys: Vec<String>,
     /// `atomic` or `granular`.
     pub map_type: Option<String>,
@@ -92,27 +92,27 @@ pub struct Schema {
     pub bounds: BTreeMap<&'static str, f64>,
     /// `exclusiveMinimum` and `exclusiveMaximum`.
     pub exclusive: (bool, bool),
-    /// Whether elements must differ.
+    /// True if elements must be unique.
     pub unique: bool,
-    /// The values that there may be.
+    /// Allowed values.
     pub choices: Vec<Value>,
-    /// What texts must look like.
+    /// Pattern of strings.
     pub pattern: Option<Regex>,
-    /// The format of texts.
+    /// Format of strings.
     pub format: String,
-    /// All must hold.
+    /// All of these must match.
     pub all_of: Vec<Schema>,
-    /// One at least must hold.
+    /// At least one of these must match.
     pub any_of: Vec<Schema>,
-    /// Exactly one must hold.
+    /// Exactly one of these must match.
     pub one_of: Vec<Schema>,
-    /// Must not hold.
+    /// This must not match.
     pub not: Option<Box<Schema>>,
     /// CEL rules.
     pub rules: Vec<Rule>,
-    /// True if it has a rule, or something in it has one.
+    /// True if it or a schema in it has a rule.
     pub is_ruled: bool,
-    /// Whether a rule in it compares with what was.
+    /// True if a rule in it uses the old value.
     pub compares: bool,
 }
 
@@ -129,18 +129,18 @@ const BOUNDS: &[&str] = &[
 ];
 
 impl Schema {
-    /// Reads a schema that stands at `at` of a definition; says what is wrong in `errors`.
+    /// Parses a schema at path `at` of a definition, and adds its errors to `errors`.
     pub fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Self {
         let before = errors.len();
         let mut schema = parse(source, at, Place { structural: true, depth: 0 }, errors);
-        // What is wrong with rules can be said only of a schema that is right.
+        // Rules can be validated only in a valid schema.
         if errors.len() == before {
             examine(&mut schema, at, errors);
         }
         schema
     }
 
-    /// Whether it says nothing of fields and keeps all of them.
+    /// Returns true if all unknown fields are kept.
     pub fn is_open(&self) -> bool {
         self.open || self.preserve
     }
@@ -148,7 +148,7 @@ impl Schema {
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// Not within `anyOf`, `oneOf`, `allOf` or `not`, which only check.
+    /// False within `anyOf`, `oneOf`, `allOf` and `not`, which only validate.
     structural: bool,
     depth: usize,
 }

@@ -1,4 +1,4 @@
-//! Whether an object is what its schema says (apiextensions `pkg/apiserver/validation`).
+//! Validation of an object by its schema (apiextensions `pkg/apiserver/validation`).
 
 use substrate::json::Value;
 
@@ -7,13 +7,13 @@ use super::schema::{Of, Schema};
 use crate::field_path::FieldPath;
 use crate::fields::{FieldError, FieldFault};
 
-/// Why rules say nothing of an object.
+/// Message about rules that were not evaluated.
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
     errors to complete validation";
 
-/// Adds what is wrong with `value`, which stands at `path`, to `errors`: first by its schema, then by its rules, unless
-/// one of the errors is of those that rules cannot do with. Values that an update does not change are not validated again
-/// (validation ratcheting, KEP-4008), except by rules that compare old and new.
+/// Adds the errors of `value`, which is at `path`, to `errors`: first those of its schema, then those of its rules,
+/// unless an earlier error prevents their evaluation. Values that an update does not change are not validated again
+/// (validation ratcheting, KEP-4008), except by transition rules.
 pub(crate) fn validate(
     schema: &Schema,
     value: &Value,
@@ -32,7 +32,7 @@ pub(crate) fn validate(
     }
 }
 
-/// True for a fault with which rules are not evaluated.
+/// Returns true for a fault that prevents the evaluation of rules.
 fn keeps_from_rules(fault: &FieldFault) -> bool {
     matches!(
         fault,
@@ -87,7 +87,7 @@ fn walk(schema: &Schema, value: &Value, old: Option<&Value>, path: &FieldPath<'_
     combined(schema, value, path, errors);
 }
 
-/// The schema of a member of an object, and where it stands.
+/// Returns the schema of a member of an object, and its path.
 fn below<'s, 'p>(schema: &'s Schema, name: &'p str, path: &'p FieldPath<'p>) -> Option<(&'s Schema, FieldPath<'p>)> {
     match schema.properties.get(name) {
         Some(field) => Some((field, path.field(name))),
@@ -95,12 +95,12 @@ fn below<'s, 'p>(schema: &'s Schema, name: &'p str, path: &'p FieldPath<'p>) -> 
     }
 }
 
-/// Whether the fields of a map cannot be told from those of another revision.
+/// Returns true if a map is atomic, so that its members are not compared with their old values.
 fn is_atomic(schema: &Schema) -> bool {
     schema.map_type.as_deref() == Some("atomic")
 }
 
-/// Evaluates the rules of a schema and of those below it; of a value that is as it was, only those that compare.
+/// Evaluates the rules of a schema and of those below it. For an unchanged value, only transition rules are evaluated.
 fn rules(schema: &Schema, value: &Value, old: Option<&Value>, path: &FieldPath<'_>, run: &mut Run<'_>) {
     let stays = old == Some(value);
     if value.is_null() || !schema.is_ruled || stays && !schema.compares {
@@ -186,7 +186,7 @@ fn count(
     }
 }
 
-/// A repeated element as upstream shows it: of a list that is a map its keys with their names.
+/// Returns a duplicate element as upstream shows it: in a list of type map, its keys with their names.
 fn shown(schema: &Schema, element: &Value) -> Value {
     match schema.list_type.as_deref() {
         Some("map") => {
@@ -213,7 +213,7 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &FieldPath<
             if seen.contains(&identity) {
                 errors.push(FieldError::duplicate(format!("{at:#}"), &shown(schema, element)));
             }
-            // Elements of a map list are told apart by their keys, on update too.
+            // Elements of a map list are matched with their old values by their keys.
             if schema.list_type.as_deref() == Some("map") {
                 was = old.and_then(|old| old.iter().find(|o| self_keys(schema, o) == identity));
             }
@@ -291,7 +291,7 @@ fn bounds(schema: &Schema, number: f64, value: &Value, path: &FieldPath<'_>, err
     }
 }
 
-/// `allOf`, `anyOf`, `oneOf` and `not`.
+/// Validates `allOf`, `anyOf`, `oneOf` and `not`.
 fn combined(schema: &Schema, value: &Value, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     for all in &schema.all_of {
         walk(all, value, None, path, errors);
@@ -356,7 +356,7 @@ mod tests {
     fn what_is_wrong_is_said_by_field(#[case] schema: Value, #[case] value: Value, #[case] wanted: &str) {
         let errors = check(schema.clone(), value.clone(), None);
         assert!(errors.len() == 1 && errors[0].contains(wanted), "{errors:?}");
-        // What was there before stays.
+        // Unchanged invalid values are accepted.
         assert_eq!(check(schema, value.clone(), Some(value)), Vec::<String>::new());
     }
 
@@ -366,11 +366,11 @@ mod tests {
             "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}},
                 "x-kubernetes-validations": [{"rule": "self.n > oldSelf.n", "message": "must grow"}, {"rule": "self.n < 5", "message": "too many"}]}}}});
         let of = |n: i64| json!({"list": [{"k": "a", "n": n}]});
-        // A rule that looks at the new value alone says nothing of one that was there before.
+        // A rule about the new value alone is not evaluated for an unchanged value.
         assert_eq!(check(schema.clone(), of(9), Some(of(9))), ["spec.list[0]: Invalid value: must grow"]);
         assert_eq!(check(schema.clone(), of(9), Some(of(8))), ["spec.list[0]: Invalid value: too many"]);
         assert_eq!(check(schema.clone(), of(3), Some(of(2))), Vec::<String>::new());
-        // Without a past it says nothing.
+        // Without an old value it is not evaluated.
         assert_eq!(check(schema, of(3), None), Vec::<String>::new());
     }
 
@@ -413,7 +413,7 @@ mod tests {
         ] {
             assert_eq!(check(schema.clone(), value, None), [why, unchecked]);
         }
-        // Other faults leave them their say.
+        // Other errors do not prevent the evaluation of rules.
         let value = json!({"n": 1, "r": "", "p": "b"});
         let told = check(schema, value, None);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The API server's end of the journal that the etcd stand-in holds.
+//! The API server's side of the journal that the etcd stand-in stores.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,11 +11,11 @@ use crate::journal::{self, Folded};
 use crate::service::Keep;
 use crate::state::{Event, SavedObject, Store};
 
-/// Time between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Attempts to reach an etcd that does not answer yet, or that still has an API server which is ending: 20 s.
+/// Maximum number of attempts, 20 s in all, while etcd does not answer yet or still has the previous API server.
 const ATTEMPTS: u32 = 1_000;
-/// The longest journal that is taken.
+/// Maximum length of a journal in bytes.
 const LIMIT: u64 = 4 << 30;
 
 /// A connection to the etcd stand-in, over which commits are sent.
@@ -25,7 +25,7 @@ pub(super) struct Backend {
     buffer: Vec<u8>,
 }
 
-/// The state that an earlier API server kept there.
+/// The state that an earlier API server stored.
 pub(super) struct Saved {
     /// The newest revision that it gave out; 0 for an empty journal.
     pub(super) revision: u64,
@@ -33,19 +33,19 @@ pub(super) struct Saved {
     pub(super) objects: Vec<SavedObject>,
 }
 
-/// The reason why one attempt failed.
+/// Reason why an attempt failed.
 enum Failure {
-    /// Another attempt may do.
+    /// Another attempt may succeed.
     Passing(String),
-    /// None will.
+    /// Further attempts would fail, too.
     Final(String),
 }
 
 impl Backend {
-    /// Reaches the first of `servers` that answers, and reads what is kept there.
+    /// Connects to the first of `servers` that answers, and reads the stored state.
     ///
     /// # Errors
-    /// The reason why none can be used.
+    /// The reason why no server can be used.
     pub(super) fn connect(servers: &[String]) -> Result<(Self, Saved), String> {
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
@@ -104,7 +104,8 @@ impl Backend {
         Ok((Self { stream, server: server.to_owned(), buffer: Vec::new() }, saved))
     }
 
-    /// Sends what is in the buffer. A write that is not kept must not be answered, so the process ends when it cannot.
+    /// Sends the content of the buffer. Exits the process if it fails, because a write that is not stored must not be
+    /// answered.
     fn send(&mut self) {
         if let Err(error) = self.stream.write_all(&self.buffer) {
             klog::failed(&format!("etcd at {} is gone ({error}): a write could not be kept", self.server));

@@ -1,7 +1,7 @@
-//! The etcd stand-in: it answers the health check, and keeps the journal of one API server in its data directory.
+//! The etcd stand-in: it answers the health check, and stores the journal of one API server in its data directory.
 //!
-//! It speaks no gRPC, so that no client of etcd can read it. The API server opens `GET /mooring/v1/journal` with the
-//! upgrade `mooring-journal`: it gets the journal, and from then on what it sends is appended.
+//! It does not speak gRPC, so etcd clients cannot use it. The API server sends `GET /mooring/v1/journal` with the
+//! upgrade `mooring-journal`; it receives the journal, and all that it then sends is appended.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -24,17 +24,17 @@ use super::{help, klog};
 use crate::journal::{Folded, HEAD};
 
 pub(super) const TABLE: &str = include_str!("etcd.txt");
-/// The version that it says it is, as of the release that Kubernetes 1.36 is tested with.
+/// Version that it reports: the release with which Kubernetes 1.36 is tested.
 const VERSION: &str = "3.6.8";
-/// The path of the journal.
+/// Path of the journal.
 pub(super) const JOURNAL: &str = "/mooring/v1/journal";
-/// The protocol that a connection is upgraded to.
+/// Protocol of the upgraded connection.
 pub(super) const PROTOCOL: &str = "mooring-journal";
-/// Bytes from which on a journal is written anew, if it is also several times as large as what counts of it.
+/// Minimum size in bytes of a journal that is rewritten, if it is also several times as large as its current lines.
 const LARGE: u64 = 64 << 20;
-/// A journal that is this many times as large as what counts of it is written anew.
+/// A journal that is this many times as large as its current lines is rewritten.
 const TIMES: u64 = 4;
-/// Bytes that are read from the API server at once.
+/// Number of bytes per read from the API server.
 const PIECE: usize = 256 << 10;
 
 const OWN: &[(&str, &str)] = &[
@@ -131,7 +131,7 @@ fn serve(line: &Line) -> Result<(), Failed> {
     done
 }
 
-/// The address of a client URL.
+/// Parses the address of a client URL.
 fn address(url: &str) -> Result<SocketAddr, String> {
     let uri: http::Uri = url.parse().map_err(|_| format!("URL {url:?} cannot be read"))?;
     if uri.scheme_str() != Some("http") {
@@ -183,7 +183,7 @@ fn answer(ctx: &Ctx, journal: &Held, mut request: Request<Body>) -> Response<Bod
             ctx.spawn(async move {
                 let mut back = GiveBack { file: Some(file), journal };
                 if let (Ok(connection), Some(file)) = (upgraded.await, &mut back.file) {
-                    // A connection that breaks is the API server's end.
+                    // A broken connection means that the API server has ended.
                     let _ = keep(file, TokioIo::new(connection)).await;
                 }
             });
@@ -197,7 +197,7 @@ fn answer(ctx: &Ctx, journal: &Held, mut request: Request<Body>) -> Response<Bod
     }
 }
 
-/// Returns the journal when the connection that had it is over.
+/// Returns the journal when its connection is closed.
 struct GiveBack {
     file: Option<JournalFile>,
     journal: Held,
@@ -209,7 +209,7 @@ impl Drop for GiveBack {
     }
 }
 
-/// Sends the journal with its length before it, and appends what comes.
+/// Sends the length of the journal and the journal, and appends what it receives.
 async fn keep(
     file: &mut JournalFile,
     mut connection: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -223,14 +223,14 @@ async fn keep(
     loop {
         let read = connection.read(&mut piece).await?;
         if read == 0 {
-            // The rest of `waiting` is a line that was not sent whole.
+            // The rest of `waiting` is an incomplete line.
             return Ok(());
         }
         waiting.extend_from_slice(&piece[..read]);
         if let Some(end) = waiting.iter().rposition(|byte| *byte == b'\n') {
             if let Err(error) = file.append(&waiting[..=end]) {
                 klog::zap("fatal", "failed to write the journal", Some(&error.to_string()));
-                // The end of the connection tells the API server.
+                // The API server sees the end of the connection.
                 std::process::exit(1);
             }
             waiting.drain(..=end);
@@ -238,13 +238,13 @@ async fn keep(
     }
 }
 
-/// The journal in a data directory. It is locked as long as it is open; the kernel lets go of it even after `kill -9`.
+/// The journal in a data directory. It is locked while it is open; the kernel releases the lock even after `kill -9`.
 struct JournalFile {
     path: PathBuf,
     file: File,
     _lock: File,
     bytes: u64,
-    /// Bytes of what counted when it was last written anew.
+    /// Size in bytes after the last rewrite.
     whole: u64,
 }
 
@@ -351,7 +351,7 @@ mod tests {
         journal.append(b"1 pods d/a {}\n2 pods d/a {\"b\":1}\n").unwrap();
         assert!(JournalFile::open(&directory).err().unwrap().contains("another etcd"));
         drop(journal);
-        // Opening it drops the lines that do not count any more.
+        // Opening the journal drops outdated lines.
         let text = JournalFile::open(&directory).unwrap().text().unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), format!("{HEAD}2 * * -\n2 pods d/a {{\"b\":1}}\n"));
         std::fs::write(directory.join("mooring.journal"), "rubbish\n").unwrap();

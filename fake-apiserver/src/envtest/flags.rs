@@ -1,28 +1,28 @@
-//! Command lines as kube-apiserver and etcd read them: a table of upstream's flags, and what a line says of them.
+//! Command lines of kube-apiserver and etcd: a table of upstream's flags, and a parser.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The kind of value of a flag.
+/// Type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// True or false; true without a value.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A number.
     Float,
-    /// A duration as Go writes it.
+    /// A duration in Go's notation.
     Duration,
     /// An IP address.
     Ip,
-    /// Any text.
+    /// A string.
     Text,
-    /// Texts separated by commas; values of one line add up.
+    /// Strings separated by commas; several occurrences add up.
     List,
-    /// One text; values of one line add up.
+    /// One string; several occurrences add up.
     Array,
-    /// Pairs `key=value` separated by commas; values of one line add up.
+    /// Pairs `key=value` separated by commas; several occurrences add up.
     Map,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
         })
     }
 
-    /// Go's word for the values, as `--help` has it.
+    /// Returns Go's name of the type, as `--help` prints it.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Bool => "",
@@ -60,7 +60,7 @@ impl Kind {
         matches!(self, Self::List | Self::Array | Self::Map)
     }
 
-    /// Verifies a value in Go's words.
+    /// Checks a value. The error is in Go's words.
     fn check(self, value: &str) -> Result<(), String> {
         match self {
             Self::Bool => {
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// Go's `strconv.ParseBool`.
+/// Parses a bool like Go's `strconv.ParseBool`.
 pub(super) fn truth(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -100,7 +100,7 @@ fn whole(value: &str) -> Result<(), String> {
     value.parse::<i64>().map(drop).map_err(|_| said("value out of range"))
 }
 
-/// Go's `time.ParseDuration`, of what is not negative.
+/// Parses a duration like Go's `time.ParseDuration`, but not a negative one.
 pub(super) fn duration(value: &str) -> Option<std::time::Duration> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
@@ -128,13 +128,13 @@ pub(super) fn duration(value: &str) -> Option<std::time::Duration> {
 pub(super) struct Flag {
     /// Its name, without dashes.
     pub(super) name: &'static str,
-    /// The kind of its value.
+    /// Type of its value.
     pub(super) kind: Kind,
     /// True if it has an effect here.
     pub(super) is_used: bool,
 }
 
-/// The flags of a program.
+/// Parses the table of a program's flags.
 pub(super) fn table(text: &'static str) -> Vec<Flag> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -146,32 +146,32 @@ pub(super) fn table(text: &'static str) -> Vec<Flag> {
         .collect()
 }
 
-/// The way in which a program reads its line.
+/// Flag library of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// pflag, as kube-apiserver: `--flag`, `-v 4`, underscores as dashes.
+    /// pflag, for kube-apiserver: `--flag`, `-v 4`; underscores count as dashes.
     Posix,
-    /// Go's `flag`, as etcd: `-flag` and `--flag` are the same.
+    /// Go's `flag`, for etcd: `-flag` and `--flag` are the same.
     Go,
 }
 
-/// A command line that was read.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     values: BTreeMap<&'static str, Vec<String>>,
-    /// `--help` stands on it.
+    /// True if `--help` is given.
     pub(super) help: bool,
-    /// The value of `--version`, if that stands on it.
+    /// Value of `--version`, if given.
     pub(super) version: Option<String>,
-    /// What is no flag.
+    /// Arguments that are not flags.
     pub(super) rest: Vec<String>,
 }
 
 impl Line {
-    /// Reads the arguments of a program, without its name.
+    /// Parses the arguments of a program, without its name.
     ///
     /// # Errors
-    /// The first mistake, in the words of Go's library.
+    /// The first error, in the words of Go's library.
     pub(super) fn read(table: &[Flag], style: Style, args: &[String]) -> Result<Self, String> {
         let mut line = Self::default();
         let mut args = args.iter();
@@ -189,7 +189,7 @@ impl Line {
                 }
                 _ => {
                     line.rest.push(arg.clone());
-                    // Go's library reads no flag after the first other argument.
+                    // Go's library parses no flags after the first other argument.
                     if style == Style::Go {
                         line.rest.extend(args.cloned());
                         break;
@@ -248,7 +248,7 @@ impl Line {
         Ok(())
     }
 
-    /// `-h`, `-v4` and `-v 4`: kube-apiserver has no other short flags.
+    /// Parses `-h`, `-v4` and `-v 4`: kube-apiserver has no other short flags.
     fn short<'a>(
         &mut self,
         table: &[Flag],
@@ -285,22 +285,22 @@ impl Line {
         }
     }
 
-    /// The value of a flag, if it stands on the line and is not empty.
+    /// Returns the value of a flag, if it is given and not empty.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(|values| values.last()).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// All values of a flag.
+    /// Returns all values of a flag.
     pub(super) fn values(&self, name: &str) -> &[String] {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The value of a switch.
+    /// Returns the value of a boolean flag.
     pub(super) fn is_on(&self, name: &str, default: bool) -> bool {
         self.value(name).and_then(truth).unwrap_or(default)
     }
 
-    /// The flags on the line that have no effect here.
+    /// Returns the given flags that have no effect here.
     pub(super) fn ignored(&self, table: &[Flag]) -> Vec<&'static str> {
         let is_ignored = |name: &&'static str| table.iter().any(|flag| flag.name == *name && !flag.is_used);
         self.values.keys().copied().filter(is_ignored).collect()

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::flags::Flag;
 
-/// The help of a program: its own flags with what they do here, then those that it takes and ignores.
+/// Returns the help of a program: first its flags with their effect here, then those that it accepts and ignores.
 pub(super) fn text(head: &str, own: &[(&str, &str)], table: &[Flag], example: &str) -> String {
     let mut text = format!("{head}\n\nFlags:\n");
     let line = |text: &mut String, flag: &Flag, said: &str| {

@@ -1,4 +1,4 @@
-//! Lines of the log as klog and etcd's zap write them, on standard error.
+//! Log lines in the format of klog and of etcd's zap, on standard error.
 
 use std::io::Write;
 
@@ -8,11 +8,11 @@ use substrate::json::json;
 /// Writes an info (`I`), a warning (`W`) or an error (`E`).
 pub(super) fn say(severity: char, text: &str) {
     let now = Timestamp::now().strftime("%m%d %H:%M:%S.%6f").to_string();
-    // Nobody may be reading.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{severity}{now} {:7} mooring] {text}", std::process::id());
 }
 
-/// Writes the line by which a command says why it ends (component-base `cli/run.go`).
+/// Writes the line with the reason why a command failed (component-base `cli/run.go`).
 pub(super) fn failed(error: &str) {
     say('E', &format!("\"command failed\" err={error:?}"));
 }
@@ -26,7 +26,7 @@ pub(super) fn zap(level: &str, message: &str, error: Option<&str>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// An error of binding a listener in Go's words.
+/// Formats an error of binding a listener in Go's words.
 pub(super) fn bind_error(address: std::net::SocketAddr, error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     let why = match error.kind() {

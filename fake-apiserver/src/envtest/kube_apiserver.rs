@@ -23,11 +23,11 @@ use crate::tls::{self, Authority};
 use crate::{Apiserver, Config, Rbac, dial, kubeconfig, x509};
 
 pub(super) const TABLE: &str = include_str!("kube_apiserver.txt");
-/// The version of the tables.
+/// Version of the tables.
 const VERSION: &str = "v1.36.2";
-/// The variable that says what there is beside the API server.
+/// Environment variable that selects the controllers beside the API server.
 const MODE: &str = "MOORING_ENVTEST";
-/// Time for which watches gather events for each that is told the same.
+/// Time for which watches gather events, for each watcher that received the same event.
 const GATHER: Duration = Duration::from_micros(10);
 
 const OWN: &[(&str, &str)] = &[
@@ -75,10 +75,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Reads `MOORING_ENVTEST`.
+    /// Parses `MOORING_ENVTEST`.
     ///
     /// # Errors
-    /// Any other word.
+    /// An unknown word.
     pub fn of(word: Option<&str>) -> Result<Self, String> {
         match word {
             None | Some("" | "bare") => Ok(Self::Bare),
@@ -89,19 +89,19 @@ impl Mode {
     }
 }
 
-/// Listener of a cluster, as the command line of kube-apiserver describes it, with the authentication of its clients.
+/// Listener and client authentication of a cluster, as the command line of kube-apiserver describes them.
 pub struct Front {
-    /// The listener, which is bound.
+    /// The bound listener.
     pub listener: TcpListener,
     /// The serving certificate.
     pub tls: Arc<rustls::ServerConfig>,
-    /// The API server's configuration, without what a cluster adds.
+    /// Configuration of the API server, without the additions of a cluster.
     pub config: Config,
-    /// Certificates of the authorities of clients, PEM.
+    /// Certificates of client CAs, PEM.
     pub client_ca: Option<String>,
     /// Host names that requests may be for.
     pub hosts: Vec<String>,
-    /// A seed of this start: a cluster that goes on has other uids than those that it gave out already.
+    /// Seed of this start: after a restart, a cluster must not give out the same uids again.
     pub seed: u64,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
@@ -113,7 +113,7 @@ impl std::fmt::Debug for Front {
 }
 
 impl Front {
-    /// The API server behind all that stands before it on this listener.
+    /// Wraps the API server in the layers of this listener.
     pub fn layered(&self, ctx: &Ctx, service: HttpService) -> HttpService {
         let service = clients::verify(ctx, service, self.verifier.clone());
         crate::serve::outermost(service, &self.hosts)
@@ -179,7 +179,7 @@ fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(
     }
 }
 
-/// Listens and reads the certificates, in upstream's order.
+/// Binds the listener and reads the certificates, in upstream's order.
 fn front(options: &Options, mode: Mode) -> Result<Front, String> {
     let advertised = advertised(options);
     let (certificate, key) = serving(&options.serving, options, advertised)?;
@@ -211,7 +211,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
             anonymous: options.anonymous,
             roles: options.roles,
             trusts_components: mode != Mode::Bare,
-            // The token is random and printed nowhere.
+            // The token is random and never printed.
             ..Rbac::new(secret)
         }),
         track_managers: true,
@@ -234,7 +234,7 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
         advertised,
         issuer: options.issuer.clone(),
         forbids_privileged: !options.privileged,
-        // A cluster publishes it for its pods: clients accept the certificate itself as its authority.
+        // A cluster publishes it for its pods: clients accept the certificate as its own CA.
         root_ca: Some(String::from_utf8_lossy(&certificate).into_owned()),
         ..Config::default()
     };
@@ -245,13 +245,13 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
     Ok(Front { listener, tls: provided.server, config, client_ca, hosts, seed, verifier: provided.clients })
 }
 
-/// Serves without a cluster, and with `controllers` beside it.
+/// Serves without a cluster, and runs `controllers` beside it, if given.
 fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpService)>) -> Result<(), String> {
     let (backend, saved) = Backend::connect(&options.etcd_servers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("the runtime does not start: {error}"))?;
     let done = runtime.block_on(async {
-        // Install the handlers first: an earlier signal would end the process without a farewell.
+        // The handlers come first: without them a signal would end the process without a clean shutdown.
         let mut stop = Stop::install().map_err(|error| format!("signals cannot be waited for: {error}"))?;
         let world = World::live(WorldOptions { seed: front.seed, watchdog: None, ..WorldOptions::default() });
         let process = Process::start(&world, "kube-apiserver", |_| std::future::pending());
@@ -273,7 +273,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
         }
         klog::say('I', &format!("Serving securely on {}", options.listen));
         stop.wait().await;
-        // Clients get the rest of their answers.
+        // Clients receive the rest of their answers.
         apiserver.end_watches();
         listen::farewell(&ctx).await;
         Ok(())
@@ -282,8 +282,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
     done
 }
 
-/// The address by which pods reach the server: the one of the command line, the one that is listened on, or the one of
-/// this machine.
+/// Returns the address at which pods reach the server: that of the command line, of the listener, or of this machine.
 fn advertised(options: &Options) -> Option<SocketAddr> {
     let usable = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
     let of_machine = || {
@@ -296,7 +295,7 @@ fn advertised(options: &Options) -> Option<SocketAddr> {
     ip.filter(usable).map(|ip| SocketAddr::new(ip, options.listen.port()))
 }
 
-/// Reads the serving certificate and its key, or makes them.
+/// Reads the serving certificate and its key, or creates them.
 fn serving(serving: &Serving, options: &Options, advertised: Option<SocketAddr>) -> Result<(Vec<u8>, Vec<u8>), String> {
     let read = |path: &Path| std::fs::read(path).map_err(|error| open_error(path, &error));
     if serving.is_made {
@@ -333,7 +332,7 @@ fn make(serving: &Serving, options: &Options, advertised: Option<SocketAddr>) ->
     Ok(())
 }
 
-/// An error of opening a file in Go's words.
+/// Formats an error of opening a file in Go's words.
 fn open_error(path: &Path, error: &std::io::Error) -> String {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
@@ -364,7 +363,7 @@ mod tests {
         let told: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
         assert_eq!(used, told);
         let help = help::text(HEAD, OWN, &table, EXAMPLE);
-        // envtest looks for it at the beginning of a line.
+        // envtest searches for it at the beginning of a line.
         assert!(!help.contains("--insecure-port") && help.contains("\n      --cert-dir string"));
     }
 }

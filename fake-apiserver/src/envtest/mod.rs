@@ -1,7 +1,7 @@
-//! The pair of programs that controller-runtime's envtest starts: `kube-apiserver` and `etcd`, with upstream's flags.
+//! The two programs that controller-runtime's envtest starts: `kube-apiserver` and `etcd`, with upstream's flags.
 //!
-//! `flags` reads their command lines, `options` is what kube-apiserver makes of its own, `etcd` holds the journal of the
-//! API server in its data directory, and `backend` is the API server's end of it.
+//! `flags` parses their command lines, `options` evaluates that of kube-apiserver, `etcd` stores the API server's
+//! journal in its data directory, and `backend` is the API server's side of it.
 
 mod backend;
 mod etcd;
@@ -20,16 +20,16 @@ use substrate::body::HttpService;
 
 pub use kube_apiserver::{Front, Mode};
 
-/// Additions of a program to the API server, by `MOORING_ENVTEST`.
+/// Components that run beside the API server, selected by `MOORING_ENVTEST`.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
     /// Starts the control loops of `MOORING_ENVTEST=controllers` in the world of an API server, which trusts them.
     pub controllers: fn(&World, HttpService),
-    /// Serves the cluster of `MOORING_ENVTEST=cluster` through a front until the process is asked to end.
+    /// Serves the cluster of `MOORING_ENVTEST=cluster` behind a front until the process is asked to end.
     pub cluster: fn(Front) -> Result<(), String>,
 }
 
-/// A program of the pair.
+/// One of the two programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// The API server.
@@ -39,7 +39,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The program that a process was started as, by the file name of its path.
+    /// Returns the program whose name is the file name of a path.
     pub fn named(path: &OsStr) -> Option<Self> {
         match Path::new(path).file_name()?.to_str()? {
             "kube-apiserver" => Some(Self::KubeApiserver),
@@ -48,8 +48,8 @@ impl Program {
         }
     }
 
-    /// Runs it with `args` (the program's name first) until it is asked to end. Without anything `beside` it,
-    /// `MOORING_ENVTEST=cluster` is refused, and `MOORING_ENVTEST=controllers` deletes namespaces only.
+    /// Runs the program with `args` (its name first) until it is asked to end. If `beside` is `None`,
+    /// `MOORING_ENVTEST=cluster` is refused, and `MOORING_ENVTEST=controllers` only deletes namespaces.
     pub fn run(self, args: impl IntoIterator<Item = OsString>, beside: Option<Beside>) -> ExitCode {
         let args: Vec<String> = args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
         match self {

@@ -1,4 +1,4 @@
-//! Options of kube-apiserver, read from its command line with upstream's checks (`cmd/kube-apiserver/app/options`,
+//! Options of kube-apiserver from its command line, with upstream's validation (`cmd/kube-apiserver/app/options`,
 //! `pkg/kubeapiserver/options`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use super::flags::{self, Line};
 use crate::keys::{PublicKey, SigningKey};
 use crate::state::{ServiceAccounts, ServiceRange, TokenIssuer};
 
-/// The admission plugins of kube-apiserver 1.36 (`pkg/kubeapiserver/options/plugins.go`).
+/// Admission plugins of kube-apiserver 1.36 (`pkg/kubeapiserver/options/plugins.go`).
 const PLUGINS: &[&str] = &[
     "AlwaysAdmit",
     "AlwaysDeny",
@@ -50,7 +50,7 @@ const PLUGINS: &[&str] = &[
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
-/// Those of them that are on by default.
+/// Plugins that are on by default.
 const DEFAULT_PLUGINS: &[&str] = &[
     "CertificateApproval",
     "CertificateSigning",
@@ -76,19 +76,19 @@ const DEFAULT_PLUGINS: &[&str] = &[
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
-/// The range of service addresses when the line names none (`DefaultServiceIPCIDR`).
+/// Default range of service addresses (`DefaultServiceIPCIDR`).
 const DEFAULT_RANGE: &str = "10.0.0.0/24";
-/// The directory of the certificates when the line names none.
+/// Default directory of the certificates.
 const DEFAULT_CERT_DIR: &str = "/var/run/kubernetes";
 
 /// The serving certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Serving {
-    /// The file of the certificate.
+    /// File of the certificate.
     pub(super) certificate: PathBuf,
-    /// The file of its key.
+    /// File of its key.
     pub(super) key: PathBuf,
-    /// True if both are made when they are missing.
+    /// If set, missing files are created.
     pub(super) is_made: bool,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Options {
     pub(super) etcd_servers: Vec<String>,
     pub(super) external_hostname: Option<String>,
     pub(super) range: ServiceRange,
-    /// True if roles say who may do what; otherwise everyone who is authenticated may do everything.
+    /// True if RBAC decides; otherwise every authenticated user may do everything.
     pub(super) roles: bool,
     pub(super) anonymous: bool,
     pub(super) issuer: TokenIssuer,
@@ -113,15 +113,15 @@ pub(super) struct Options {
     pub(super) audit_log_path: Option<PathBuf>,
     pub(super) audit_policy_file: Option<PathBuf>,
     pub(super) privileged: bool,
-    /// Values without effect, of flags that have one.
+    /// Values without effect, of flags that have an effect.
     pub(super) ignored: Vec<String>,
 }
 
 impl Options {
-    /// Reads the options.
+    /// Evaluates the command line.
     ///
     /// # Errors
-    /// All mistakes, as upstream joins them.
+    /// All errors, joined like upstream's.
     pub(super) fn of(line: &Line) -> Result<Self, String> {
         let mut errors = Vec::new();
         let mut ignored = Vec::new();
@@ -144,7 +144,7 @@ impl Options {
             ServiceRange::default()
         });
         let roles = roles(line, &mut errors, &mut ignored);
-        // Anonymous requests could do everything (`ApplyAuthorization`).
+        // Otherwise anonymous requests could do everything (`ApplyAuthorization`).
         let anonymous = line.is_on("anonymous-auth", true) && roles;
         let service_accounts = plugins(line, &mut errors, &mut ignored);
         let (issuer, token_keys) = issuer(line, &mut errors);
@@ -217,11 +217,11 @@ fn roles(line: &Line, errors: &mut Vec<String>, ignored: &mut Vec<String>) -> bo
     if !roles && !all && errors.is_empty() {
         errors.push("--authorization-mode: Mooring needs RBAC or AlwaysAllow in it".to_owned());
     }
-    // AlwaysAllow would allow the rest.
+    // With AlwaysAllow, RBAC decides nothing.
     roles && !all
 }
 
-/// Admission of service accounts by the plugins that are on; those that cannot be switched here are noted.
+/// Returns the admission of service accounts by the enabled plugins, and notes plugins that cannot be switched here.
 fn plugins(line: &Line, errors: &mut Vec<String>, ignored: &mut Vec<String>) -> ServiceAccounts {
     let (on, off) = (line.values("enable-admission-plugins"), line.values("disable-admission-plugins"));
     let both: Vec<&str> = on.iter().filter(|name| off.contains(name)).map(String::as_str).collect();
@@ -241,7 +241,7 @@ fn plugins(line: &Line, errors: &mut Vec<String>, ignored: &mut Vec<String>) -> 
     if off.iter().any(|name| name == "ServiceAccount") { ServiceAccounts::Ignored } else { ServiceAccounts::Mounted }
 }
 
-/// The issuer of the tokens of service accounts, and the keys that verify them.
+/// Returns the issuer of service account tokens, and the keys that verify them.
 fn issuer(line: &Line, errors: &mut Vec<String>) -> (TokenIssuer, Vec<PublicKey>) {
     let names = line.values("service-account-issuer").to_vec();
     let signing = line.value("service-account-signing-key-file");
@@ -285,7 +285,7 @@ mod tests {
     use super::super::kube_apiserver::TABLE;
     use super::*;
 
-    /// The options of envtest's own line, with `more` after it.
+    /// Evaluates envtest's own command line with `more` at its end.
     fn options(more: &[&str]) -> Result<Options, String> {
         let folder = tempfile::tempdir().unwrap();
         let pair = rcgen::KeyPair::generate().unwrap();

@@ -1,40 +1,40 @@
-//! What is wrong with one field, in the words of apimachinery (`util/validation/field`).
+//! Errors of single fields, in the words of apimachinery (`util/validation/field`).
 
 use std::fmt;
 
 use substrate::json::Value;
 
-/// One field that is wrong.
+/// An error of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// The path, as `spec.source.persistentVolumeName`.
+    /// The path, such as `spec.source.persistentVolumeName`.
     pub field: String,
-    /// What kind of wrong.
+    /// The kind of error.
     pub fault: FieldFault,
     /// The explanation; may be empty.
     pub detail: String,
 }
 
-/// What is wrong with a field.
+/// Kind of an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldFault {
-    /// The value is not acceptable; holds it as it is shown, and nothing if it is not.
+    /// The value is invalid; has the value as messages show it, or an empty string.
     Invalid(String),
     /// The value is missing.
     Required,
-    /// The value must not be there.
+    /// The field must not be set or changed.
     Forbidden,
-    /// The value is none of those supported; holds it as it is shown.
+    /// The value is not a supported one; has the value as messages show it.
     NotSupported(String),
-    /// The value stands there twice; holds it as it is shown, and nothing if it is not.
+    /// The value is a duplicate; has the value as messages show it, or an empty string.
     Duplicate(String),
-    /// The value refers to something that is not there; holds it as it is shown.
+    /// The value refers to a missing object; has the value as messages show it.
     NotFound(String),
     /// The value is too long.
     TooLong,
-    /// There are too many of them; holds how many there are.
+    /// There are too many elements; has their number.
     TooMany(String),
-    /// The value has the wrong type; holds it as it is shown.
+    /// The value has the wrong type; has the value as messages show it.
     TypeInvalid(String),
 }
 
@@ -43,48 +43,48 @@ impl FieldError {
         Self { field: field.into(), fault, detail: detail.into() }
     }
 
-    /// A value that is not acceptable.
+    /// Creates the error of an invalid value.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::new(field, FieldFault::Invalid(shown(value)), detail)
     }
 
-    /// A value that is not acceptable, given as upstream prints it.
+    /// Creates the error of an invalid value, given as upstream prints it.
     pub fn invalid_text(field: impl Into<String>, shown: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldFault::Invalid(shown.into()), detail)
     }
 
-    /// A missing value.
+    /// Creates the error of a missing value.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldFault::Required, detail)
     }
 
-    /// A value that must not be there or must not change.
+    /// Creates the error of a value that must not be set or changed.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldFault::Forbidden, detail)
     }
 
-    /// A value outside an enumeration.
+    /// Creates the error of a value outside an enumeration.
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
         Self::new(field, FieldFault::NotSupported(shown(value)), format!("supported values: {}", list.join(", ")))
     }
 
-    /// A value that stands there twice.
+    /// Creates the error of a duplicate value.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::new(field, FieldFault::Duplicate(shown(value)), "")
     }
 
-    /// A value that is longer than `limit` bytes.
+    /// Creates the error of a value that is longer than `limit` bytes.
     pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self::new(field, FieldFault::TooLong, format!("may not be more than {limit} bytes"))
     }
 
-    /// A field that may not change.
+    /// Creates the error of a field that must not change.
     pub fn immutable(field: impl Into<String>, value: &Value) -> Self {
         Self::invalid(field, value, "field is immutable")
     }
 
-    /// The text behind the path.
+    /// Returns the message without the path.
     pub fn body(&self) -> String {
         let head = match &self.fault {
             FieldFault::Invalid(value) if value.is_empty() => "Invalid value".to_owned(),
@@ -109,7 +109,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as messages show it: strings quoted, all else as Go writes JSON, safe to stand in HTML.
+/// Formats a value for messages: strings are quoted, other values are JSON with Go's escapes for HTML.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),

@@ -1,5 +1,5 @@
-//! Fields of objects that are kept as JSON values: reading and writing them, and what is wrong with one. Knows nothing of
-//! the rest of the crate.
+//! Fields of objects that are kept as JSON values: access to them, and errors about them. Independent of the rest of
+//! the crate.
 
 mod error;
 pub(crate) mod quantity;

@@ -1,6 +1,6 @@
 //! Resource quantities: their value and their canonical form (apimachinery `pkg/api/resource`).
 
-/// A quantity's value in units of 10⁻⁹, and how it was written.
+/// A quantity's value in units of 10⁻⁹, with its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantity {
     nanos: i128,
@@ -8,41 +8,41 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
-    /// A whole number.
+    /// Creates a quantity from an integer.
     pub fn of(number: usize) -> Self {
         Self { nanos: i128::try_from(number).unwrap_or(0).saturating_mul(NANO), format: Format::Decimal }
     }
 
-    /// Reads a quantity; nothing when the text is none.
+    /// Parses a quantity; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         parse(text)
     }
 
-    /// The value in units of 10⁻⁹.
+    /// Returns the value in units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The sum, written as this one is, unless this one is nothing.
+    /// Returns the sum, in the format of this quantity unless it is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         Self { nanos: self.nanos.saturating_add(other.nanos), format }
     }
 
-    /// What is left when `other` is taken away, at least nothing.
+    /// Returns the difference, but at least zero.
     pub fn less(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), format: self.format }
     }
 
-    /// The next whole number.
+    /// Rounds up to the next integer.
     pub fn rounded_up(self) -> Self {
         Self { nanos: (self.nanos + NANO - 1).div_euclid(NANO).saturating_mul(NANO), format: self.format }
     }
 
-    /// The canonical form; nothing when the value is too great for one.
+    /// Returns the canonical form; `None` if the value is too large for one.
     pub fn text(self) -> Option<String> {
         render(self)
     }
@@ -60,17 +60,17 @@ const BINARY: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40),
 const DECIMAL: &[(&str, i32)] =
     &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// The value in units of 10⁻⁹, for comparisons.
+/// Parses a quantity to units of 10⁻⁹, for comparisons.
 pub fn nanos(text: &str) -> Option<i128> {
     Some(parse(text)?.nanos)
 }
 
-/// The one form in which a quantity is stored: `1024Mi` is `1Gi`, `0.5` is `500m`.
+/// Returns the form in which a quantity is stored: `1024Mi` is `1Gi`, `0.5` is `500m`.
 pub fn canonical(text: &str) -> Option<String> {
     render(parse(text)?)
 }
 
-/// Why a text is not a quantity, in the words of apimachinery (`resource.ParseQuantity`).
+/// Returns the reason why a text is not a quantity, in the words of apimachinery (`resource.ParseQuantity`).
 pub fn refusal(text: &str) -> &'static str {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let rest = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -89,7 +89,7 @@ fn render(Quantity { nanos, format }: Quantity) -> Option<String> {
     if magnitude == 0 {
         return Some("0".to_owned());
     }
-    // A binary form below 1024 or with a fraction is written in decimal.
+    // A binary quantity below 1024 or with a fraction is written in decimal.
     if format == Format::Binary && magnitude % NANO == 0 && magnitude / NANO >= 1024 {
         let mut number = magnitude / NANO;
         let mut suffix = "";
@@ -129,7 +129,7 @@ fn parse(text: &str) -> Option<Quantity> {
         return None;
     }
     let digits: String = format!("{whole}{fraction}");
-    // More digits than any quantity needs; beyond, the arithmetic would not fit.
+    // More digits than any quantity needs. The arithmetic would overflow.
     if digits.len() > 27 {
         return None;
     }
@@ -150,7 +150,7 @@ fn parse(text: &str) -> Option<Quantity> {
     Some(Quantity { nanos: if negative { -nanos } else { nanos }, format })
 }
 
-/// `mantissa` · 10^`power`, rounded up as Go rounds quantities below its smallest unit.
+/// Returns `mantissa` · 10^`power`, rounded up as Go rounds quantities below its smallest unit.
 fn scale(mantissa: i128, power: i32) -> Option<i128> {
     let factor = 10i128.checked_pow(power.unsigned_abs())?;
     if power >= 0 { mantissa.checked_mul(factor) } else { Some(mantissa / factor + i128::from(mantissa % factor != 0)) }

@@ -1,9 +1,10 @@
-//! Reading and writing fields of objects that are kept as JSON values.
+//! Access to fields of objects that are kept as JSON values.
 
 use jiff::Timestamp;
 use substrate::json::{Map, Value};
 
-/// The metadata that say which object it is and what the server keeps of it: nobody manages them, no policy changes them.
+/// Fields of the metadata that identify the object or that the server sets: they have no manager, and policies cannot
+/// change them.
 pub const SERVERS_OWN: &[&str] = &[
     "name",
     "generateName",
@@ -18,32 +19,32 @@ pub const SERVERS_OWN: &[&str] = &[
     "managedFields",
 ];
 
-/// The value at `path`, or nothing; null is nothing.
+/// Returns the value at `path`; `None` if it is missing or null.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key)).filter(|v| !v.is_null())
 }
 
-/// The text at `path`; empty when there is none.
+/// Returns the string at `path`; empty if there is none.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at `path`; empty when there is none.
+/// Returns the list at `path`; empty if there is none.
 pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The whole number at `path`.
+/// Returns the integer at `path`.
 pub fn int(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path).and_then(Value::as_i64)
 }
 
-/// Whether there is something other than null at `path`.
+/// Returns true if there is a value other than null at `path`.
 pub fn has(value: &Value, path: &[&str]) -> bool {
     at(value, path).is_some_and(|v| !v.is_null())
 }
 
-/// The map at `key`, made when it is missing or null; nothing when something else stands there.
+/// Returns the map at `key`, and creates it if it is missing or null; `None` if there is another value.
 pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     let slot = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if slot.is_null() {
@@ -52,7 +53,7 @@ pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     slot.as_object_mut()
 }
 
-/// The metadata of an object whose shape was checked at the edge; makes one when it is missing.
+/// Returns the metadata of an object whose shape was checked before, and creates it if it is missing.
 pub fn metadata(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -65,7 +66,7 @@ pub fn metadata(value: &mut Value) -> &mut Map {
             }
             match slot {
                 Value::Object(metadata) => metadata,
-                // Made an object two lines above.
+                // The value was made an object above.
                 _ => unreachable!("metadata was just made an object"),
             }
         }
@@ -73,19 +74,19 @@ pub fn metadata(value: &mut Value) -> &mut Map {
     }
 }
 
-/// Puts `field` of `from` in place of that of `to`, or takes it away where `from` has none.
+/// Copies `field` from `from` to `to`; removes it if `from` has none.
 pub fn copy(from: &Value, to: &mut Value, field: &str) {
     if let Some(target) = to.as_object_mut() {
         put(target, field, from.get(field));
     }
 }
 
-/// The same for a field of the metadata.
+/// Copies a field of the metadata.
 pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
     put(metadata(to), field, from.get("metadata").and_then(|m| m.get(field)));
 }
 
-/// Sets a field at the top of an object, or takes it away.
+/// Sets or removes a field at the top of an object.
 pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     let Some(map) = object.as_object_mut() else { return };
     match value {
@@ -94,7 +95,7 @@ pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     };
 }
 
-/// Makes `field` of `target` equal to `value`. Most are equal already, and to compare is cheaper than to clone.
+/// Sets or removes `field` of `target`. Most values are equal already, and comparing is cheaper than cloning.
 pub fn put(target: &mut Map, field: &str, value: Option<&Value>) {
     match (value, target.get_mut(field)) {
         (Some(value), Some(slot)) => {
@@ -112,14 +113,14 @@ pub fn put(target: &mut Map, field: &str, value: Option<&Value>) {
     }
 }
 
-/// Sets `key` to `default` where it is missing or null.
+/// Sets `key` to `default` if it is missing or null.
 pub fn default(map: &mut Map, key: &str, default: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key, default.into());
     }
 }
 
-/// Where a kind has the pod that it is or makes; nothing for kinds that make none.
+/// Returns the path of the pod template of a kind; empty for pods, `None` for kinds without one.
 pub fn template_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     Some(match (group, kind) {
         ("", "Pod") => &[],
@@ -132,37 +133,37 @@ pub fn template_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// `metadata.name`.
+/// Returns `metadata.name`.
 pub fn name(value: &Value) -> &str {
     text(value, &["metadata", "name"])
 }
 
-/// `metadata.namespace`.
+/// Returns `metadata.namespace`.
 pub fn namespace(value: &Value) -> &str {
     text(value, &["metadata", "namespace"])
 }
 
-/// `metadata.uid`.
+/// Returns `metadata.uid`.
 pub fn uid(value: &Value) -> &str {
     text(value, &["metadata", "uid"])
 }
 
-/// `metadata.resourceVersion`.
+/// Returns `metadata.resourceVersion`.
 pub fn resource_version(value: &Value) -> &str {
     text(value, &["metadata", "resourceVersion"])
 }
 
-/// `metadata.finalizers`.
+/// Returns `metadata.finalizers`.
 pub fn finalizers(value: &Value) -> &[Value] {
     list(value, &["metadata", "finalizers"])
 }
 
-/// Whether `metadata.deletionTimestamp` is set.
+/// Returns true if `metadata.deletionTimestamp` is set.
 pub fn is_terminating(value: &Value) -> bool {
     has(value, &["metadata", "deletionTimestamp"])
 }
 
-/// A metav1.Time: RFC 3339 in whole seconds.
+/// Formats a metav1.Time: RFC 3339 in whole seconds.
 pub fn time(t: Timestamp) -> String {
     Timestamp::from_second(t.as_second()).unwrap_or(t).to_string()
 }

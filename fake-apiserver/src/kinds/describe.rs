@@ -1,8 +1,8 @@
-//! The descriptions of types and fields, for `kubectl explain`.
+//! Descriptions of types and fields, for `kubectl explain`.
 //!
-//! They are those of Kubernetes, as the crate k8s-openapi has them (Apache-2.0, <https://github.com/Arnavion/k8s-openapi>),
-//! written by `cargo run -p xtask -- kinds`. What Kubernetes leaves without one has ours. Packed they take 140 kB of the
-//! program; they are unpacked when the first OpenAPI document is made.
+//! They are Kubernetes' own, from the crate k8s-openapi (Apache-2.0, <https://github.com/Arnavion/k8s-openapi>),
+//! written by `cargo run -p xtask -- kinds`. Types and fields without a description there have one here. Compressed
+//! they take 140 kB of the program; the first OpenAPI document decompresses them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,28 +10,28 @@ use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 
-/// What a type is.
+/// Returns the description of a type.
 pub fn of_type(of: &str) -> Option<&'static str> {
     field(of, OF_TYPE)
 }
 
-/// What a field is for.
+/// Returns the description of a field.
 pub fn field(of: &str, name: &str) -> Option<&'static str> {
     TEXTS.get(&(of, name)).copied()
 }
 
-/// Stands for the name of a field where a text is about a type.
+/// Placeholder for the field in the description of a type.
 const OF_TYPE: &str = "-";
 
-/// Kubernetes' own: `type field text`, each ended by a zero byte.
+/// Kubernetes' descriptions: `type field text`, each ended by a zero byte.
 const PACKED: &[u8] = include_bytes!("descriptions.gz");
 
-/// Ours: the same, a line each.
+/// Additional descriptions in the same form, one per line.
 const OWN: &str = include_str!("descriptions.txt");
 
 static UNPACKED: LazyLock<String> = LazyLock::new(|| {
     let mut text = String::new();
-    // What stands in the program is whole, which a test checks.
+    // The data decompresses, as a test checks.
     let _ = GzDecoder::new(PACKED).read_to_string(&mut text);
     text
 });

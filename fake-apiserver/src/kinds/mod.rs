@@ -1,4 +1,4 @@
-//! The kinds that this server speaks: one table that discovery, OpenAPI, printing, patching and the store read.
+//! Kinds of this server: one table for discovery, OpenAPI, printing, patching and the store.
 //!
 //! Names, scopes, short names, categories and subresources are those of a Kubernetes 1.36 server.
 
@@ -19,41 +19,41 @@ use crate::custom::Custom;
 /// One served resource: its names, scope and subresources.
 #[derive(Debug)]
 pub struct Kind {
-    /// The position among all kinds; a small dense key for per-kind tables. Custom kinds have positions of their store,
-    /// and the versions of one share it.
+    /// Position among all kinds: a small dense key for per-kind tables. A custom kind's position belongs to its store,
+    /// and all its versions share it.
     pub index: usize,
-    /// The [`index`](Self::index) of the kind under which objects are stored: its own, but for views of another kind.
+    /// [`index`](Self::index) of the kind under which objects are stored: that of the kind itself, except for views.
     pub store: usize,
     /// API group; empty for core.
     pub group: &'static str,
     /// Version within the group.
     pub version: &'static str,
-    /// The type's name, as in `kind:`.
+    /// Name of the type, as in `kind:`.
     pub kind: &'static str,
-    /// The resource's name in URLs.
+    /// Name of the resource in URLs.
     pub plural: &'static str,
-    /// The resource's name for one object, as kubectl accepts it.
+    /// Singular name of the resource, as kubectl accepts it.
     pub singular: &'static str,
     /// Abbreviations that kubectl accepts.
     pub short_names: &'static [&'static str],
     /// Groups of resources that kubectl accepts (`all`).
     pub categories: &'static [&'static str],
-    /// Whether objects live in a namespace.
+    /// True if objects have a namespace.
     pub namespaced: bool,
-    /// Whether `/status` is written apart from the rest.
+    /// True if there is a status subresource.
     pub has_status: bool,
     /// The verbs on the resource itself, in alphabetical order, as discovery shows them.
     pub verbs: &'static [&'static str],
     /// Subresources that are served, `status` included, in alphabetical order.
     pub subresources: &'static [Subresource],
-    /// Whether a PUT without resourceVersion overwrites (R2).
+    /// True if a PUT without resourceVersion overwrites the object (upstream's `AllowUnconditionalUpdate`).
     pub allow_unconditional_update: bool,
-    /// What a CustomResourceDefinition says of it; nothing for built-in kinds.
+    /// Properties from a CustomResourceDefinition; `None` for built-in kinds.
     pub custom: Option<Box<Custom>>,
 }
 
-/// Each custom kind is made once. Those of the table are told apart by their place in it: the compiler may copy the table
-/// for the names that point into it, so that one kind has several addresses.
+/// Each custom kind is allocated once. Kinds of the table are compared by their position: the compiler may copy the
+/// table for the constants that point into it, so that a kind has several addresses.
 impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
         match (&self.custom, &other.custom) {
@@ -66,44 +66,45 @@ impl PartialEq for Kind {
 impl Eq for Kind {}
 
 impl Kind {
-    /// `v1` for core, `group/version` otherwise.
+    /// Returns `v1` for core, `group/version` otherwise.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `List` appended to the kind.
+    /// Returns the kind with `List` appended.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
 
-    /// One of the subresources.
+    /// Returns a subresource by its name.
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
-    /// Whether objects are a view of another stored kind.
+    /// Returns true if objects are a view of another stored kind.
     pub fn is_view(&self) -> bool {
         self.store != self.index || self.custom.as_ref().is_some_and(|custom| custom.base.is_some())
     }
 
-    /// Whether objects are kept, and not only answered.
+    /// Returns true if objects are stored, not only answered.
     pub fn is_stored(&self) -> bool {
         self.index < STORED || self.custom.is_some()
     }
 
-    /// The path under which the resource is served, without namespace: `/api/v1/pods`.
+    /// Returns the path of the resource without a namespace: `/api/v1/pods`.
     pub fn root(&self) -> String {
         let base = if self.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", self.group) };
         format!("{base}{}/{}", self.version, self.plural)
     }
 }
 
-/// A kind at hand: one of the table, or one that a store made of a definition and that goes with the last who has it.
+/// A reference to a kind: one of the table, or one that a store built from a definition and that is dropped with its
+/// last reference.
 #[derive(Clone)]
 pub enum KindRef {
-    /// One of the table.
+    /// A kind of the table.
     BuiltIn(&'static Kind),
-    /// One of a CustomResourceDefinition.
+    /// A kind of a CustomResourceDefinition.
     Custom(Arc<Kind>),
 }
 
@@ -142,33 +143,34 @@ impl std::fmt::Debug for KindRef {
     }
 }
 
-/// A part of an object, or something that is done with it, under a path of its own.
+/// A subresource: a part of an object, or an operation on it, under a path of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// The last part of the path.
+    /// Last part of the path.
     pub name: &'static str,
-    /// The verbs, in alphabetical order.
+    /// Verbs, in alphabetical order.
     pub verbs: &'static [&'static str],
-    /// Group, version and kind of what it speaks of; empty group and version mean those of its resource.
+    /// Group, version and kind of its objects; empty group and version mean those of its resource.
     pub response: (&'static str, &'static str, &'static str),
 }
 
-/// All kinds whose objects are kept, in the order in which a 1.36 server's discovery has them.
+/// Returns all stored kinds, in the order of a 1.36 server's discovery.
 pub fn all() -> &'static [Kind] {
     &KINDS[..STORED]
 }
 
-/// Kinds that are answered and not kept: reviews, bindings, component statuses; they are no part of [`all`].
+/// Returns the kinds that are answered and not stored: reviews, bindings, component statuses. [`all`] does not contain
+/// them.
 pub fn answered() -> &'static [Kind] {
     &KINDS[STORED..]
 }
 
-/// All kinds that discovery tells of, in its order.
+/// Returns all kinds in the order of discovery.
 pub fn discoverable() -> impl Iterator<Item = &'static Kind> {
     DISCOVERY.iter().map(|i| &KINDS[*i])
 }
 
-/// The kind under which objects of `kind` are stored.
+/// Returns the kind under which objects of `kind` are stored.
 pub fn stored(kind: &Kind) -> &Kind {
     match &kind.custom {
         Some(custom) => custom.base.as_deref().unwrap_or(kind),
@@ -176,7 +178,7 @@ pub fn stored(kind: &Kind) -> &Kind {
     }
 }
 
-/// The same, to keep.
+/// Returns the stored kind as a reference that can be kept.
 pub fn stored_ref(kind: &KindRef) -> KindRef {
     match &kind.custom {
         Some(custom) => custom.base.as_ref().unwrap_or(kind).clone(),
@@ -184,12 +186,12 @@ pub fn stored_ref(kind: &KindRef) -> KindRef {
     }
 }
 
-/// How many built-in kinds there are; custom ones have greater indices.
+/// Returns the number of built-in kinds; custom ones have greater indices.
 pub(crate) fn count() -> usize {
     KINDS.len()
 }
 
-/// The subresources of a custom kind.
+/// Returns the subresources of a custom kind.
 pub fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] {
     const WRITE: &[&str] = &["get", "patch", "update"];
     const STATUS: Subresource = Subresource { name: "status", verbs: WRITE, response: ("", "", "") };
@@ -202,18 +204,18 @@ pub fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] 
     }
 }
 
-/// The kind that a URL names.
+/// Returns the kind that a URL names.
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
     all().iter().find(|k| k.plural == plural && k.group == group && k.version == version)
 }
 
-/// The kind that an object's `apiVersion` and `kind` name.
+/// Returns the kind of an object's `apiVersion` and `kind`.
 pub fn find_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     KINDS.iter().find(|k| k.kind == kind && k.group == group && k.version == version)
 }
 
-/// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery
+/// Returns the priority of a version: stable versions before betas and alphas, later ones before earlier (apimachinery
 /// `version.CompareKubeAwareVersionStrings`).
 pub fn priority(version: &str) -> (u32, u32, u32) {
     let number = |text: &str| text.parse().unwrap_or(0);
@@ -229,7 +231,7 @@ pub fn priority(version: &str) -> (u32, u32, u32) {
 mod tests {
     use super::*;
 
-    /// Whether it was found or is named: the two may lie at different addresses.
+    /// The kind from a lookup and the constant may have different addresses.
     #[test]
     fn a_kind_is_equal_to_itself_wherever_the_compiler_put_it() {
         for (plural, named) in [("pods", PODS), ("namespaces", NAMESPACES), ("persistentvolumes", PERSISTENT_VOLUMES)] {

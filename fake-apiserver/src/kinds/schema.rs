@@ -1,13 +1,13 @@
-//! The fields of every served kind: names, types, list topology and strategic-merge metadata.
+//! Fields of every served kind: names, types, list topology and strategic-merge metadata.
 //!
-//! `schema.txt` holds the facts of the Kubernetes 1.36 API types. A line that starts at the margin names a type,
-//! followed by `atomic` where server-side apply owns all of it as one value (structType of the type); each indented line
-//! under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
-//! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
-//! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
-//! embeds a struct), `go=` (the Go type, where the shape does not tell it), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `written` and
-//! `null` (what Go writes of a field that is not set: its zero value, or the null of a pointer). OpenAPI
-//! documents, field validation, patches and protobuf all read this one table. A type is parsed when it is first needed.
+//! `schema.txt` has the facts about the Kubernetes 1.36 API types. A line without indentation names a type, followed by
+//! `atomic` if server-side apply owns it as one value (structType of the type). Each indented line below it is a field:
+//! its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags: `required`, `patch=` (patchStrategy),
+//! `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`), `map=` (mapType or structType),
+//! `pb=` (the protobuf field numbers from the message down to the field: two if Go embeds a struct), `go=` (the Go
+//! type, if the shape does not give it), `zero` (the zero value is a value: a pointer, or a field that Go always
+//! writes), `written` and `null` (what Go writes for an unset field: its zero value, or the null of a pointer). OpenAPI
+//! documents, field validation, patches and protobuf all use this table. A type is parsed on first use.
 //!
 //! `cargo run -p xtask -- kinds --types DIR` writes the file, from the tags and markers of the fields at v0.36.2:
 //! kubernetes/api 2f4cefdb, apimachinery ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496.
@@ -23,64 +23,64 @@ use crate::field_path::FieldPath;
 /// A struct of the API.
 #[derive(Debug)]
 pub struct Type {
-    /// `core/v1.Pod`.
+    /// Name of the type, such as `core/v1.Pod`.
     pub name: &'static str,
-    /// Whether server-side apply owns all of it as one value, wherever a field does not say otherwise.
+    /// True if server-side apply owns it as one value, unless a field overrides that.
     pub atomic: bool,
-    /// If set, other fields are kept as well, and server-side apply owns them one by one.
+    /// True if unknown fields are kept, and server-side apply owns them one by one.
     pub open: bool,
     /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
-    /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
+    /// Hash table of field positions by name; each entry is at or after its [`slot`].
     by_name: Box<[Option<u16>]>,
-    /// Positions of the fields that are written when they are not set.
+    /// Positions of the fields that Go writes when they are unset.
     unset: Box<[u16]>,
 }
 
 /// A field of a struct.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The JSON name.
+    /// JSON name.
     pub name: Text,
-    /// What it holds.
+    /// Type of its value.
     pub shape: Shape,
-    /// Whether a valid object must have it.
+    /// True if a valid object must have it.
     pub required: bool,
-    /// Whether a strategic merge patch merges the list (patchStrategy `merge`) instead of replacing it.
+    /// True if a strategic merge patch merges the list (patchStrategy `merge`) instead of replacing it.
     pub merge: bool,
-    /// Whether kubectl sends `$retainKeys` for it (patchStrategy `retainKeys`).
+    /// True if kubectl sends `$retainKeys` for it (patchStrategy `retainKeys`).
     pub retain_keys: bool,
-    /// The element field that identifies an element in a strategic merge patch.
+    /// Field of the elements that identifies them in a strategic merge patch.
     pub merge_key: Option<&'static str>,
     /// `atomic`, `set` or `map`.
     pub list_type: Option<&'static str>,
-    /// The element fields that identify an element of a `map` list.
+    /// Fields of the elements that identify them in a `map` list.
     pub list_keys: Vec<Text>,
-    /// `atomic` when server-side apply owns the map or struct as one value, `granular` when it does not although its type
+    /// `atomic` if server-side apply owns the map or struct as one value, `granular` if it does not although the type
     /// says so.
     pub map_type: Option<&'static str>,
-    /// The field numbers that lead to it in the protobuf message; empty for what is not in there.
+    /// Field numbers that lead to it in the protobuf message; empty if it is not in the message.
     pub numbers: Vec<u32>,
-    /// The type as Go calls it, if it has a name that the shape does not tell (`v1.Protocol`).
+    /// Go's name of the type, if the shape does not give it (`v1.Protocol`).
     pub go: Option<&'static str>,
-    /// Whether a zero on the protobuf wire is a value, rather than nothing.
+    /// True if a zero on the protobuf wire is a value instead of an unset field.
     pub zero: bool,
-    /// What Go writes for the field when it is not set; nothing for most.
+    /// Value that Go writes for the unset field; `None` for most.
     pub unset: Option<Unset>,
-    /// The values that the text may have, or each text of the list, as they stand in the table.
+    /// Allowed values of the string, or of each string of the list, as in the table.
     choices: Option<&'static str>,
 }
 
-/// What Go writes for a field that is not set.
+/// Value that Go writes for an unset field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unset {
     /// null.
     Null,
-    /// The zero of a text, a number or a truth value, or a struct with what it writes of its own.
+    /// The zero value of a string, a number, a bool or a struct.
     Zero,
 }
 
-/// The type of a field.
+/// Type of a field's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// A string.
@@ -105,7 +105,7 @@ pub enum Shape {
     Bytes,
     /// Any JSON value.
     Any,
-    /// A JSON schema, or whether there is one at all (`JSONSchemaPropsOrBool`).
+    /// A JSON schema, or a boolean (`JSONSchemaPropsOrBool`).
     SchemaOrBool,
     /// A JSON schema, or a list of them (`JSONSchemaPropsOrArray`).
     SchemaOrList,
@@ -123,10 +123,10 @@ pub enum Shape {
 
 const TEXT: &str = include_str!("schema.txt");
 
-/// The name of the JSON schema type, which the shapes around it refer to.
+/// Name of the JSON schema type, which the shapes above refer to.
 const JSON_SCHEMA: &str = "apiextensions/v1.JSONSchemaProps";
 
-/// A struct's place in the table.
+/// Position of a struct in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeRef(u16);
 
@@ -137,39 +137,39 @@ impl fmt::Debug for TypeRef {
 }
 
 impl TypeRef {
-    /// The struct.
+    /// Returns the struct.
     pub fn get(self) -> &'static Type {
         let row = &ROWS[self.position()];
         row.parsed.get_or_init(|| parse(row))
     }
 
-    /// Its name, without reading its fields.
+    /// Returns its name, without parsing its fields.
     pub fn name(self) -> &'static str {
         ROWS[self.position()].name
     }
 
-    /// Its place among [`types`].
+    /// Returns its position among [`types`].
     pub fn position(self) -> usize {
         self.0.into()
     }
 
-    /// The struct called `name`.
+    /// Returns the struct named `name`.
     pub fn named(name: &str) -> Option<Self> {
         let i = ROWS.binary_search_by_key(&name, |row| row.name).ok()?;
         u16::try_from(i).ok().map(Self)
     }
 
-    /// The JSON schema type.
+    /// Returns the JSON schema type.
     pub fn json_schema() -> Self {
-        // It is in the table, which a test of the shapes checks.
+        // It is in the table, as a test of the shapes checks.
         Self::named(JSON_SCHEMA).unwrap_or(Self(0))
     }
 }
 
-/// The shape of an element of `SchemaOrList`.
+/// Shape of an element of `SchemaOrList`.
 pub static JSON_SCHEMA_SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::Ref(TypeRef::json_schema()));
 
-/// A type as it stands in the text.
+/// A type in the text of the table.
 struct Row {
     name: &'static str,
     atomic: bool,
@@ -177,12 +177,12 @@ struct Row {
     parsed: OnceLock<Type>,
 }
 
-/// The types, in the order of their names, as the file has them.
+/// Types, sorted by name as in the file.
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let mut rows = Vec::new();
     let mut rest = TEXT;
     while let Some((name, after)) = rest.split_once('\n') {
-        // The fields end where a line does not begin with a tab.
+        // The fields end at a line that does not begin with a tab.
         let mut end = 0;
         while after[end..].starts_with('\t') {
             end += after[end..].find('\n').map_or(after.len() - end, |n| n + 1);
@@ -194,7 +194,7 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     rows
 });
 
-/// The struct of each kind of the table of kinds.
+/// Struct of each kind of the kind table.
 static OF_KIND: LazyLock<Vec<Option<TypeRef>>> = LazyLock::new(|| {
     let mut of_kind: Vec<(usize, Option<TypeRef>)> =
         super::discoverable().map(|kind| (kind.index, TypeRef::named(&type_name(kind)))).collect();
@@ -202,22 +202,22 @@ static OF_KIND: LazyLock<Vec<Option<TypeRef>>> = LazyLock::new(|| {
     of_kind.into_iter().map(|(_, of)| of).collect()
 });
 
-/// The struct called `name` (`core/v1.PodSpec`).
+/// Returns the struct named `name` (`core/v1.PodSpec`).
 pub fn find(name: &str) -> Option<&'static Type> {
     TypeRef::named(name).map(TypeRef::get)
 }
 
-/// All structs, by name.
+/// Returns all structs, sorted by name.
 pub fn types() -> impl Iterator<Item = &'static Type> {
     (0..ROWS.len()).filter_map(|i| u16::try_from(i).ok()).map(|i| TypeRef(i).get())
 }
 
-/// How many structs there are.
+/// Returns the number of structs.
 pub fn count() -> usize {
     ROWS.len()
 }
 
-/// The struct of a kind's objects.
+/// Returns the struct of a kind's objects.
 pub fn of(kind: &Kind) -> Option<&Type> {
     match &kind.custom {
         Some(custom) => Some(&custom.fields),
@@ -225,17 +225,17 @@ pub fn of(kind: &Kind) -> Option<&Type> {
     }
 }
 
-/// The struct of a built-in kind's objects.
+/// Returns the struct of a built-in kind's objects.
 pub fn built_in(kind: &Kind) -> Option<&'static Type> {
     place_of(kind).map(TypeRef::get)
 }
 
-/// The place of the struct of a kind's objects; none for a custom kind.
+/// Returns the position of the struct of a kind's objects; `None` for a custom kind.
 pub fn place_of(kind: &Kind) -> Option<TypeRef> {
     OF_KIND.get(kind.index).copied().flatten()
 }
 
-/// Types that are no kind of the table of kinds, with the struct of each; an empty version stands for any.
+/// Types that are not in the kind table, with the struct of each; an empty version matches any.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("", "DeleteOptions", "meta/v1.DeleteOptions"),
     ("v1", "Status", "meta/v1.Status"),
@@ -245,7 +245,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("autoscaling/v1", "Scale", "autoscaling/v1.Scale"),
 ];
 
-/// The place of the struct of the objects that `apiVersion` and `kind` name; none for custom kinds and lists.
+/// Returns the position of the struct of the objects with this `apiVersion` and `kind`; `None` for custom kinds and
+/// lists.
 pub fn place_of_object(api_version: &str, kind: &str) -> Option<TypeRef> {
     if let Some(kind) = super::find_kind(api_version, kind) {
         return place_of(kind);
@@ -254,13 +255,13 @@ pub fn place_of_object(api_version: &str, kind: &str) -> Option<TypeRef> {
     TypeRef::named(name)
 }
 
-/// The name of a kind's struct: the group's first label stands for its Go package.
+/// Returns the name of a kind's struct: the first label of the group is its Go package.
 pub fn type_name(kind: &Kind) -> String {
     let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     format!("{package}/{}.{}", kind.version, kind.kind)
 }
 
-/// Two of the table are the same when they have the same name; of custom kinds, when they have the same fields.
+/// Types of the table are equal if they have the same name; those of custom kinds, if they have the same fields.
 impl PartialEq for Type {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && (!self.name.is_empty() || self.fields == other.fields)
@@ -270,13 +271,13 @@ impl PartialEq for Type {
 impl Eq for Type {}
 
 impl Type {
-    /// A struct that is in no table.
+    /// Creates a struct that is not in the table.
     pub(crate) fn custom(fields: Vec<Field>, open: bool) -> Self {
         Self { open, ..Self::new("", fields) }
     }
 
     fn new(name: &'static str, fields: Vec<Field>) -> Self {
-        // Half of it stays empty, so that few names are looked for in more than one or two places.
+        // Half of it stays empty, so that a lookup needs one or two steps.
         let mut by_name = vec![None; (2 * fields.len()).next_power_of_two()].into_boxed_slice();
         for (i, field) in (0u16..).zip(&fields) {
             let mut at = slot(&field.name, by_name.len());
@@ -289,7 +290,7 @@ impl Type {
         Self { name, atomic: false, open: false, fields, by_name, unset }
     }
 
-    /// The fields that are written when they are not set, and what is written then.
+    /// Returns the fields that Go writes when they are unset, with the value.
     pub fn unset(&self) -> impl Iterator<Item = (&Field, Unset)> {
         self.unset.iter().filter_map(|i| {
             let field = &self.fields[usize::from(*i)];
@@ -297,12 +298,12 @@ impl Type {
         })
     }
 
-    /// The field with a JSON name.
+    /// Returns the field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.place(name).map(|i| &self.fields[i])
     }
 
-    /// The position of the field with a JSON name.
+    /// Returns the position of the field with a JSON name.
     pub fn place(&self, name: &str) -> Option<usize> {
         let mut at = slot(name, self.by_name.len());
         while let Some(i) = self.by_name[at].map(usize::from) {
@@ -316,7 +317,7 @@ impl Type {
 }
 
 impl Unset {
-    /// That of a field that is no pointer.
+    /// Returns the value of an unset field that is not a pointer.
     fn of(shape: &Shape) -> Self {
         match shape {
             Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::Any => Self::Null,
@@ -325,8 +326,8 @@ impl Unset {
     }
 }
 
-/// Where a name is looked for first in a table of `size` places, a power of two: the length and three letters tell most
-/// names of a struct apart.
+/// Returns the first position of a name in a hash table of `size`, a power of two: length and three letters distinguish
+/// most names of a struct.
 fn slot(name: &str, size: usize) -> usize {
     let bytes = name.as_bytes();
     let letter = |i: usize| bytes.get(i).copied().map_or(0, usize::from);
@@ -334,7 +335,7 @@ fn slot(name: &str, size: usize) -> usize {
     sum & (size - 1)
 }
 
-/// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.
+/// Returns the paths of an object's unknown fields (`spec.foo`, `spec.containers[0].bar`), in document order.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(custom) = &kind.custom {
@@ -383,7 +384,7 @@ fn parse(of: &Row) -> Type {
 }
 
 impl Field {
-    /// A field of which only the type is known.
+    /// Creates a field with a type and no further properties.
     pub(crate) fn plain(name: Text, shape: Shape) -> Self {
         Self {
             name,
@@ -403,20 +404,20 @@ impl Field {
         }
     }
 
-    /// The type as Go calls it.
+    /// Returns Go's name of the type.
     pub fn go_type(&self) -> String {
         self.go.map_or_else(|| self.shape.go_type(), str::to_owned)
     }
 
-    /// The values that the text may have, or each text of the list; none for a field without such a list. kube-apiserver
-    /// shows them in OpenAPI (`+enum` of the Go type).
+    /// Returns the allowed values of the string, or of each string of the list; `None` without such an enumeration.
+    /// kube-apiserver shows them in OpenAPI (`+enum` of the Go type).
     pub fn choices(&self) -> Option<Vec<String>> {
         Some(self.choices?.split('|').map(|value| value.replace("%20", " ")).collect())
     }
 }
 
 impl Shape {
-    /// The type as Go calls it, if it has no other name.
+    /// Returns Go's name of the type, if it has no other name.
     pub fn go_type(&self) -> String {
         let named = match self {
             Self::List(element) => return format!("[]{}", element.go_type()),
@@ -494,7 +495,7 @@ fn shape(text: &'static str) -> Shape {
         "schemaorbool" => Shape::SchemaOrBool,
         "schemaorlist" => Shape::SchemaOrList,
         "schemaorstrings" => Shape::SchemaOrStrings,
-        // Every name that stands in the file has its rows there, which a test checks.
+        // Every name in the file is defined there, as a test checks.
         name => TypeRef::named(name).map_or(Shape::Any, Shape::Ref),
     }
 }
@@ -542,7 +543,7 @@ mod tests {
         assert_eq!(unknown_fields(pod, &object), ["spec.containers[1].imagee"]);
     }
 
-    /// Objects of a real server have no field that the table lacks.
+    /// The table has all fields of recorded objects of a real server.
     #[test]
     fn recorded_objects_have_only_known_fields() {
         for line in include_str!("../../testdata/protobuf-vectors.jsonl").lines() {

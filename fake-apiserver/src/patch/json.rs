@@ -8,9 +8,9 @@ use substrate::json::{self, Value};
 use super::PatchError;
 use crate::go_json::word;
 
-/// Operations in one patch (upstream's handlers/patch.go `maxJSONPatchOperations`).
+/// Maximum number of operations in one patch (upstream's handlers/patch.go `maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
-/// Bytes that the copies of one patch may add; upstream sets it to the limit of a request body, 3 MiB.
+/// Maximum number of bytes that the copies of one patch may add; upstream uses the limit of a request body, 3 MiB.
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
 pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> {
@@ -28,13 +28,14 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
         if let PatchOperation::Copy(copy) = operation
             && let Some(source) = patched.pointer(copy.from.as_str())
         {
-            // Copies of copies double: without a limit a small body could fill the memory.
+            // Copies of copies double the size: without a limit, a small body could fill the memory.
             copied += source.to_string().len();
             if copied > MAX_COPIED_BYTES {
                 return Err(PatchError::CopyTooLarge { limit: MAX_COPIED_BYTES, size: copied });
             }
         }
-        // Go's patches find null where there is nothing, and clients ask for it before they add a first finalizer.
+        // In Go's implementation a missing value is equal to null, and clients test for that before they add a first
+        // finalizer.
         if let PatchOperation::Test(test) = operation
             && test.value.is_null()
             && patched.pointer(test.path.as_str()).is_none()
@@ -48,7 +49,7 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
     Ok(patched.into())
 }
 
-/// The operations of a patch, in so far as Go reads them: objects whose `op`, `path` and `from` are texts.
+/// Returns the operations of a patch, if Go can decode them: objects whose `op`, `path` and `from` are strings.
 fn read(patch: &Value) -> Result<&[Value], String> {
     let list = match patch {
         Value::Array(list) => list.as_slice(),
@@ -71,7 +72,7 @@ fn read(patch: &Value) -> Result<&[Value], String> {
     Ok(list)
 }
 
-/// An operation with its value: where it names none, Go takes null.
+/// Adds a null value to an operation without a value, as Go does.
 fn whole(operation: &Value) -> Value {
     let mut operation = operation.clone();
     if let Some(fields) = operation.as_object_mut()
@@ -82,8 +83,8 @@ fn whole(operation: &Value) -> Value {
     operation
 }
 
-/// Go's patches replace a member that an object does not have, and so add it: external-snapshotter begins annotations
-/// and errors in this way.
+/// Turns a replace of a missing member into an add, as Go's implementation does. external-snapshotter starts
+/// annotations and errors this way.
 fn lenient<'a>(operation: &'a PatchOperation, target: &serde_json::Value) -> Cow<'a, PatchOperation> {
     if let PatchOperation::Replace(replace) = operation
         && let Some((parent, _)) = replace.path.as_str().rsplit_once('/')

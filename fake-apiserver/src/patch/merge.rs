@@ -10,7 +10,7 @@ use crate::go_json::word;
 pub(super) fn apply(patch: Value, target: &Value) -> Result<Value, PatchError> {
     let patch = match patch {
         Value::Object(patch) => patch,
-        // Go reads null as an empty map; to merge it is refused.
+        // Go decodes null as an empty map, and the merge refuses that.
         Value::Null => return Err(PatchError::Malformed("Invalid JSON Patch".to_owned())),
         other => {
             let why = format!("cannot unmarshal {} into Go value of type map[string]interface {{}}", word(&other));

@@ -1,6 +1,6 @@
-//! The three patch kinds that the server applies by itself: JSON patch, merge patch, strategic merge patch (R4).
+//! The three patch types that the server applies itself: JSON patch, merge patch, strategic merge patch.
 //!
-//! Pure: a patch and an object in, the patched object out. What a kind permits is the store's business.
+//! Pure: takes a patch and an object, returns the patched object. The store decides what a kind allows.
 
 mod json;
 mod merge;
@@ -10,7 +10,7 @@ use substrate::json::Value;
 
 use crate::kinds::Kind;
 
-/// How a patch body is to be read.
+/// Type of a patch body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     /// RFC 6902, `application/json-patch+json`.
@@ -22,7 +22,7 @@ pub enum PatchKind {
 }
 
 impl PatchKind {
-    /// The patch kind of a request's Content-Type, parameters ignored.
+    /// Returns the patch type of a Content-Type; parameters are ignored.
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Some(Self::Json),
@@ -33,7 +33,7 @@ impl PatchKind {
     }
 }
 
-/// Why a patch was not applied; the text is the Status message.
+/// Reason why a patch was not applied; its text is the message of the Status.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum PatchError {
     /// {0}
@@ -42,14 +42,14 @@ pub enum PatchError {
     TooManyOperations {
         /// The limit.
         limit: usize,
-        /// How many the patch has.
+        /// Number of operations of the patch.
         got: usize,
     },
     /// Unable to complete the copy, the accumulated size increase of copy is {size}, exceeding the limit {limit}
     CopyTooLarge {
         /// The limit in bytes.
         limit: usize,
-        /// What the copies of the patch add up to, in bytes.
+        /// Total size of the copies of the patch in bytes.
         size: usize,
     },
     /// the server rejected our request due to an error in our request
@@ -59,8 +59,8 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The HTTP status: 400 malformed, 413 too large, 422 it cannot be applied to this object, 500 a
-    /// strategic merge that fails: upstream tells no reason.
+    /// Returns the HTTP status: 400 for a malformed patch, 413 for one that is too large, 422 if it cannot be applied
+    /// to this object, and 500 for a failed strategic merge, for which upstream gives no reason.
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
@@ -70,7 +70,7 @@ impl PatchError {
         }
     }
 
-    /// The Status reason that goes with the code.
+    /// Returns the Status reason of the code.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "BadRequest",
@@ -93,7 +93,7 @@ pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: Value, target: &Value) -
     }
 }
 
-/// A patch as Go prints a map, for refusals.
+/// Prints a patch as Go prints a map, for error messages.
 pub fn shown(patch: &Value) -> String {
     match patch {
         Value::Null => "<nil>".to_owned(),
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(PatchKind::of_content_type("application/json"), None);
     }
 
-    /// Values that look like parts of pods and of patches.
+    /// Generates values that resemble parts of pods and of patches.
     fn value() -> impl Strategy<Value = Value> {
         tree(prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), "[a-c]".prop_map(Value::from)])
     }
@@ -163,7 +163,7 @@ mod tests {
                 let _ = apply(pods, kind, patch.clone(), &target);
             }
             if patch.is_object() && let Ok(result) = apply(pods, PatchKind::Strategic, patch.clone(), &json!({})) {
-                // An object that a directive replaces is taken as it is, as upstream does.
+                // With the directive `replace`, the object is stored as it is, as upstream does.
                 prop_assert!(patch.to_string().contains("\"replace\"") || !result.to_string().contains("$setElementOrder"));
             }
         }

@@ -1,4 +1,4 @@
-//! Who may call: anyone on a loopback listener, holders of the token or of a certificate of ours on any other.
+//! Access to listeners: open on loopback; elsewhere only with the token or a certificate of this server.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use substrate::body::{Body, HttpService, call, full};
 use substrate::json::json;
 use substrate::listen::PeerCertificate;
 
-/// Paths that tell nothing and that probes must reach (upstream's `system:public-info-viewer`).
+/// Paths without secrets that probes need (upstream's `system:public-info-viewer`).
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Wraps `service` so that requests need `Authorization: Bearer <token>` or a client certificate, health probes and the
-/// version apart. For every listener that is not bound to loopback; the guard goes around it.
+/// Wraps `service` so that requests need `Authorization: Bearer <token>` or a client certificate, except for health
+/// probes and the version. For every listener that is not bound to loopback; the guard is around it.
 pub fn require_token(service: HttpService, token: &str) -> HttpService {
     let token = Arc::new(Secret::new(token));
     HttpService::new(move |request| {

@@ -1,5 +1,5 @@
-//! Client certificates as kube-apiserver takes them: the handshake accepts any, and a request whose certificate no trusted
-//! authority signed is answered 401 (`authentication/request/x509`).
+//! Client certificates as in kube-apiserver: the handshake accepts any, and a request whose certificate no trusted CA
+//! signed is answered 401 (`authentication/request/x509`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +15,12 @@ use substrate::listen::PeerCertificate;
 
 use crate::service::{Outside, Unverified};
 
-/// Time for which a certificate that was verified counts as verified.
+/// Time for which the result of a verification is cached.
 const FRESH: Duration = Duration::from_secs(1);
-/// Certificates that are remembered.
+/// Maximum number of cached certificates.
 const MOST: usize = 1_000;
 
-/// Accepts every client certificate in the handshake, as long as the client holds its key.
+/// Accepts every client certificate in the handshake, if the client holds its key.
 #[derive(Debug)]
 pub struct Lenient(pub Arc<dyn ClientCertVerifier>);
 
@@ -69,7 +69,7 @@ impl ClientCertVerifier for Lenient {
     }
 }
 
-/// Results by certificate, with the time when each was found.
+/// Results by certificate, each with its time.
 type Known = Mutex<BTreeMap<Arc<[u8]>, (Duration, bool)>>;
 
 /// Wraps `service` so that its requests are marked as [`Outside`], and those with a certificate that `verifier` refuses as

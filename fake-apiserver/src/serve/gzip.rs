@@ -1,4 +1,5 @@
-//! Long answers are compressed for those who accept it (apiserver `responsewriters`: gzip at level 1 from 128 KiB on).
+//! Compression of long answers for clients that accept it (apiserver `responsewriters`: gzip at level 1 from 128 KiB
+//! on).
 
 use std::io::Write;
 
@@ -9,17 +10,17 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use substrate::body::{HttpService, call, full};
 
-/// Shorter answers are sent as they are.
+/// Minimum length of a compressed answer.
 const THRESHOLD: u64 = 128 << 10;
 
-/// Wraps `service` so that long whole answers to GET are compressed for clients that say they take gzip.
+/// Wraps `service` so that long complete answers to GET are compressed for clients that accept gzip.
 pub fn compress(service: HttpService) -> HttpService {
     HttpService::new(move |request| {
         let wanted = request.method() == Method::GET && takes_gzip(request.headers());
         let answer = call(service.clone(), request);
         Box::pin(async move {
             let response = answer.await?;
-            // A stream has no length; what has one is there as a whole.
+            // A stream has no length; an answer with a length is complete.
             let long = response.body().size_hint().exact().is_some_and(|length| length >= THRESHOLD);
             if !wanted || !long || response.status() != StatusCode::OK {
                 return Ok(response);

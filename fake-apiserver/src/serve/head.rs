@@ -3,7 +3,7 @@
 use http::Method;
 use substrate::body::{HttpService, call, empty};
 
-/// Wraps `service` so that its answers to HEAD are their heads alone.
+/// Wraps `service` so that answers to HEAD have no body.
 pub fn without_body(service: HttpService) -> HttpService {
     HttpService::new(move |request| {
         let head = request.method() == Method::HEAD;

@@ -1,7 +1,7 @@
-//! The only place that names listeners: TLS, plain HTTP beside it, and who may call.
+//! Listeners: TLS, plain HTTP beside it, and access to them. No other module opens listeners.
 //!
 //! Every listener has the Host and Origin guard as its outermost layer. On a listener that is not bound to loopback
-//! every request, the admin endpoints included, needs the bearer token.
+//! every request, including the admin endpoints, needs the bearer token.
 
 mod access;
 pub mod clients;
@@ -21,42 +21,42 @@ pub use self::access::require_token;
 use crate::tls::Authority;
 use crate::{kubeconfig, tls};
 
-/// Who holds the kubeconfig that the server writes, as kubeadm names that user, and a group that may do everything.
+/// User of the kubeconfig that the server writes, named as in kubeadm, in a group that may do everything.
 pub const ADMIN: &str = "kubernetes-admin";
 const MASTERS: &str = "system:masters";
 
-/// Where and how to listen.
+/// Configuration of the listeners.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
-    /// The TLS listener's address; port 0 picks one.
+    /// Address of the TLS listener; port 0 picks one.
     pub listen: SocketAddr,
-    /// The plain HTTP listener's address, if there is to be one.
+    /// Address of the plain HTTP listener, if there is one.
     pub http_listen: Option<SocketAddr>,
-    /// Host names that requests may be for, beside IP addresses and localhost; also names of the certificate. The first
-    /// one stands in the kubeconfig when the TLS listener is bound to all addresses.
+    /// Host names that requests may use, besides IP addresses and localhost; also names of the certificate. The first
+    /// one is in the kubeconfig if the TLS listener is bound to all addresses.
     pub allow_hosts: Vec<String>,
-    /// The bearer token; a random one when absent.
+    /// Bearer token; random if `None`.
     pub token: Option<String>,
-    /// Where the kubeconfig is written.
+    /// Path of the kubeconfig.
     pub kubeconfig: PathBuf,
-    /// What signs the certificates; a new one when absent.
+    /// CA that signs the certificates; a new one if `None`.
     pub authority: Option<Arc<Authority>>,
-    /// Certificates of other authorities whose clients are trusted, beside those of `authority`.
+    /// Certificates of other CAs whose clients are trusted, besides `authority`.
     pub client_authorities: Vec<CertificateDer<'static>>,
 }
 
-/// Where it listens.
+/// Result of starting the listeners.
 #[derive(Clone)]
 pub struct Served {
-    /// `https://127.0.0.1:6443`, as the kubeconfig has it.
+    /// `https://127.0.0.1:6443`, as in the kubeconfig.
     pub endpoint: String,
-    /// `http://127.0.0.1:8001`, when plain HTTP was asked for.
+    /// `http://127.0.0.1:8001`, if plain HTTP is on.
     pub http_endpoint: Option<String>,
-    /// The kubeconfig's absolute path.
+    /// Absolute path of the kubeconfig.
     pub kubeconfig: PathBuf,
-    /// The bearer token that the kubeconfig holds.
+    /// Bearer token in the kubeconfig.
     pub token: String,
-    /// The CA's certificate, PEM.
+    /// CA certificate, PEM.
     pub ca_pem: String,
 }
 
@@ -71,23 +71,23 @@ impl std::fmt::Debug for Served {
     }
 }
 
-/// Why nothing is served.
+/// Reason why the listeners cannot start.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ServeError {
     /// cannot listen on {address}: {source}; is another API server running there? choose another port, or 0 for any
     Listen {
-        /// What was asked for.
+        /// Requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// {0}
     Tls(#[from] tls::TlsError),
     /// cannot write the kubeconfig {path}: {source}
     Kubeconfig {
-        /// Where it was to be.
+        /// Requested path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// --token: must not be empty, and may hold visible ASCII characters only
@@ -97,7 +97,7 @@ pub enum ServeError {
 /// Listens, writes the kubeconfig, and serves `service` within process `ctx` until the process ends.
 ///
 /// # Errors
-/// See [`ServeError`]; nothing is served then.
+/// See [`ServeError`]; no request is served then.
 pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Result<Served, ServeError> {
     let token = match &config.token {
         Some(token) if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) => {
@@ -139,7 +139,8 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     Ok(Served { endpoint, http_endpoint, kubeconfig: path, token, ca_pem: tls.ca_pem })
 }
 
-/// Wraps `service` in what every listener has outermost: the guard, compression, and answers to HEAD without a body.
+/// Wraps `service` in the outermost layers of every listener: the guard, compression, and answers to HEAD without a
+/// body.
 pub(crate) fn outermost(service: HttpService, hosts: &[String]) -> HttpService {
     head::without_body(guard::guard(gzip::compress(service), hosts))
 }
@@ -151,7 +152,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeErr
     Ok((listener, bound))
 }
 
-/// The host and port by which a client reaches `bound`.
+/// Returns host and port at which a client reaches `bound`.
 fn reachable(bound: SocketAddr, names: &[String]) -> String {
     match names.first() {
         _ if !bound.ip().is_unspecified() => bound.to_string(),

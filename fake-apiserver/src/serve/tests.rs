@@ -22,7 +22,7 @@ fn config(listen: &str, folder: &tempfile::TempDir) -> ServeConfig {
     }
 }
 
-/// Serves an answer that repeats the path.
+/// Serves an echo of the path.
 async fn started(config: &ServeConfig) -> (Process, Served) {
     let world = World::live(Options::default());
     let process = Process::start(&world, "api", |_| std::future::pending());
@@ -37,7 +37,7 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, host: 
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A server that closes without a TLS goodbye still has answered.
+    // A server may close without a TLS close_notify after its answer.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
@@ -115,7 +115,7 @@ async fn a_port_in_use_and_a_bad_token_are_clear_errors() {
     process.crash();
 }
 
-/// Webhooks are reached over TLS: by the CA that their configuration names, and by no other.
+/// Webhooks are trusted by the CA in their configuration only.
 #[tokio::test]
 async fn webhooks_are_dialled_with_the_ca_that_they_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +141,7 @@ async fn webhooks_are_dialled_with_the_ca_that_they_name() {
     assert!(call(url.replace("https", "http"), None, ca).await.unwrap_err().contains("must be https"));
 }
 
-/// A body would be a violation of the protocol, and the client would end the stream.
+/// A body would violate the protocol, and the client would reset the stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_answer_to_head_over_http2_leaves_the_stream_intact() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ async fn an_answer_to_head_over_http2_leaves_the_stream_intact() {
     process.crash();
 }
 
-/// Off loopback a certificate is as good as the token: of the server's own authority, or of one that was given.
+/// Off loopback a certificate counts like the token, if the server's own CA or a given one signed it.
 #[tokio::test]
 async fn clients_of_a_given_authority_are_trusted() {
     let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ async fn clients_of_a_given_authority_are_trusted() {
         let Ok(mut stream) = connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await else {
             return "refused".to_owned();
         };
-        // With TLS 1.3 the client learns of a refused certificate when it reads.
+        // With TLS 1.3 the client sees the refusal of its certificate on its first read.
         let mut answer = Vec::new();
         let request = b"GET /api HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n";
         let _ = stream.write_all(request).await;

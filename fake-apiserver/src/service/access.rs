@@ -1,4 +1,5 @@
-//! Who calls, and whether they may: bearer tokens, impersonation, and RBAC where it is switched on.
+//! Authentication and authorization of requests: bearer tokens, client certificates, impersonation, and RBAC if it is
+//! on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,17 +22,17 @@ use crate::state::{Identity, Matched, Status, qualified};
 use crate::x509;
 
 const AUTHENTICATED: &str = "system:authenticated";
-/// The group of what else someone may be known for.
+/// API group of the attributes that a request may impersonate.
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// Authentication and authorization, as they are configured.
 #[derive(Clone)]
 pub struct Rbac {
-    /// The bearer token of the kubeconfig: who holds it may do everything.
+    /// Bearer token of the kubeconfig, with which everything is allowed.
     pub admin_token: String,
     /// True if requests without credentials are those of `system:anonymous` (`--anonymous-auth`); otherwise 401.
     pub anonymous: bool,
-    /// True if roles decide (`--authorization-mode=RBAC`); otherwise everyone who is authenticated may do everything.
+    /// True if roles decide (`--authorization-mode=RBAC`); otherwise every authenticated user may do everything.
     pub roles: bool,
     /// True if requests that are not marked as [`Outside`] come from components of the same process, which may do
     /// everything.
@@ -39,7 +40,7 @@ pub struct Rbac {
 }
 
 impl Rbac {
-    /// RBAC with `admin_token` for the kubeconfig, and anonymous requests.
+    /// Returns RBAC with `admin_token` for the kubeconfig, and anonymous requests.
     pub fn new(admin_token: impl Into<String>) -> Self {
         Self { admin_token: admin_token.into(), anonymous: true, roles: true, trusts_components: false }
     }
@@ -49,8 +50,8 @@ impl Rbac {
 #[derive(Clone, Copy, Debug)]
 pub struct Outside;
 
-/// Marks a request with a client certificate that no trusted authority signed: its other credentials count, and without
-/// any it is refused, also where anonymous requests are not.
+/// Marks a request with a client certificate that no trusted authority signed. Its other credentials count. Without any
+/// it is refused, even if anonymous requests are allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Unverified;
 
@@ -70,43 +71,43 @@ fn anonymous() -> Identity {
     Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
 }
 
-/// Who a request comes from and in whose name it is made, found out once for all who want to know. It goes with the
-/// request where somebody wants to know every time.
+/// Authentication result of a request, computed once. It is an extension of the request if RBAC or the audit log needs
+/// it each time.
 #[derive(Clone, Default)]
 pub(super) struct Resolved(Arc<Both>);
 
-/// Somebody, or why nobody.
+/// The user, or the reason of the 401 or 403.
 type Found = Result<Arc<Identity>, Status>;
 
 #[derive(Default)]
 struct Both {
     sender: OnceLock<Found>,
     caller: OnceLock<Found>,
-    /// What the audit event of the request is annotated with.
+    /// Annotations of the request's audit event.
     notes: Mutex<BTreeMap<String, String>>,
 }
 
 impl Resolved {
-    /// Annotates the audit event of a request; what is there already stays.
+    /// Annotates the audit event of a request; an existing annotation stays.
     fn note(&self, key: String, said: String) {
         let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.entry(key).or_insert(said);
     }
 
-    /// The annotations of the audit event.
+    /// Returns the annotations of the audit event.
     pub(super) fn notes(&self) -> BTreeMap<String, String> {
         self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Annotates the audit event of a request, where one is written.
+/// Annotates the audit event of a request, if the request has one.
 pub(super) fn note(parts: &Parts, key: impl Into<String>, said: impl Into<String>) {
     if let Some(resolved) = parts.extensions.get::<Resolved>() {
         resolved.note(key.into(), said.into());
     }
 }
 
-/// What a request on a resource is about.
+/// Returns the access that a request on a resource needs.
 fn access(call: &Call) -> Access<'_> {
     let namespace = call.namespace.as_deref().unwrap_or_default();
     Access {
@@ -115,13 +116,13 @@ fn access(call: &Call) -> Access<'_> {
         resource: call.kind.plural,
         subresource: call.subresource.name(),
         name: named(call),
-        // A namespace is within itself.
+        // A namespace lies in itself.
         namespace: if *call.kind == *kinds::NAMESPACES { call.named() } else { namespace },
         path: None,
     }
 }
 
-/// The object that a request is about: of a list or watch, the one that its field selector picks by name.
+/// Returns the name of the object that a request is about; for a list or watch, the name in its field selector.
 fn named(call: &Call) -> &str {
     if call.name.is_some() || !matches!(call.verb, Verb::List | Verb::Watch) {
         return call.named();
@@ -131,7 +132,7 @@ fn named(call: &Call) -> &str {
     names.map(|name| name.strip_prefix('=').unwrap_or(name)).next().unwrap_or_default()
 }
 
-/// What else someone wants to be known for: headers of any number, with the key in the name.
+/// Returns the extra attributes to impersonate: headers with the key in their name.
 fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
@@ -142,7 +143,7 @@ fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
     extra
 }
 
-/// The groups that a service account is in by its name alone.
+/// Returns the groups that a service account is in by its name.
 fn groups_of(user: &str) -> Vec<String> {
     let place = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
     place.map_or_else(Vec::new, |(namespace, _)| {
@@ -150,7 +151,7 @@ fn groups_of(user: &str) -> Vec<String> {
     })
 }
 
-/// Whom a certificate is for: its common name, in the groups of its organizations.
+/// Returns the user of a client certificate: its common name, in the groups of its organizations.
 fn certified(certificate: &PeerCertificate) -> Result<Identity, Status> {
     let subject = x509::certificate_subject(&certificate.0).filter(|subject| !subject.common_name.is_empty());
     let subject = subject.ok_or_else(unauthorized)?;
@@ -163,7 +164,7 @@ fn unauthorized() -> Status {
 }
 
 impl Server {
-    /// A request that keeps who calls, where that is asked of every request.
+    /// Adds the cache of the authentication result, if RBAC or the audit log needs it.
     pub(super) fn resolvable(&self, mut request: Request<Body>) -> Request<Body> {
         if self.shared.rbac.is_some() || self.shared.audit.is_some() {
             request.extensions_mut().insert(Resolved::default());
@@ -171,11 +172,11 @@ impl Server {
         request
     }
 
-    /// Who a request comes from: whom a client certificate names, a service account by its token, or the holder of the
-    /// kubeconfig. Without RBAC everyone else counts as the holder of the kubeconfig.
+    /// Returns the user that sends a request: that of a client certificate, a service account by its token, or the
+    /// holder of the kubeconfig. Without RBAC everyone else counts as the holder of the kubeconfig.
     ///
     /// # Errors
-    /// 401 for a token that is worth nothing.
+    /// 401 for an invalid token.
     pub(super) fn sender(&self, parts: &Parts) -> Found {
         let find = || self.find_sender(parts).map(Arc::new);
         match parts.extensions.get::<Resolved>() {
@@ -196,10 +197,10 @@ impl Server {
         self.bearer(&parts.headers, anonymous)
     }
 
-    /// In whose name a request is made: of who it comes from, or of whoever they act as.
+    /// Returns the user for whom a request is made: the sender, or the user that it impersonates.
     ///
     /// # Errors
-    /// 401 for a token that is worth nothing, 403 for acting as someone without leave.
+    /// 401 for an invalid token, 403 for impersonation without permission.
     pub(super) fn caller(&self, parts: &Parts) -> Found {
         let find = || self.find_caller(parts);
         match parts.extensions.get::<Resolved>() {
@@ -249,7 +250,7 @@ impl Server {
         Ok(Arc::new(Identity { username: wanted.to_owned(), uid: uid.to_owned(), groups, extra }))
     }
 
-    /// Identity of the holder of a bearer token; without one, that of `system:anonymous` where it `may_be_anonymous`.
+    /// Returns the user of a bearer token; without a token, `system:anonymous` if `may_be_anonymous` is set.
     fn bearer(&self, headers: &HeaderMap, may_be_anonymous: bool) -> Result<Identity, Status> {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
@@ -264,7 +265,8 @@ impl Server {
         }
     }
 
-    /// Who asks for an access that nothing allows; nobody where it is allowed. The audit event says so.
+    /// Returns the user if an access is refused, and `None` if it is allowed. Annotates the audit event with the
+    /// decision.
     fn unauthorized(&self, parts: &Parts, access: &Access<'_>) -> Result<Option<Arc<Identity>>, Status> {
         let (user, allowed) = if self.shared.rbac.is_none() {
             (None, Some(String::new()))
@@ -282,7 +284,7 @@ impl Server {
         Ok(refused)
     }
 
-    /// Whether a request on a resource may go on.
+    /// Authorizes a request on a resource.
     pub(super) fn authorize(&self, parts: &Parts, call: &Call) -> Result<(), Status> {
         let access = access(call);
         let Some(user) = self.unauthorized(parts, &access)? else { return Ok(()) };
@@ -306,7 +308,7 @@ impl Server {
         Err(status)
     }
 
-    /// Which flow a request is of: one on a resource, or else on its path. What lasts has none, but for watches.
+    /// Returns the flow of a request, on a resource or on a path. Long-running requests other than watches have none.
     pub(super) fn flow(&self, parts: &Parts, call: Option<&Call>) -> Option<Matched> {
         if !self.shared.lock().store.has_flows()
             || call.is_some_and(|call| call.verb != Verb::Watch && is_long_running(call))
@@ -320,7 +322,7 @@ impl Server {
         self.shared.lock().store.flow(&user, &call.map_or(on_path, access))
     }
 
-    /// Whether a request on something else may go on.
+    /// Authorizes a non-resource request.
     pub(super) fn authorize_path(&self, parts: &Parts) -> Result<(), Status> {
         let path = parts.uri.path();
         let verb = parts.method.as_str().to_lowercase();
@@ -358,7 +360,7 @@ mod tests {
             assert!(Arc::ptr_eq(&found[0], &found[1]) && found[0].username == "ann");
             let found = [server.sender(&parts).unwrap(), server.sender(&parts).unwrap()];
             assert!(Arc::ptr_eq(&found[0], &found[1]) && found[0].username == ADMIN);
-            // Where nobody asks twice, nothing is kept.
+            // Without RBAC and audit log, the result is not cached.
             parts.extensions.remove::<Resolved>();
             let found = [server.caller(&parts).unwrap(), server.caller(&parts).unwrap()];
             assert!(!Arc::ptr_eq(&found[0], &found[1]));

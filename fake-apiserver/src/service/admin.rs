@@ -12,9 +12,9 @@ use super::respond::json_value;
 use super::{Server, body, query};
 use crate::events::{Load, Reset};
 
-/// What an admin request may weigh.
+/// Maximum size of an admin request in bytes.
 const LIMIT: usize = 1 << 20;
-/// What a saved state may weigh.
+/// Maximum size of a saved state in bytes.
 const STATE_LIMIT: usize = 256 << 20;
 
 impl Server {
@@ -22,7 +22,7 @@ impl Server {
         let path = query::decode(parts.uri.path(), false);
         let segments: Vec<&str> = path.trim_matches('/').split('/').skip(1).collect();
         if FaultsApi::is(parts.uri.path()) {
-            // What is longer than a fault can be is refused by it.
+            // A body over this limit is larger than any fault, and the faults API refuses it.
             return match body::whole(sent, LIMIT).await {
                 Ok(sent) => FaultsApi::new(&self.ctx, &[Plane::K8s]).call(parts, &sent),
                 Err(status) => error(status.code, &status.message),
@@ -53,7 +53,7 @@ impl Server {
         }
     }
 
-    /// The body as JSON. A web page can send anything but this media type without asking first.
+    /// Parses a JSON body. Other media types are refused, because a web page can send them without a CORS preflight.
     async fn admin_body(&self, parts: &Parts, sent: Body) -> Result<Value, Response<Body>> {
         let limit = if parts.uri.path().ends_with("/state") { STATE_LIMIT } else { LIMIT };
         let bytes = body::whole(sent, limit).await.map_err(|status| error(status.code, &status.message))?;
@@ -67,7 +67,7 @@ impl Server {
         serde_json::from_slice(&bytes).map_err(|e| error(400, &format!("the body is not valid JSON: {e}")))
     }
 
-    /// The state, or that of an earlier revision: what a fork begins with.
+    /// Returns the state, at present or at an earlier revision, for a fork.
     fn dump(&self, parts: &Parts) -> Response<Body> {
         let query = query::Query::parse(parts.uri.query());
         let state = self.shared.lock();
@@ -83,13 +83,14 @@ impl Server {
         }
     }
 
-    /// Puts a saved state in the place of this one; every stream ends.
+    /// Replaces the state by a saved one; every stream ends.
     fn load(&self, sent: &Value) -> Response<Body> {
         let now = self.ctx.now();
         let mut state = self.shared.lock();
         match state.store.load(now, &sent["resources"]) {
             Ok(count) => {
-                // Nobody is told of what became of the old state: the streams end, and a new list shows the new one.
+                // Watchers receive no events about the old state: their streams end, and a new list shows the new
+                // state.
                 state.hub = Hub::new();
                 state.epoch += 1;
                 state.store.take_committed();
@@ -103,7 +104,7 @@ impl Server {
         }
     }
 
-    /// Wipes everything; every stream ends.
+    /// Removes all objects; every stream ends.
     fn reset(&self) {
         let now = self.ctx.now();
         {

@@ -1,5 +1,5 @@
-//! The audit log: who asked for what, and what became of it, as JSON lines of `audit.k8s.io/v1` Events
-//! (apiserver `pkg/audit`, `plugin/pkg/audit/log`).
+//! The audit log: requests and their results as JSON lines of `audit.k8s.io/v1` Events (apiserver `pkg/audit`,
+//! `plugin/pkg/audit/log`).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,20 +21,20 @@ use crate::state::Identity;
 use crate::state::value::{self, list, text};
 use crate::wire::protobuf;
 
-/// What a request or an answer may weigh to be logged, in bytes.
+/// Maximum size of a logged request or answer, in bytes.
 const LIMIT: usize = 64 << 20;
 const HEADER: &str = "audit-id";
 
-/// How much of a request is logged.
+/// Amount of detail of a logged request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing.
     None,
-    /// Who, what and when.
+    /// User, verb, object, time and result.
     Metadata,
-    /// What was sent, too.
+    /// And the request body.
     Request,
-    /// What was answered, too.
+    /// And the response body.
     RequestResponse,
 }
 
@@ -53,18 +53,18 @@ impl Level {
     }
 }
 
-/// Which requests are logged, and how (`audit.k8s.io/v1` Policy).
+/// Rules that select the level of each request (`audit.k8s.io/v1` Policy).
 #[derive(Clone, Debug)]
 pub struct Policy(Value);
 
 impl Default for Policy {
-    /// Everything at level Metadata.
+    /// Logs every request at level Metadata.
     fn default() -> Self {
         Self(json!({"rules": [{"level": "Metadata"}]}))
     }
 }
 
-/// What is asked, as rules see it.
+/// A request as rules see it.
 struct Asked<'a> {
     user: &'a Identity,
     verb: &'a str,
@@ -73,10 +73,10 @@ struct Asked<'a> {
 }
 
 impl Policy {
-    /// Reads a policy from YAML.
+    /// Parses a policy from YAML.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first error in the policy.
     pub fn parse(yaml: &str) -> Result<Self, String> {
         let policy: Value = substrate::yaml::from_str(yaml).map_err(|error| format!("is not valid YAML: {error}"))?;
         let (version, kind) = (text(&policy, &["apiVersion"]), text(&policy, &["kind"]));
@@ -100,7 +100,7 @@ impl Policy {
         Ok(Self(policy))
     }
 
-    /// The level of a request, and the rule that says so.
+    /// Returns the level of a request and the rule that sets it.
     fn level(&self, asked: &Asked<'_>) -> (Level, &Value) {
         let rule = list(&self.0, &["rules"]).iter().find(|rule| matches(rule, asked));
         rule.map_or((Level::None, &Value::Null), |rule| {
@@ -160,7 +160,7 @@ fn is_resource(of: &Value, call: &Call) -> bool {
             })
 }
 
-/// The log of one server.
+/// Audit log of one server.
 #[derive(Clone)]
 pub struct Audit {
     policy: Arc<Policy>,
@@ -174,7 +174,7 @@ impl std::fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// A log that goes to `sink`, a line for each event.
+    /// Creates a log that writes a line for each event to `sink`.
     pub fn new(policy: Policy, sink: Box<dyn Write + Send>) -> Self {
         Self { policy: Arc::new(policy), sink: Arc::new(Mutex::new(sink)) }
     }
@@ -183,12 +183,12 @@ impl Audit {
         let mut line = event.to_string();
         line.push('\n');
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        // A log that cannot be written stops no request; upstream counts such events in a metric.
+        // A write error of the log does not fail the request; upstream counts such events in a metric.
         let _ = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
     }
 }
 
-/// What is known of one request.
+/// Audit event of one request.
 struct Entry {
     audit: Audit,
     ctx: Ctx,
@@ -217,7 +217,7 @@ impl Entry {
 }
 
 impl Server {
-    /// Answers a request and logs what the policy says.
+    /// Answers a request and logs it as the policy says.
     pub(super) async fn audited(&self, audit: &Audit, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (mut parts, sent) = request.into_parts();
         let find = |group: &str, version: &str, plural: &str| {
@@ -263,7 +263,7 @@ impl Server {
                 Err(_) => Bytes::new(),
             };
             entry.event["requestObject"] = object(&bytes, body::content_type(&parts.headers));
-            // The tree of a caller in the same process goes with its text.
+            // Keeps the parsed tree that a caller in the same process passed along with the text.
             full(bytes)
         } else {
             sent
@@ -281,7 +281,7 @@ impl Server {
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
         }
-        // What may go on for long is logged when it begins, and when it ends.
+        // A long-running request is logged when it starts and when it ends.
         if lasts && code == 200 {
             open.entry.tell("ResponseStarted", Some(code));
             open.answered = Some(code);
@@ -337,7 +337,7 @@ impl Server {
     }
 }
 
-/// The body of a request or an answer as an object; null for what is none.
+/// Parses the body of a request or an answer; null if it is not an object.
 fn object(bytes: &[u8], media: &str) -> Value {
     let media = media.split(';').next().unwrap_or_default().trim();
     let mut object = if media == protobuf::MEDIA {
@@ -345,22 +345,22 @@ fn object(bytes: &[u8], media: &str) -> Value {
     } else {
         serde_json::from_slice(bytes).unwrap_or_default()
     };
-    // As upstream's `omitManagedFields`: they say nothing that the events do not.
+    // As upstream's `omitManagedFields`, which makes events smaller.
     if object["metadata"].is_object() {
         value::metadata(&mut object).remove("managedFields");
     }
     object
 }
 
-/// A request until its end, which is logged when this is dropped. One that is given up by its caller is logged as
-/// upstream does, whose handlers find that their context was cancelled (`endpoints/handlers/finisher`,
+/// A request in progress, which is logged when this is dropped. If the caller has given up, it is logged as upstream
+/// does, whose handlers see that their context was cancelled (`endpoints/handlers/finisher`,
 /// `endpoints/filters/audit.go`).
 struct Open {
     entry: Entry,
-    /// It has no end of its own.
+    /// True for a long-running request.
     lasts: bool,
     reads: bool,
-    /// The HTTP status of its answer.
+    /// HTTP status of its answer.
     answered: Option<u16>,
 }
 

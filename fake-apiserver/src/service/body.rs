@@ -13,34 +13,34 @@ use crate::go_json;
 use crate::state::Status;
 use crate::wire::protobuf;
 
-/// What upstream takes at most (`MaxRequestBodyBytes`).
+/// Upstream's limit (`MaxRequestBodyBytes`).
 const LIMIT: usize = 3 << 20;
-/// The kind of what a DELETE may bring.
+/// Kind of the optional body of a DELETE.
 const OPTIONS: &str = "DeleteOptions";
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The Content-Type of a request; empty when it has none.
+/// Returns the Content-Type of a request; empty if it has none.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// What a client sent.
+/// A parsed request body.
 pub(crate) struct Sent {
-    /// As a tree; null when it is empty.
+    /// The body as a tree; null if it is empty.
     pub value: Value,
-    /// As it came.
+    /// The body as text.
     pub text: SentText,
 }
 
-/// The text of what a client sent, which may say what its tree does not.
+/// Text of a request body, which may contain more than its tree, such as duplicate keys.
 pub(crate) enum SentText {
-    /// It was none: a tree of a caller in the same OS process, or protobuf.
+    /// No text: a tree from a caller in the same OS process, or protobuf.
     None,
     /// JSON.
     Json {
         /// The text.
         text: Bytes,
-        /// Whether an object in it names a member more than once.
+        /// True if an object in it has a duplicate key.
         repeats: bool,
     },
     /// YAML.
@@ -48,7 +48,7 @@ pub(crate) enum SentText {
 }
 
 impl SentText {
-    /// The text; empty when there is none.
+    /// Returns the text; empty if there is none.
     pub fn bytes(&self) -> Bytes {
         match self {
             Self::None => Bytes::new(),
@@ -57,11 +57,11 @@ impl SentText {
     }
 }
 
-/// Reads a body. The tree of a caller in the same OS process is taken as it is. A protobuf body that names no type is of
-/// the `expected` apiVersion and kind.
+/// Reads a body. Takes the tree of a caller in the same OS process as it is. A protobuf body without a type is of the
+/// `expected` apiVersion and kind.
 ///
 /// # Errors
-/// 413 for too much, 415 for a media type that is not understood, 400 for what is not of the media type.
+/// 413 for a body that is too large, 415 for an unknown media type, 400 for a body that does not parse.
 pub(crate) async fn read(
     parts: &Parts,
     mut body: Body,
@@ -81,7 +81,7 @@ pub(crate) async fn read(
             Ok(parsed) => parsed,
             Err((error, bytes)) => {
                 let kind = expected().1;
-                // Options may be left out.
+                // Options are optional.
                 if bytes.is_empty() && kind == OPTIONS {
                     return Ok(Sent { value: Value::Null, text: SentText::None });
                 }
@@ -97,7 +97,7 @@ pub(crate) async fn read(
     } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
-        // As upstream: the last one of a key counts, and who wants to know is told.
+        // As upstream, the last value of a duplicate key counts. Field validation reports duplicates.
         let options = substrate::yaml::options! { duplicate_keys: substrate::yaml::DuplicateKeyPolicy::LastWins };
         let value = substrate::yaml::from_str_with_options(text, options)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))?;
@@ -113,16 +113,16 @@ pub(crate) async fn read(
     }
 }
 
-/// What is told of a text that is not JSON.
+/// Returns the error for a text that is not JSON.
 fn no_json(media: &str, kind: &str, bytes: &[u8], error: &serde_json::Error) -> Status {
     if media.ends_with("patch+json") {
         return Status::bad_request("invalid JSON patch");
     }
-    // What Go would take is too deep or no text.
+    // Go would accept it: the text is nested too deeply or is not UTF-8.
     undecoded(kind, bytes, &go_json::refusal(bytes).unwrap_or_else(|| error.to_string()))
 }
 
-/// The refusal of a text of which it cannot be told what it is.
+/// Returns the error for a text without a readable apiVersion and kind.
 fn undecoded(kind: &str, bytes: &[u8], why: &str) -> Status {
     let why = format!("couldn't get version/kind; json parse error: {why}");
     if kind == OPTIONS {
@@ -132,7 +132,7 @@ fn undecoded(kind: &str, bytes: &[u8], why: &str) -> Status {
     Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
 }
 
-/// Why a tree does not say what it is, in the words of Go's decoder.
+/// Returns the reason why apiVersion and kind of a tree cannot be read, in the words of Go's decoder.
 fn untyped(value: &Value) -> Option<String> {
     const TYPE: &str =
         r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
@@ -147,11 +147,11 @@ fn untyped(value: &Value) -> Option<String> {
     }
 }
 
-/// Looks at a body for the name of what is to be made, `generateName` where it has none, and gives the body back; an
-/// empty name for what is no object.
+/// Reads the name of the object to create from a body, or its `generateName`, and returns the body for further reading.
+/// The name is empty if the body is not an object.
 ///
 /// # Errors
-/// 413 for too much, 400 for what breaks off.
+/// 413 for a body that is too large, 400 for one that breaks off.
 pub(crate) async fn peek(
     parts: &Parts,
     mut body: Body,
@@ -167,19 +167,19 @@ pub(crate) async fn peek(
     Ok((substrate::body::full(bytes), name))
 }
 
-/// The name that an object asks for.
+/// Returns the name that an object requests.
 fn asked(object: &Value) -> String {
     let metadata = &object["metadata"];
     let text = |key: &str| metadata[key].as_str().filter(|text| !text.is_empty());
     text("name").or_else(|| text("generateName")).unwrap_or_default().to_owned()
 }
 
-/// Parses JSON; gives the text that was parsed, which differs from what was sent in what is no character. One look at
-/// all bytes is cheaper than one at each string.
+/// Parses JSON and returns the parsed text, in which invalid characters are replaced. One UTF-8 check of the whole text
+/// is cheaper than one per string.
 fn parse(bytes: Bytes) -> Result<(Value, bool, Bytes), (serde_json::Error, Bytes)> {
     let first = match std::str::from_utf8(&bytes) {
         Ok(text) => json::read(text),
-        // It says where the bytes are no text.
+        // This error has the position of the invalid bytes.
         Err(_) => serde_json::from_slice(&bytes).map(|value| (value, false)),
     };
     match first {
@@ -194,7 +194,7 @@ fn parse(bytes: Bytes) -> Result<(Value, bool, Bytes), (serde_json::Error, Bytes
 /// Reads a body to its end.
 ///
 /// # Errors
-/// 413 when it is longer than `limit` bytes, 400 when it breaks off.
+/// 413 if it is longer than `limit` bytes, 400 if it breaks off.
 pub(crate) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     let mut whole = Pieces::default();
     while let Some(frame) = body.frame().await {

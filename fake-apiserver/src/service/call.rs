@@ -1,4 +1,4 @@
-//! What a request asks for: its verb and its target, from method and path.
+//! Verb and target of a request, from its method and path.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::state::Status;
 /// One request on a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
     /// The kind.
     pub kind: KindRef,
-    /// The namespace, for one namespace of a namespaced kind.
+    /// The namespace; `None` for cluster-scoped kinds and for all namespaces.
     pub namespace: Option<String>,
-    /// The object's name; none for a collection.
+    /// The object's name; `None` for a collection.
     pub name: Option<String>,
     /// The subresource.
     pub subresource: Sub,
@@ -29,15 +29,15 @@ pub(crate) struct Call {
     pub agent: String,
     /// The caller: a program that the runner started, by its name, or else the User-Agent.
     pub caller: String,
-    /// The name of what is to be made, as the body gives it; empty where no fault asks for it.
+    /// Name of the object to create, from the body; empty unless a fault needs it.
     pub made: String,
 }
 
 impl Call {
-    /// Reads a request line; nothing when the path is not that of a resource, or not in a version that is served.
+    /// Parses a request line. Returns `None` if the path is not that of a resource in a served version.
     ///
     /// # Errors
-    /// 404 for what is not served, 405 for a method that the path does not have.
+    /// 404 for a resource that is not served, 405 for a method that the path does not support.
     pub(crate) fn parse(parts: &Parts, find: Find<'_>) -> Result<Option<Self>, Status> {
         let path = parts.uri.path();
         let mut segments: Vec<Cow<'_, str>> = Vec::with_capacity(8);
@@ -57,14 +57,14 @@ impl Call {
         let (namespace, rest) = split_namespace(group, rest);
         let missing = Status::no_such_resource;
         let Some(kind) = rest.first().and_then(|plural| find(group, version, plural)) else {
-            // Of a built-in version it is known what is in it.
+            // The resources of built-in versions are known.
             return if kinds::all().iter().any(|kind| kind.group == group && kind.version == version) {
                 Err(missing())
             } else {
                 Ok(None)
             };
         };
-        // A namespace stands before namespaced kinds only.
+        // Only namespaced kinds have a namespace in their path.
         if !kind.namespaced && namespace.is_some() {
             return Err(missing());
         }
@@ -72,7 +72,7 @@ impl Call {
         let below = rest.get(2).map(|name| &**name).unwrap_or_default();
         let sub = kind.subresource(below);
         let subresource = Sub::parse(below).filter(|of| *of == Sub::Itself || sub.is_some()).ok_or_else(missing)?;
-        // What is reached through a proxy has paths of its own.
+        // Behind a proxy subresource, any path may follow.
         if rest.len() > 3 && subresource != Sub::Proxy {
             return Err(missing());
         }
@@ -95,14 +95,14 @@ impl Call {
         if call.verb == Verb::Watch
             && let Some(name) = call.name.take()
         {
-            // Commas and equal signs are the selector's own; no valid name has them.
+            // Escapes the separators of selectors, which valid names do not contain.
             let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
             call.query.push("fieldSelector", format!("metadata.name={escaped}"));
         }
         Ok(Some(call))
     }
 
-    /// `ns/name`, `name`, or what is known of it; for traces and faults.
+    /// Returns `ns/name`, `name`, or the part of it that is known, for traces and faults.
     pub(crate) fn object(&self) -> String {
         match (&self.namespace, &self.name) {
             (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
@@ -112,21 +112,21 @@ impl Call {
         }
     }
 
-    /// The same for faults, which know what is to be made by the body.
+    /// Returns the object for faults, with the name of an object to create.
     pub(crate) fn target(&self) -> String {
         self.object() + &self.made
     }
 
-    /// The object's name; empty for a collection.
+    /// Returns the object's name; empty for a collection.
     pub(crate) fn named(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 }
 
-/// Finds the kind of a group, version and plural.
+/// Lookup of a kind by group, version and plural.
 pub(crate) type Find<'a> = &'a dyn Fn(&str, &str, &str) -> Option<KindRef>;
 
-/// Takes `namespaces/{name}` from the front of a path, unless the namespace itself is what the path is about.
+/// Splits `namespaces/{name}` off a path, unless the path is about the namespace itself.
 fn split_namespace<'a, 'p>(group: &str, rest: &'a [Cow<'p, str>]) -> (Option<String>, &'a [Cow<'p, str>]) {
     let is_itself = |rest: &[Cow<'_, str>]| {
         group.is_empty() && (rest.len() < 3 || matches!(&*rest[2], "status" | "finalize") && rest.len() == 3)
@@ -138,7 +138,7 @@ fn split_namespace<'a, 'p>(group: &str, rest: &'a [Cow<'p, str>]) -> (Option<Str
     }
 }
 
-/// What a method means; whether the path has that verb is another question.
+/// Returns the verb of a method. Whether the path supports it is checked elsewhere.
 fn verb(method: &Method, named: bool, below: bool, watch: bool) -> Option<Verb> {
     match (method.as_str(), named) {
         ("GET", _) if watch && !below => Some(Verb::Watch),

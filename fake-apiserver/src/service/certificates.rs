@@ -1,5 +1,5 @@
-//! Certificate signing requests: what nobody may ask for, and who approves; what was approved is signed (KCM
-//! `certificatesigningrequest-signing-controller`) where the server has an authority to sign with.
+//! Certificate signing requests: refusal of forbidden ones, the permission to approve, and the signing of approved ones
+//! (kube-controller-manager `certificatesigningrequest-signing-controller`) if the server has a CA.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,9 +18,9 @@ use crate::state::value::{self, has, list, text};
 use crate::state::{Command, Object, Part, Status, Target, WriteOptions};
 use crate::x509::{Purposes, SigningRequest, Subject};
 
-/// How long a certificate lives when the request does not say (`--cluster-signing-duration`), in seconds.
+/// Default lifetime of a certificate in seconds (`--cluster-signing-duration`).
 const YEAR: i64 = 365 * 24 * 3600;
-/// How long before the present it begins, for clocks that are late, in seconds.
+/// Seconds by which a certificate starts early, for clocks that are behind.
 const BACKDATE: i64 = 300;
 const NODES: &str = "system:nodes";
 const NODE: &str = "system:node:";
@@ -43,7 +43,7 @@ impl Signer {
         }
     }
 
-    /// Why a request is not one that this signer signs (`pkg/apis/certificates/helpers.go`).
+    /// Returns the reason why this signer does not sign a request (`pkg/apis/certificates/helpers.go`).
     fn refuses(self, subject: &Subject, names: usize, usages: &[&str]) -> Option<&'static str> {
         let of_node = subject.organizations == [NODES];
         let needed = if self == Self::Serving { "server auth" } else { "client auth" };
@@ -67,7 +67,7 @@ impl Signer {
     }
 }
 
-/// Whether a call is about certificate signing requests.
+/// Returns true if a call is about certificate signing requests.
 pub(super) fn concerns(call: &Call) -> bool {
     call.kind == kinds::CERTIFICATE_SIGNING_REQUESTS
 }
@@ -79,10 +79,10 @@ fn decode(request: &Value) -> Option<Vec<u8>> {
 }
 
 impl Server {
-    /// Refuses a request that nobody may make (`CertificateSubjectRestriction`).
+    /// Refuses forbidden requests (`CertificateSubjectRestriction`).
     ///
     /// # Errors
-    /// 403 for a client certificate of a member of `system:masters`.
+    /// 403 for a client certificate in the group `system:masters`.
     pub(super) fn may_request(&self, call: &Call, sent: &Value) -> Result<(), Status> {
         let signer = text(sent, &["spec", "signerName"]);
         let asked = decode(sent).and_then(|bytes| Some(SigningRequest::parse(&bytes)?.subject));
@@ -94,10 +94,10 @@ impl Server {
         Err(Status::forbidden(&call.kind, value::name(sent), &why))
     }
 
-    /// Whether someone may approve or deny what a signer signs (`CertificateApproval`), where access is checked.
+    /// Checks the permission to approve or deny for a signer (`CertificateApproval`), if access is checked.
     ///
     /// # Errors
-    /// 403.
+    /// 403 without that permission.
     pub(super) fn may_approve(&self, parts: &Parts, call: &Call) -> Result<(), Status> {
         if !self.shared.checks_roles() {
             return Ok(());
@@ -126,7 +126,7 @@ impl Server {
         Err(Status::forbidden(&call.kind, call.named(), &why))
     }
 
-    /// Signs a request that was just approved, if it is one of ours.
+    /// Signs a request that was just approved, if this server is its signer.
     pub(super) fn sign_approved(&self, call: &Call, object: &Object) {
         let Some(authority) = &self.shared.authority else { return };
         let now = self.ctx.now();
@@ -179,7 +179,7 @@ impl Server {
             part: Part::Status,
         };
         let options = WriteOptions { manager: "kube-controller-manager".into(), ..WriteOptions::default() };
-        // Who changed it meanwhile approves it again.
+        // Fails only if the request changed in the meantime; the next approval signs it.
         let _ = self
             .commit("update", self.ctx.name(), |store| store.apply(now, Command::Update { target, object, options }));
     }

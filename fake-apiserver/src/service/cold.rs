@@ -1,4 +1,4 @@
-//! Packs what only the history holds, after each load.
+//! Compression of objects that only the history holds, after each load.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::state::Packing;
 
 /// Time without a request after which the history is packed.
 const QUIET: Duration = Duration::from_secs(2);
-/// Events that are packed at a time.
+/// Number of events that are packed at a time.
 const STEP: usize = 256;
 
 impl Apiserver {
-    /// Packs the history once after each load, for ever, within process `ctx`. A server whose objects have trees has no
-    /// use for it.
+    /// Packs the history after each load, forever, within process `ctx`. Useful only if objects are kept without their
+    /// trees.
     pub async fn pack_history(self, ctx: Ctx) {
         let (mut known, mut packed) = (0, 0);
         loop {
@@ -30,7 +30,7 @@ impl Apiserver {
         }
     }
 
-    /// Packs all of the history. The lock is held for single steps only, and never while a text is compressed.
+    /// Packs the whole history. Holds the lock for single steps only, and never while it compresses.
     fn pack_once(&self) {
         let mut pass = Packing::default();
         loop {

@@ -1,4 +1,4 @@
-//! What an API server is made with. It reads no file and no flag: the program does.
+//! Configuration of an API server. This module reads no file and no flag; the program does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,69 +11,69 @@ use crate::keys::PublicKey;
 use crate::state::{Event, Limits, NamespaceUpkeep, ServiceAccounts, ServiceRange, Store, TokenIssuer};
 use crate::tls::Authority;
 
-/// What a server is made with.
+/// Configuration of a server.
 #[derive(Clone, Default)]
 pub struct Config {
-    /// What it may hold.
+    /// Limits of the store.
     pub limits: Limits,
-    /// How admission webhooks are reached; none where there are no sockets, and then every webhook fails.
+    /// Connects to admission webhooks; if `None`, every webhook call fails.
     pub dial: Option<Dial>,
-    /// How the servers of nodes are reached, for logs; none where there are no nodes that have one.
+    /// Connects to the servers of nodes, for logs.
     pub nodes: Option<NodeDial>,
-    /// Who has the logs of pods that no node runs: it is asked before their nodes are.
+    /// Source of the logs of pods that no node runs. It is asked before the pods' nodes are.
     pub logs: Option<LogDial>,
-    /// Kinds that nothing in this cluster works on: whoever creates such an object is warned.
+    /// Kinds without a controller in this cluster: a client that creates such an object gets a warning.
     pub unserved: Option<Unserved>,
-    /// Role-based access control; without it everyone may do everything.
+    /// Role-based access control; if `None`, everything is allowed.
     pub rbac: Option<Rbac>,
-    /// Whether every object is as a real server keeps it: it says from its creation on who manages its fields, and has
-    /// fields that are not set where Go writes them. Otherwise only objects that were applied say the one, and none has
-    /// the other.
+    /// If set, objects are kept as on a real server: with managedFields from their creation on, and with Go's zero
+    /// values for unset fields. Otherwise only applied objects have managedFields, and unset fields are absent.
     pub track_managers: bool,
-    /// How new pods are admitted by their service accounts.
+    /// Admission of new pods by their service accounts.
     pub service_accounts: ServiceAccounts,
-    /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
-    /// kube-controller-manager puts it there.
+    /// If set, the server publishes its CA certificate in the ConfigMap `kube-root-ca.crt` of every namespace, as
+    /// kube-controller-manager does.
     pub publish_root_ca: bool,
-    /// That certificate, PEM, where it is not the one of the authority that signs for the server.
+    /// The published certificate, PEM, if it is not that of the server's CA.
     pub root_ca: Option<String>,
-    /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
-    /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
-    /// a simulation, to write each event at its instant.
+    /// Time for which a watch gathers events after a write, for each watcher that received the same event. Then it
+    /// writes them together, which helps with many watchers of busy objects. At most [`MOST_GATHERED`]; zero, as in a
+    /// simulation, writes each event at once.
     pub gather: Duration,
-    /// What signs approved certificate signing requests; none where a controller does, or nobody.
+    /// CA that signs approved certificate signing requests; `None` if a controller signs them, or if they are not
+    /// signed.
     pub authority: Option<Arc<Authority>>,
-    /// Where requests are logged.
+    /// The audit log.
     pub audit: Option<Audit>,
-    /// What verifies the tokens of service accounts that someone else signs, beside those that this server signs.
+    /// Keys that verify service account tokens of other issuers, in addition to the server's own.
     pub token_keys: Vec<PublicKey>,
-    /// The version that the server says it is, `v1.36.2` when it is not said.
+    /// Version that the server reports; `v1.36.2` if `None`.
     pub version: Option<String>,
-    /// The work of kube-controller-manager on namespaces that the server does.
+    /// Work of kube-controller-manager on namespaces that the server does itself.
     pub namespaces: NamespaceUpkeep,
-    /// The range of the addresses of services.
+    /// Range of service addresses.
     pub service_range: ServiceRange,
-    /// The address of the endpoint of the API server's own service; it has no endpoint without one.
+    /// Address of the endpoint of the API server's own service; if `None`, the service has no endpoint.
     pub advertised: Option<std::net::SocketAddr>,
-    /// The issuer of the tokens of service accounts.
+    /// Issuer of service account tokens.
     pub issuer: TokenIssuer,
-    /// True if containers may not be privileged (`--allow-privileged=false`).
+    /// If set, privileged containers are refused (`--allow-privileged=false`).
     pub forbids_privileged: bool,
 }
 
-/// Keeps what is committed, so that it outlives the process.
+/// Persists commits, so that they outlive the process.
 pub trait Keep: Send {
-    /// Keeps commits in their order, before anybody is told of them.
+    /// Persists commits in order, before watchers receive them.
     fn append(&mut self, events: &[Arc<Event>]);
 
-    /// Keeps the objects of a store in the place of all that was kept.
+    /// Replaces everything that was persisted by the objects of a store.
     fn replace(&mut self, store: &Store);
 }
 
-/// Why nothing comes of an object of a kind (its group, its name), where that is so.
+/// Returns the reason why a kind (its group, its name) has no controller here, if so.
 pub type Unserved = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
 
-/// The longest that a watch gathers events.
+/// Longest time for which a watch gathers events.
 pub const MOST_GATHERED: Duration = Duration::from_millis(20);
 
 impl std::fmt::Debug for Config {

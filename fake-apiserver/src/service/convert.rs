@@ -1,8 +1,8 @@
-//! Conversion webhooks (apiextensions `pkg/apiserver/conversion/webhook_converter.go`): versions of a custom kind that
-//! differ in more than their names.
+//! Conversion webhooks (apiextensions `pkg/apiserver/conversion/webhook_converter.go`), for versions of a custom kind
+//! that differ in more than their names.
 //!
-//! Objects are kept in the stored version. A request for another one is answered as one for the stored version is, with
-//! the objects converted on their way in and out; the events of a watch are converted frame by frame.
+//! Objects are stored in one version. A request for another version is handled like one for the stored version, with
+//! the objects converted on their way in and out. The events of a watch are converted frame by frame.
 
 use std::time::Duration;
 
@@ -28,21 +28,21 @@ use crate::patch::{self, PatchKind};
 use crate::state::value::{self, list, text};
 use crate::state::{Listed, Object, Status, check_applied_type, encode, key, shape};
 
-/// How long a webhook may take.
+/// Timeout of a webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What an answer may weigh, in bytes.
+/// Maximum size of an answer in bytes.
 const LIMIT: usize = 256 << 20;
-/// How often a patch is applied anew when its object changed in the meantime.
+/// Maximum number of attempts to apply a patch if its object changes in the meantime.
 const ATTEMPTS: usize = 5;
 
-/// Whether the objects of a call must be converted by a webhook.
+/// Returns true if the objects of a call need a conversion webhook.
 pub(super) fn concerns(call: &Call) -> bool {
     call.subresource != Sub::Scale
         && call.kind.custom.as_ref().is_some_and(|custom| custom.base.is_some() && custom.webhook.is_some())
 }
 
 impl Server {
-    /// Serves a version that is not the stored one.
+    /// Handles a request for a version other than the stored one.
     pub(super) async fn serve_converted(
         &self,
         parts: &Parts,
@@ -65,7 +65,7 @@ impl Server {
         self.show(response, call, shown).await
     }
 
-    /// Converts what is sent, and writes it as an object of the stored version.
+    /// Converts the sent object and writes it in the stored version.
     async fn write_converted(
         &self,
         parts: &Parts,
@@ -92,7 +92,7 @@ impl Server {
         self.write(&typed(parts, media), stored, plain, full(object.to_string()), twist).await
     }
 
-    /// Patches the object as the caller sees it.
+    /// Patches the object in the version of the caller.
     async fn patch_converted(
         &self,
         parts: &Parts,
@@ -126,8 +126,8 @@ impl Server {
         Err(Status::new(500, "InternalError", "a patch was applied without end"))
     }
 
-    /// An object as it is stored: what its own version does not have is dropped, and what it fills in is filled in
-    /// when it is `whole`.
+    /// Converts an object to its stored form: drops fields that its own version does not have, and fills in the
+    /// defaults of that version if it is `whole`.
     async fn stored_form(&self, call: &Call, mut object: Value, whole: bool) -> Result<Value, Status> {
         if call.query.get("fieldValidation") == "Strict" {
             shape::decode_strictly(&call.kind, &mut object)?;
@@ -155,7 +155,7 @@ impl Server {
         Ok(self.convert(&call.kind, &stored, vec![object]).await?.into_iter().next().unwrap_or_default())
     }
 
-    /// An answer of the stored version as the caller sees it; what is no object of the kind stays as it is.
+    /// Converts an answer to the version of the caller. Objects of other kinds stay as they are.
     async fn show(&self, response: Response<Body>, call: &Call, shown: Shown) -> Result<Response<Body>, Status> {
         let (mut parts, body) = response.into_parts();
         let failed = |error: BoxError| Status::new(500, "InternalError", error.to_string());
@@ -185,7 +185,7 @@ impl Server {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// The stream of a watch, each event converted.
+    /// Converts the stream of a watch, event by event.
     fn follow(self, response: Response<Body>, call: Call, shown: Shown) -> Response<Body> {
         struct Follow {
             server: Server,
@@ -213,7 +213,7 @@ impl Server {
                         follow.shown.omit_columns();
                         told
                     }
-                    // As any failure of a stream that has begun: one event, and the end.
+                    // Like any failure of a started stream: one event, then the end.
                     Err(status) => {
                         follow.body = None;
                         follow.shown.error_event(&status)
@@ -225,7 +225,7 @@ impl Server {
         Response::from_parts(parts, boxed(StreamBody::new(stream)))
     }
 
-    /// Some lines of a watch, converted.
+    /// Converts some lines of a watch.
     async fn events(&self, lines: &[u8], call: &Call, mut shown: Shown) -> Result<Bytes, Status> {
         let parse = |line| serde_json::from_slice::<Value>(line).ok();
         let events: Vec<Value> = lines.split(|b| *b == b'\n').filter_map(parse).collect();
@@ -250,7 +250,7 @@ impl Server {
         Ok(told.freeze())
     }
 
-    /// Objects of a kind in the version that is desired.
+    /// Converts objects to the desired version.
     async fn convert(&self, kind: &Kind, desired: &str, objects: Vec<Value>) -> Result<Vec<Value>, Status> {
         if objects.is_empty() {
             return Ok(objects);
@@ -299,7 +299,7 @@ impl Server {
     }
 }
 
-/// What a conversion must leave as it is.
+/// Checks that a conversion has kept the fields that it must not change.
 fn check(new: &Value, old: &Value, desired: &str) -> Result<(), String> {
     if text(new, &["apiVersion"]) != desired {
         return Err(format!("expected {desired}, got {:?}", text(new, &["apiVersion"])));
@@ -316,12 +316,12 @@ fn check(new: &Value, old: &Value, desired: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A request's head for a body of another media type.
+/// Returns the head of a request for a body of another media type.
 fn typed(parts: &Parts, media: &'static str) -> Parts {
     let mut head = parts.clone();
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     head.headers.remove(header::CONTENT_LENGTH);
-    // The tree that came with the body is not this one.
+    // The tree that was passed along with the body is outdated.
     head.extensions = http::Extensions::new();
     if let Some(certificate) = parts.extensions.get::<substrate::listen::PeerCertificate>() {
         head.extensions.insert(certificate.clone());

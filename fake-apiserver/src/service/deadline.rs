@@ -1,5 +1,5 @@
-//! How long a request may take (apiserver `filters/request_deadline.go`, `filters/timeout.go`): a minute, or what the
-//! client says in `timeout` if that is less. Only the client's own body takes long here: it is given up at that time.
+//! Timeout of requests (apiserver `filters/request_deadline.go`, `filters/timeout.go`): one minute, or the client's
+//! `timeout` if that is shorter. Only reading the client's body can take long here, and it is aborted at that time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,21 +17,21 @@ use super::query::Query;
 use super::verb::{Sub, Verb};
 use crate::state::Status;
 
-/// How long a request may take at most (kube-apiserver `--request-timeout`).
+/// Maximum duration of a request (kube-apiserver `--request-timeout`).
 const MOST: Duration = Duration::from_secs(60);
-/// The units of Go's durations, in nanoseconds.
+/// Units of Go's durations, in nanoseconds.
 const UNITS: &[(&str, f64)] =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
-/// Whether a request goes on for as long as its client likes; of these `timeout` is not read.
+/// Returns true if a request has no timeout; its `timeout` parameter is ignored.
 pub(super) fn is_long_running(call: &Call) -> bool {
     call.verb == Verb::Watch || call.subresource == Sub::Log || call.subresource.reaches()
 }
 
-/// Reads how long a request may take.
+/// Parses the timeout of a request.
 ///
 /// # Errors
-/// 400 when its `timeout` is not a duration.
+/// 400 if its `timeout` is not a duration.
 pub(super) fn check(uri: &Uri) -> Result<Duration, Status> {
     let Some(query) = uri.query().filter(|query| query.contains('=')) else { return Ok(MOST) };
     let query = Query::parse(Some(query));
@@ -41,28 +41,28 @@ pub(super) fn check(uri: &Uri) -> Result<Duration, Status> {
     }
     let asked = duration(text)
         .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
-    // Nothing, and less than that, is no limit of the client's own.
+    // Zero and negative durations mean that the client sets no limit.
     Ok(asked.filter(|asked| !asked.is_zero()).map_or(MOST, |asked| asked.min(MOST)))
 }
 
-/// A request whose body is given up when it has taken as long as it may.
+/// Adds the timeout to the body of a request.
 pub(super) fn limited(ctx: &Ctx, request: Request<Body>) -> Request<Body> {
-    // What is there already takes no time.
+    // A body that has already arrived needs no timeout.
     if request.method() == Method::GET || !request.body().is_streamed() {
         return request;
     }
-    // A request that names no duration is refused, or has no body that is read.
+    // A request with a bad `timeout` is refused, or its body is not read.
     let limit = check(request.uri()).unwrap_or(MOST);
     let (ctx, at) = (ctx.clone(), ctx.now().mono + limit);
     request.map(|body| boxed(Limited { body, over: Box::pin(async move { ctx.sleep_until(at).await }) }))
 }
 
-/// True for the error of a body that was given up.
+/// Returns true for the error of a body that timed out.
 pub(super) fn is_over(error: &BoxError) -> bool {
     error.is::<TooSlow>()
 }
 
-/// The refusal of a request that takes too long.
+/// Returns the refusal of a request that timed out.
 pub(super) fn over() -> Status {
     let mut status = Status::timeout("request did not complete within the allotted timeout");
     status.details.is_written = true;
@@ -98,10 +98,10 @@ impl HttpBody for Limited {
     }
 }
 
-/// A duration as Go's `time.ParseDuration` reads it; nothing for one below zero.
+/// Parses a duration like Go's `time.ParseDuration`. Returns `None` for a negative one.
 ///
 /// # Errors
-/// Why a text is not a duration, in its words.
+/// The reason why the text is not a duration, in Go's words.
 fn duration(text: &str) -> Result<Option<Duration>, String> {
     let invalid = || format!("time: invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -137,11 +137,11 @@ fn duration(text: &str) -> Result<Option<Duration>, String> {
         }
         rest = after;
     }
-    // Less than a nanosecond is nothing.
+    // A fraction of a nanosecond is dropped.
     Ok((!text.starts_with('-')).then(|| Duration::from_nanos(nanoseconds as u64)))
 }
 
-/// A text in quotes, as Go's package `time` writes it.
+/// Quotes a text like Go's package `time`.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {

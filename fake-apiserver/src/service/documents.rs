@@ -1,4 +1,4 @@
-//! Everything that is no resource: health, version, metrics, discovery, OpenAPI. It changes nothing.
+//! Read-only paths that are not resources: health, version, metrics, discovery, OpenAPI.
 
 use std::sync::PoisonError;
 
@@ -15,7 +15,7 @@ use crate::text;
 use crate::wire::answer::Answer;
 use crate::wire::discovery;
 
-/// The members of `/version`, in the order of Go's struct.
+/// Members of `/version`, in the order of Go's struct.
 const VERSION: &[&str] = &[
     "major",
     "minor",
@@ -33,7 +33,7 @@ const VERSION: &[&str] = &[
 ];
 
 impl Server {
-    /// The answer to a path that is no resource's.
+    /// Answers a request for a path that is not that of a resource.
     pub(super) fn document(&self, parts: &Parts) -> Response<Body> {
         let path = parts.uri.path();
         if parts.method != http::Method::GET {
@@ -69,7 +69,7 @@ impl Server {
         })
     }
 
-    /// The answer to another method than GET: 405 for a document, 404 for any other path.
+    /// Answers a method other than GET: 405 for a document, 404 for any other path.
     fn wrong_method(&self, path: &str) -> Response<Body> {
         let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
         let is_served = probe::answer(path, &query::Query::default()).is_some()
@@ -79,7 +79,7 @@ impl Server {
     }
 }
 
-/// 404 for a path that the server does not know, as Go's `net/http` answers it.
+/// Returns the 404 of Go's `net/http` for an unknown path.
 fn page_not_found() -> Response<Body> {
     let mut response = typed(404, "text/plain; charset=utf-8", "404 page not found\n");
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
@@ -93,7 +93,7 @@ fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
     }
 }
 
-/// What `/version` answers, for people to read as all that is neither object nor list.
+/// Returns the answer of `/version`, which is indented like every answer other than an object or a list.
 fn version(version: &str) -> String {
     let version = json!({
         "major": "1",

@@ -1,4 +1,5 @@
-//! Nobody grants what they do not hold (`pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased`).
+//! Privilege escalation check: users can grant only permissions that they hold
+//! (`pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased`).
 
 use http::request::Parts;
 use substrate::json::{Value, json};
@@ -13,10 +14,10 @@ use crate::state::{Asking, Command, Identity, Status, Store};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 impl Server {
-    /// Whether someone may write a role with its rules, or bind a role to others, where access is checked.
+    /// Checks that a user may write a role with its rules, or bind a role to others, if access is checked.
     ///
     /// # Errors
-    /// 403 that names the rules that are missing.
+    /// 403 with the missing rules.
     pub(super) fn may_grant(
         &self,
         parts: &Parts,
@@ -29,7 +30,7 @@ impl Server {
             return Ok(());
         }
         let user = self.caller(parts)?;
-        // What cannot be written says so by itself.
+        // An invalid write fails later with its own error.
         let Ok(Some((object, old))) = self.planned(asking, command) else { return Ok(()) };
         let state = self.shared.lock();
         let namespace = call.namespace.as_deref().unwrap_or_default();
@@ -49,7 +50,7 @@ impl Server {
     }
 }
 
-/// The rules that are granted and not held.
+/// Returns the granted rules that the user does not hold.
 fn missing(store: &Store, user: &Identity, namespace: &str, object: &Value, old: &Value) -> Vec<String> {
     let may = |verb: &str, resource: &str, name: &str| {
         let access = Access { verb, group: GROUP, resource, subresource: "", name, namespace, path: None };
@@ -72,7 +73,7 @@ fn missing(store: &Store, user: &Identity, namespace: &str, object: &Value, old:
         }
         let mut rules = list(object, &["rules"]).to_vec();
         if !object["aggregationRule"].is_null() {
-            // Whoever says what a role is made of says all that it may ever be.
+            // An aggregated role may get any rule later, so its writer must hold all.
             rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
             rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
@@ -89,7 +90,7 @@ fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
     list(rule, &[field]).iter().filter_map(Value::as_str).collect()
 }
 
-/// Whether someone holds every single permission of a rule.
+/// Returns true if a user holds every permission of a rule.
 fn holds(store: &Store, user: &Identity, namespace: &str, rule: &Value) -> bool {
     let names = match words(rule, "resourceNames") {
         names if names.is_empty() => vec![""],
@@ -114,7 +115,7 @@ fn holds(store: &Store, user: &Identity, namespace: &str, rule: &Value) -> bool 
     })
 }
 
-/// A rule in Go's compact form.
+/// Prints a rule in Go's compact form.
 fn shown(rule: &Value) -> String {
     let parts: Vec<String> = [
         ("APIGroups", "apiGroups"),

@@ -1,5 +1,5 @@
-//! Where faults of the Kubernetes plane can fire in a request, and what they do to it; what there is stands in
-//! [`crate::faults`].
+//! Faults of the Kubernetes plane: the moments of a request at which they fire, and their effect on it.
+//! [`crate::faults`] has their catalogue.
 
 use substrate::fault::{Effect, Moment, Plane, Point, WatchFault};
 use substrate::{BoxError, Ctx};
@@ -8,24 +8,24 @@ use super::call::Call;
 use crate::faults::CODES;
 use crate::state::Status;
 
-/// What a fault makes of a request.
+/// Immediate outcome of a fault for a request.
 pub(crate) enum Injected {
-    /// It fails like this.
+    /// It fails with this status.
     Fail(Status),
     /// The connection breaks.
     Break(BoxError),
 }
 
-/// What faults change about a request that goes on.
+/// Effect of faults on a request that goes on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Twist {
     /// A read answers with the state of this many revisions ago.
     pub stale: u32,
     /// A write happens this many times.
     pub times: Option<u32>,
-    /// The stream suffers from its beginning.
+    /// Effect on the watch stream from its start.
     pub watch: Option<WatchFault>,
-    /// The fault that does so.
+    /// Name of the fault.
     pub fault: String,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Twist {
 #[derive(Clone, Debug, displaydoc::Display, thiserror::Error)]
 pub(crate) struct Broken(pub String);
 
-/// Asks for a fault at `moment` of a request and suffers it.
+/// Runs the faults that fire at `moment` of a request.
 pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twist, Injected> {
     if ctx.faults().is_empty() {
         return Ok(Twist::default());
@@ -60,28 +60,28 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, fault, ..Twist::default() }),
         Effect::Duplicate(times) => Ok(Twist { times: Some(times), fault, ..Twist::default() }),
         Effect::Watch(watch) => Ok(Twist { watch: Some(watch), fault, ..Twist::default() }),
-        // The catalogue lets nothing else through.
+        // The catalogue allows no other effect.
         _ => Ok(Twist::default()),
     }
 }
 
-/// What a fault does to one event of a stream.
+/// Effect of a fault on one event of a stream.
 pub(crate) enum Upset {
-    /// It is left out.
+    /// The event is left out.
     Skip,
-    /// It comes later.
+    /// The event is delayed.
     Delay(std::time::Duration),
-    /// It comes when the fault is gone.
+    /// The event is delayed until the fault is removed.
     Hang,
-    /// The connection breaks before it.
+    /// The connection breaks before the event.
     Break,
-    /// 410 comes in its place, and then the end.
+    /// A 410 replaces the event, and the stream ends.
     Gone,
-    /// Nothing comes any more.
+    /// The stream stops without an end.
     Stall,
 }
 
-/// Asks for a fault at one event of a stream: its name, and what it does; nothing when the event goes out.
+/// Returns the name and effect of a fault that fires at one event of a stream; `None` if none fires.
 pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> Option<(String, Upset)> {
     if ctx.faults().is_empty() {
         return None;
@@ -104,7 +104,7 @@ pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> O
         Effect::Watch(WatchFault::Stall) | Effect::StallStream(_) => Upset::Stall,
         Effect::Hang(_) => Upset::Hang,
         Effect::Delay(span) => Upset::Delay(ctx.scaled(span.0)),
-        // Nothing goes out of a process that has ended.
+        // A process that has ended sends nothing.
         Effect::Crash(who) if who == "self" => Upset::Stall,
         Effect::Crash(_) | Effect::Reboot(_) if ctx.is_down() => Upset::Stall,
         _ => return None,

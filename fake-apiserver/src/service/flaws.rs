@@ -1,5 +1,5 @@
-//! What is wrong with the fields of a request's text that its tree does not show: keys that are named twice, and the
-//! order in which anything stands there (KEP-2885; sigs.k8s.io/json and sigs.k8s.io/yaml in their strict modes).
+//! Flaws of a request's text that its tree does not show: duplicate keys, and the order of unknown and duplicate ones
+//! (KEP-2885; sigs.k8s.io/json and sigs.k8s.io/yaml in their strict modes).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,13 +16,13 @@ use crate::kinds::schema::{self, Shape, Type, TypeRef};
 use crate::patch::PatchKind;
 use crate::state::{Flaw, MOST_FLAWS};
 
-/// Of an object of a kind.
+/// Returns the flaws of an object of a kind.
 pub(super) fn of_object(kind: &Kind, object: &Value, text: &SentText) -> Vec<Flaw> {
     match text {
         SentText::None => Vec::new(),
         SentText::Yaml(text) => lines(text),
         SentText::Json { text, repeats } => match schema::built_in(kind) {
-            // What is unknown stands among what is repeated, in the order of the text.
+            // Unknown and duplicate fields are reported together, in the order of the text.
             Some(of) if *repeats || !schema::unknown_fields(kind, object).is_empty() => scan(text, Known::Struct(of)),
             None if *repeats => scan(text, Known::Nothing),
             _ => Vec::new(),
@@ -30,7 +30,7 @@ pub(super) fn of_object(kind: &Kind, object: &Value, text: &SentText) -> Vec<Fla
     }
 }
 
-/// Of a patch. What is unknown shows when it is applied.
+/// Returns the flaws of a patch. Unknown fields are found when it is applied.
 pub(super) fn of_patch(text: &SentText, kind: Option<PatchKind>) -> Vec<Flaw> {
     let SentText::Json { text, repeats } = text else { return Vec::new() };
     if kind == Some(PatchKind::Json) {
@@ -40,7 +40,7 @@ pub(super) fn of_patch(text: &SentText, kind: Option<PatchKind>) -> Vec<Flaw> {
     if *repeats { scan(text, Known::Nothing) } else { Vec::new() }
 }
 
-/// Of a configuration to apply, which is read as YAML even where it is JSON.
+/// Returns the flaws of a configuration to apply, which is parsed as YAML even if it is JSON.
 pub(super) fn of_configuration(text: &SentText) -> Vec<Flaw> {
     match text {
         SentText::None | SentText::Json { repeats: false, .. } => Vec::new(),
@@ -48,25 +48,25 @@ pub(super) fn of_configuration(text: &SentText) -> Vec<Flaw> {
     }
 }
 
-/// What is known of the fields of a value.
+/// Knowledge about the fields of a value.
 #[derive(Clone, Copy)]
 enum Known {
-    /// It is a struct.
+    /// A struct.
     Struct(&'static Type),
-    /// It has this shape.
+    /// A value of this shape.
     Shape(&'static Shape),
-    /// It is a JSON patch.
+    /// A JSON patch.
     Operations,
-    /// It is an operation of a JSON patch.
+    /// An operation of a JSON patch.
     Operation,
-    /// Any field may be there.
+    /// Any field is allowed.
     Nothing,
-    /// It is not looked into.
+    /// The value is not checked.
     Opaque,
 }
 
 impl Known {
-    /// What is known of a field; nothing when there is none of this name.
+    /// Returns what is known of a field; `None` if the field is unknown.
     fn field(self, name: &str) -> Option<Self> {
         match self {
             Self::Struct(of) => of.field(name).map(|field| Self::Shape(&field.shape)),
@@ -92,7 +92,7 @@ impl Known {
         }
     }
 
-    /// Whether its text is taken as it is (`RawExtension`, `FieldsV1`).
+    /// Returns true if the text of the value is taken as it is (`RawExtension`, `FieldsV1`).
     fn is_opaque(self) -> bool {
         matches!(self, Self::Opaque | Self::Shape(Shape::Any))
     }
@@ -100,13 +100,13 @@ impl Known {
 
 fn scan(text: &[u8], known: Known) -> Vec<Flaw> {
     let found = RefCell::new(Vec::new());
-    // It was read before, so it is JSON.
+    // The text was parsed before, so it is JSON.
     let _ = Look { known, at: &FieldPath::OBJECT, found: &found }
         .deserialize(&mut serde_json::Deserializer::from_slice(text));
     found.into_inner()
 }
 
-/// Notes each flaw once.
+/// Collects each flaw once.
 struct Look<'a> {
     known: Known,
     at: &'a FieldPath<'a>,
@@ -197,22 +197,22 @@ impl<'de> Visitor<'de> for Look<'_> {
     }
 }
 
-/// A collection that a YAML parser is within.
+/// A collection that contains the parser's position.
 #[derive(Default)]
 struct Level {
-    /// The keys that were set; nothing for a list.
+    /// The keys so far; `None` for a list.
     keys: Option<BTreeSet<String>>,
-    /// The key whose value comes next; nothing within for one that is no scalar.
+    /// The key whose value comes next; `Some(None)` if the key is not a scalar.
     key: Option<Option<String>>,
-    /// What is said of it when it ends, as the value of a key that was set before.
+    /// Flaw of this collection, reported at its end: it is the value of a duplicate key.
     again: Option<String>,
 }
 
-/// What YAML in its strict mode says of keys that are set again, with the lines of their values.
+/// Returns the messages of strict YAML about duplicate keys, with the lines of their values.
 fn lines(text: &[u8]) -> Vec<Flaw> {
     let (mut found, mut levels) = (Vec::new(), Vec::<Level>::new());
     for step in Parser::new_from_str(&String::from_utf8_lossy(text)) {
-        // It was read before, so it is YAML.
+        // The text was parsed before, so it is YAML.
         let Ok((event, span)) = step else { break };
         let scalar = match &event {
             Event::Scalar(text, ..) => Some(text.to_string()),

@@ -1,7 +1,7 @@
-//! Who watches what. A commit reaches only the watchers whose kind, namespace and selectors it concerns.
+//! Registry of watchers. A commit reaches only watchers whose kind, namespace and selectors match.
 //!
-//! Watches of one object or of one node's pods are found by an index, so that a hundred nodes that each watch their
-//! own pods cost a commit no more than one does.
+//! Watches of one object or of one node's pods are found by an index. So a commit costs the same with a hundred nodes
+//! that each watch their own pods as with one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +13,22 @@ use crate::kinds::{self, Kind};
 use crate::state::selector::Selector;
 use crate::state::{Event, EventType, Object, name_of, position, told};
 
-/// Events that may wait for a slow watcher before its stream is closed (upstream: 10 to 1000 by resource; R16).
+/// Maximum number of events that wait for a slow watcher before its stream is closed. Upstream's channel has 10 to
+/// 1000, by resource.
 const CHANNEL: usize = 1000;
 
-/// What a watcher is told of a commit.
+/// A commit for one watcher.
 #[derive(Clone)]
 pub(crate) struct Delivery {
     /// The commit.
     pub event: Arc<Event>,
-    /// What it is to this watcher.
+    /// Type of the event for this watcher.
     pub told: EventType,
-    /// How many are told of it.
+    /// Number of watchers that receive it.
     pub crowd: u32,
 }
 
-/// Names a watcher among those of its kind.
+/// Identifies a watcher among those of its kind.
 pub(crate) type Ticket = (usize, u64);
 
 struct Watcher {
@@ -37,14 +38,14 @@ struct Watcher {
     sender: mpsc::Sender<Delivery>,
 }
 
-/// The one value by which a watcher can be found.
+/// Index value of a watcher.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// It may be concerned by any object.
+    /// Any object may concern it.
     Any,
-    /// Only by the object of this name.
+    /// Only the object of this name concerns it.
     Name(String),
-    /// Only by pods of this node.
+    /// Only pods of this node concern it.
     Node(String),
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// No watchers.
+    /// Creates a hub without watchers.
     pub(crate) fn new() -> Self {
         Self { boards: Vec::new(), next: 0 }
     }
@@ -86,7 +87,7 @@ impl Hub {
         ((board, id), receiver)
     }
 
-    /// Takes a watcher away.
+    /// Removes a watcher.
     pub(crate) fn unsubscribe(&mut self, (board, id): Ticket) {
         let Some(board) = self.boards.get_mut(board) else { return };
         let Some(watcher) = board.watchers.remove(&id) else { return };
@@ -99,12 +100,13 @@ impl Hub {
         }
     }
 
-    /// How many watchers there are.
+    /// Returns the number of watchers.
     pub(crate) fn len(&self) -> usize {
         self.boards.iter().map(|board| board.watchers.len()).sum()
     }
 
-    /// Tells a commit to those whom it concerns. One who does not keep up is dropped: its stream ends (R16).
+    /// Sends a commit to the watchers that it concerns. A watcher whose channel is full is dropped, and its stream
+    /// ends.
     pub(crate) fn dispatch(&mut self, event: &Arc<Event>) {
         let Some(board) = self.boards.get(position(&event.kind)).filter(|board| !board.watchers.is_empty()) else {
             return;
@@ -143,7 +145,7 @@ fn place(selector: &Selector) -> Place {
     }
 }
 
-/// Where the watchers are that an event can concern, each place once.
+/// Returns the index values of the watchers that an event can concern, each once.
 fn places(event: &Event) -> Vec<Place> {
     let mut places = vec![Place::Any, Place::Name(name_of(&event.key).to_owned())];
     if event.kind == kinds::PODS {

@@ -1,4 +1,4 @@
-//! Long lists, which are written while they are sent.
+//! Long lists, which are encoded while they are sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use substrate::body::{Body, boxed, full};
 use crate::state::Object;
 use crate::wire::list::Frame;
 
-/// Lists up to this size, in bytes, are one piece.
+/// Maximum size of a list that is sent in one piece, in bytes.
 const WHOLE: usize = 1 << 20;
-/// The size of the pieces of longer ones, in bytes: a buffer of it stays in the processor's caches.
+/// Size of the pieces of longer lists, in bytes: such a buffer stays in the processor's caches.
 const PIECE: usize = 256 << 10;
 
-/// A list on its way out, newline included.
+/// A list that is being sent, newline included.
 struct Listing {
     frame: Frame,
     items: IntoIter<Arc<Object>>,
-    /// Whether nothing has been written yet.
+    /// True until the first piece.
     fresh: bool,
-    /// How many bytes are still to be written.
+    /// Number of bytes that are still to be encoded.
     left: usize,
 }
 
-/// The body of a list of stored objects.
+/// Returns the body of a list of stored objects.
 pub(super) fn body(frame: Frame, items: Vec<Arc<Object>>) -> Body {
     let item = |object: &Arc<Object>| {
         let json = object.json();
@@ -42,7 +42,7 @@ pub(super) fn body(frame: Frame, items: Vec<Arc<Object>>) -> Body {
 }
 
 impl Listing {
-    /// The next bytes, of about `size`; empty at the end.
+    /// Returns the next bytes, about `size`; empty at the end.
     fn piece(&mut self, size: usize) -> Bytes {
         let mut out = Vec::with_capacity(size.min(self.left));
         if std::mem::take(&mut self.fresh) {

@@ -20,29 +20,29 @@ use crate::kinds;
 use crate::state::value::{list, name, text};
 use crate::state::{FieldError, Status, key};
 
-/// How long a node may take to answer; upstream gives up on connecting after as long.
+/// Time that a node has to answer; upstream's timeout for connecting is as long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How much of a node's complaint is read, in bytes; the rest is cut off.
+/// Maximum length of a node's error message in bytes; a longer message is dropped.
 const COMPLAINT: usize = 50_000;
-/// kubelet's port, for nodes that do not say (`--kubelet-port`).
+/// Default port of the kubelet (`--kubelet-port`).
 const KUBELET_PORT: u16 = 10250;
-/// Addresses of a node in the order of preference. A modelled node is reached outside of its modelled network; names
-/// are not resolved.
+/// Types of node addresses in the order of preference. A modelled node is reached at its external address, outside the
+/// modelled network; names are not resolved.
 const PREFERRED: [&str; 2] = ["ExternalIP", "InternalIP"];
 
-/// Where a node's own server is.
+/// Address of a node's own server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeEndpoint {
     /// The node's name.
     pub node: String,
-    /// An address from its status.
+    /// Host from its status.
     pub host: String,
-    /// The port from its status.
+    /// Port from its status.
     pub port: u16,
 }
 
 impl NodeEndpoint {
-    /// A node that no object tells of, on this machine.
+    /// Returns an endpoint on this machine, for a node without a Node object.
     fn here(node: &str) -> Self {
         Self { node: node.to_owned(), host: "127.0.0.1".to_owned(), port: KUBELET_PORT }
     }
@@ -56,10 +56,11 @@ impl NodeEndpoint {
     }
 }
 
-/// Reaches the servers of nodes; connections belong to the process that is given.
+/// Connects to the servers of nodes; connections belong to the given process.
 pub type NodeDial = Arc<dyn Fn(&Ctx, &NodeEndpoint) -> Result<HttpService, BoxError> + Send + Sync>;
 
-/// Who has the log of a pod, by namespace and name, where that is not the server of its node. It is asked as a node is.
+/// Returns the service that has the log of a pod, by namespace and name, if that is not the server of its node. The
+/// request is the same as for a node.
 pub type LogDial = Arc<dyn Fn(&Ctx, &str, &str) -> Option<HttpService> + Send + Sync>;
 
 /// core/v1 PodLogOptions.
@@ -76,9 +77,9 @@ struct PodLogOptions {
 }
 
 impl PodLogOptions {
-    /// Reads and checks a query.
+    /// Parses and validates a query.
     fn read(query: &Query, pod: &str) -> Result<Self, Status> {
-        // As apimachinery converts a query: everything but these is true.
+        // apimachinery's conversion of a query: every other value is true.
         let flag = |key: &str| query.has(key) && !matches!(query.get(key), "false" | "0");
         let number = |key: &str| match query.get(key) {
             "" => Ok(None),
@@ -126,7 +127,7 @@ impl PodLogOptions {
         if errors.is_empty() { Ok(options) } else { Err(Status::invalid_type("PodLogOptions", "", pod, errors)) }
     }
 
-    /// The query for the node, its keys sorted as Go encodes them.
+    /// Encodes the query for the node, with sorted keys as in Go.
     fn encode(&self) -> String {
         let yes = |flag: bool| flag.then(|| "true".to_owned());
         let number = |value: Option<i64>| value.map(|v| v.to_string());
@@ -145,7 +146,7 @@ impl PodLogOptions {
     }
 }
 
-/// The container that is meant: the one that is named, or the only one.
+/// Returns the container: the named one, or the only one.
 fn container(pod: &Value, wanted: &str) -> Result<String, Status> {
     let names = |part: &'static str| list(pod, &["spec", part]).iter().map(name_of);
     let pod_name = name(pod);
@@ -173,7 +174,7 @@ fn name_of(container: &Value) -> &str {
     text(container, &["name"])
 }
 
-/// Where a node's server is, by its status.
+/// Returns the address of a node's server from its status.
 fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
     let addresses = list(node, &["status", "addresses"]);
     let of = |type_: &&str| addresses.iter().find(|a| text(a, &["type"]) == *type_).map(|a| text(a, &["address"]));
@@ -188,7 +189,7 @@ fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
 }
 
 impl Server {
-    /// Answers a GET of pods/log.
+    /// Handles a GET of pods/log.
     pub(super) async fn pod_log(&self, asked: &Call) -> Result<Response<Body>, Status> {
         let options = PodLogOptions::read(&asked.query, asked.named())?;
         let namespace = asked.namespace.as_deref().unwrap_or_default();
@@ -208,7 +209,7 @@ impl Server {
             let container = container(&pod.value, &options.container)?;
             let node = text(&pod.value, &["spec", "nodeName"]);
             if node.is_empty() {
-                // Nothing has been printed yet.
+                // The container has not printed anything yet.
                 let mut nothing = Response::new(empty());
                 *nothing.status_mut() = StatusCode::NO_CONTENT;
                 return Ok(nothing);
@@ -231,7 +232,7 @@ impl Server {
         let response = response.map_err(|error| failed(&told(&error, &place)))?;
         let code = response.status();
         if !code.is_success() {
-            // What is longer than that says no more.
+            // A message that cannot be read, or is too long, counts as empty.
             let said = collect(response.into_body(), COMPLAINT).await.unwrap_or_default();
             return Err(refused(code, String::from_utf8_lossy(&said).into_owned(), asked.named()));
         }
@@ -256,7 +257,7 @@ impl Server {
     }
 }
 
-/// Why a node could not be reached, as Go's net/http says it.
+/// Returns the reason why a node could not be reached, in the words of Go's net/http.
 fn told(error: &BoxError, place: &NodeEndpoint) -> String {
     let at = format!("dial tcp {}", place.authority());
     let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
@@ -269,7 +270,7 @@ fn told(error: &BoxError, place: &NodeEndpoint) -> String {
             (None, None) => None,
         };
         match kind {
-            // The socket of a node in this same program is there as long as the node is.
+            // The socket of a node in this process exists as long as the node does.
             Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
                 return format!("{at}: connect: connection refused");
             }
@@ -283,7 +284,7 @@ fn told(error: &BoxError, place: &NodeEndpoint) -> String {
     error.to_string()
 }
 
-/// What a node's refusal is for the caller (`GenericHttpResponseChecker`).
+/// Converts a node's refusal to the caller's error (`GenericHttpResponseChecker`).
 fn refused(code: StatusCode, said: String, pod: &str) -> Status {
     let of = |reason, message: String| {
         let mut status = Status::new(code.as_u16(), reason, format!("{message} ( pods/log {pod})"));

@@ -1,4 +1,4 @@
-//! `/metrics`: what the store holds, under upstream's names.
+//! `/metrics`: the content of the store, under upstream's names.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::Server;
 use crate::state::qualified;
 
 impl Server {
-    /// The metrics in Prometheus' text form.
+    /// Returns the metrics in Prometheus' text format.
     pub(super) fn metrics(&self) -> String {
         let state = self.shared.lock();
         let mut text = String::from(

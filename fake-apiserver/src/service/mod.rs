@@ -1,5 +1,5 @@
-//! The service: a request in, lock, apply, tell the watchers, a response out. One driver task waits for the next
-//! deadline of the machine.
+//! The service. A request locks the store, applies a command and notifies the watchers; then it is answered. One driver
+//! task waits for the next deadline of the machine.
 
 mod access;
 mod admin;
@@ -65,13 +65,13 @@ use crate::state::{
 use crate::tls::Authority;
 use crate::wire::openapi::Kept;
 
-/// The header of the flow schema that a request was of.
+/// Header with the uid of the request's flow schema.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
-/// The header of its priority level.
+/// Header with the uid of its priority level.
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
-/// How long a read waits for a revision that is not yet there (R8).
+/// Time that a read waits for a future revision (apiserver `storage/cacher`: 3 s).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
-/// The version that the server says it is.
+/// Version that the server reports by default.
 const GIT_VERSION: &str = "v1.36.2";
 
 /// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
@@ -84,49 +84,49 @@ impl std::fmt::Debug for Apiserver {
     }
 }
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// The revision of the last commit, for those who wait for one.
+    /// Revision of the last commit, for requests that wait for one.
     revision: latest::Sender<u64>,
-    /// Requests so far.
+    /// Number of requests so far.
     requests: AtomicU64,
-    /// Events of the history that were packed so far.
+    /// Number of packed events of the history so far.
     packed: AtomicU64,
     limits: Limits,
     dial: Option<Dial>,
     nodes: Option<NodeDial>,
     logs: Option<LogDial>,
     unserved: Option<Unserved>,
-    /// Clients that may work on kinds that this program does not work on.
+    /// Clients that may be controllers of kinds without a controller in this program.
     pub(crate) workers: Arc<Workers>,
     rbac: Option<Rbac>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
     audit: Option<Audit>,
     version: String,
-    /// The documents that clients asked for.
+    /// Cache of requested documents.
     documents: Mutex<Kept>,
 }
 
-/// What the lock guards: short sections, never held over an await.
+/// State under the lock: held for short sections, never over an await.
 pub(crate) struct State {
     store: Store,
     hub: Hub,
-    /// Counts hubs, so that a stream of an older one does not touch this one.
+    /// Number of the present hub, so that a stream of an older one does not touch it.
     epoch: u64,
-    /// Counts watch streams, so that each has a number of its own.
+    /// Number of watch streams so far, from which each gets its own.
     streams: u64,
-    /// Draws how long watches live.
+    /// Draws the lifetimes of watches.
     lifetimes: Box<dyn rand_core::Rng + Send>,
     /// Draws the uids of admission reviews.
     reviews: Box<dyn rand_core::Rng + Send>,
-    /// Keeps what is committed, if anything does.
+    /// Persists commits, if set.
     keeper: Option<Box<dyn Keep>>,
 }
 
 impl State {
-    /// Keeps the present objects in the place of all that was kept.
+    /// Replaces everything that was persisted by the present objects.
     pub(crate) fn keep_anew(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             keeper.replace(&self.store);
@@ -139,7 +139,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if roles say who may do what.
+    /// Returns true if roles decide what users may do.
     pub(crate) fn checks_roles(&self) -> bool {
         self.rbac.as_ref().is_some_and(|rbac| rbac.roles)
     }
@@ -150,7 +150,7 @@ impl Shared {
 }
 
 impl Apiserver {
-    /// A server with an empty cluster; uids and generated names come from `seed`.
+    /// Creates a server with an empty cluster; uids and generated names come from `seed`.
     pub fn new(seed: &Seed, config: Config) -> Self {
         let seed = seed.child("apiserver");
         let mut store = Store::new(&seed, config.limits);
@@ -197,18 +197,18 @@ impl Apiserver {
         }))
     }
 
-    /// Publishes the certificate of the authority that signs for this server (PEM), where extension servers look for it.
+    /// Publishes the CA certificate of this server (PEM) for extension servers.
     pub fn trust(&self, ctx: &Ctx, ca_pem: &str) {
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
     }
 
-    /// Begins with what an earlier process kept, `revision` being the newest that it gave out, and has `keeper` keep
-    /// what is committed from now on. Call it before [`start`](Self::start).
+    /// Restores the objects of an earlier process; `revision` is the newest that it gave out. `keeper` persists commits
+    /// from now on. Call it before [`start`](Self::start).
     ///
     /// # Errors
-    /// The first kept object that has no place.
+    /// The first object whose key or kind is invalid.
     pub fn restore(
         &self,
         ctx: &Ctx,
@@ -225,12 +225,12 @@ impl Apiserver {
         Ok(())
     }
 
-    /// Begins with these objects, by resource (`pods`, `volumeattachments.storage.k8s.io`), each a list: they keep their
-    /// uids, times and statuses, and those without a uid get one. Does nothing if the server has objects already. Call it before
-    /// [`start`](Self::start).
+    /// Loads initial objects, by resource (`pods`, `volumeattachments.storage.k8s.io`), each a list. They keep their
+    /// uids, times and statuses; those without a uid get one. Does nothing if the server has objects already. Call it
+    /// before [`start`](Self::start).
     ///
     /// # Errors
-    /// The first object that is none of its kind.
+    /// The first object that is not valid for its kind.
     pub fn open_with(&self, ctx: &Ctx, resources: &substrate::json::Value) -> Result<(), Status> {
         if self.0.lock().store.revision() > 0 {
             return Ok(());
@@ -239,20 +239,20 @@ impl Apiserver {
         server.commit("bootstrap", ctx.name(), |store| store.load(ctx.now(), resources)).map(drop)
     }
 
-    /// Ends every watch, as a server does that is asked to end.
+    /// Ends every watch, as a server does when it shuts down.
     pub fn end_watches(&self) {
         let mut state = self.0.lock();
         state.hub = Hub::new();
         state.epoch += 1;
     }
 
-    /// Counts what may have freed memory: requests, and events of the history that were packed or forgotten.
+    /// Counts activity that may have freed memory: requests, and events of the history that were packed or dropped.
     pub fn activity(&self) -> u64 {
         let counts = [&self.0.requests, &self.0.packed].map(|count| count.load(Ordering::Relaxed));
         counts[0] + counts[1] + self.0.lock().store.forgotten()
     }
 
-    /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
+    /// Starts to serve within process `ctx`: creates the initial objects, starts the driver, returns the router.
     /// Streams of an earlier process have ended with it.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
         {
@@ -284,11 +284,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Sleeps to the next deadline of the machine, for ever.
+    /// Sleeps until the next deadline of the machine, forever.
     async fn drive(self) {
         loop {
             let next = self.shared.lock().store.next_deadline();
-            // Whatever is written from now on ends no earlier than a whole time to live from now.
+            // An Event that is written from now on expires no earlier than this.
             let latest = self.ctx.now().mono + self.shared.limits.event_ttl;
             let at = next.map_or(latest, |next| next.min(latest));
             self.ctx.sleep_until(at).await;
@@ -296,7 +296,7 @@ impl Server {
         }
     }
 
-    /// Does what fell due up to `now`, so that a read at an instant sees all that happened until then.
+    /// Runs what is due up to `now`, so that a read sees all that happened until then.
     fn catch_up(&self, now: Now) {
         let due = self.shared.lock().store.next_deadline().is_some_and(|at| at <= now.mono);
         if due {
@@ -304,8 +304,8 @@ impl Server {
         }
     }
 
-    /// Changes the store and tells everyone what was committed, all under one lock, so that the trace and every
-    /// stream have the order of the revisions.
+    /// Changes the store and notifies all watchers under one lock, so that the trace and every stream have the order of
+    /// the revisions.
     fn commit<T>(&self, verb: &str, user: &str, change: impl FnOnce(&mut Store) -> T) -> T {
         let mut state = self.shared.lock();
         let result = change(&mut state.store);
@@ -325,7 +325,7 @@ impl Server {
         result
     }
 
-    /// Leases and Events change all the time and say little: they are for the trace level.
+    /// Traces a commit. Leases and Events change often and matter little: they are at trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let commit = || {
             let resource = Text::new_static(event.kind.plural);
@@ -347,7 +347,8 @@ impl Server {
         }
     }
 
-    /// What is rare within it is boxed where it begins: every request would be as large as the largest.
+    /// Handles a request. Rarely needed futures are boxed where they start; otherwise every request would be as large
+    /// as the largest.
     fn handle(self, request: Request<Body>) -> Calling {
         if yaml::is_wanted(&request) {
             return Box::pin(async move { yaml::written(self.compact(request).await?).await });
@@ -426,7 +427,7 @@ impl Server {
         Ok(response)
     }
 
-    /// A request on a resource, and that it was answered for whoever counts requests.
+    /// Handles a request on a resource, and emits its end if the trace has a listener for it.
     async fn heard(&self, parts: &Parts, mut call: Call, body: Body) -> Result<Response<Body>, BoxError> {
         if !self.ctx.trace().hears::<RequestEnded>() {
             return self.resource(parts, &mut call, body).await;
@@ -448,7 +449,7 @@ impl Server {
         });
     }
 
-    /// A request on a resource, with the three moments at which faults act.
+    /// Handles a request on a resource, with the three moments at which faults act.
     async fn resource(&self, parts: &Parts, call: &mut Call, mut body: Body) -> Result<Response<Body>, BoxError> {
         if call.verb == Verb::Create && call.name.is_none() && !self.ctx.faults().is_empty() {
             (body, call.made) = match body::peek(parts, body, || write::expected(call)).await {
@@ -534,10 +535,10 @@ impl Server {
         let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
         let version = Version::parse(call.query.get("resourceVersion"));
         let mut options = ListOptions {
-            // A text that is not a number counts as a named revision until the combination of options is checked.
+            // A version that is not a number counts as given until the combination of options is checked.
             version: *version.as_ref().unwrap_or(&Version::At(0)),
             matching,
-            // Less than nothing is no limit.
+            // A negative limit means no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
         };
@@ -562,12 +563,12 @@ impl Server {
         Ok(shown.list(200, listed, now.wall))
     }
 
-    /// Waits until a revision is there, at most three seconds (R8).
+    /// Waits until a revision exists, at most three seconds.
     async fn fresh(&self, revision: u64) -> Result<(), Status> {
         let mut current = self.shared.revision.subscribe();
         let deadline = self.ctx.now().mono + FRESHNESS_TIMEOUT;
         tokio::select! { biased;
-            // An error means that the server is gone, and then no one waits for this answer.
+            // An error means that the server is gone, and the request with it.
             _ = current.wait_for(|now| *now >= revision) => Ok(()),
             () = self.ctx.sleep_until(deadline) => {
                 Err(Status::too_large_resource_version(revision, self.shared.revision()))
@@ -580,14 +581,14 @@ fn accepted(parts: &Parts) -> Option<&str> {
     parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok())
 }
 
-/// The limit and the seconds that a list or a watch is given; 0 for none.
+/// Returns the `limit` and `timeoutSeconds` of a list or a watch; 0 if they are missing.
 fn list_numbers(call: &Call) -> Result<(i64, i64), Status> {
     let timeout = call.query.integer("timeoutSeconds")?.unwrap_or(0);
     Ok((call.query.integer("limit")?.unwrap_or(0), timeout))
 }
 
 fn selector(call: &Call) -> Result<Selector, Status> {
-    // Watching one object by its path adds a selector to those of the query.
+    // A watch of one object by its path adds a selector to those of the query.
     let fields: Vec<&str> = call.query.all("fieldSelector").filter(|s| !s.is_empty()).collect();
     Selector::parse(&call.kind, call.query.get("labelSelector"), &fields.join(","))
 }

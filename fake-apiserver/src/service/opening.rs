@@ -1,4 +1,4 @@
-//! How a watch stream begins: what it is asked for, what it starts with, what observers are told of it.
+//! Start of a watch stream: its options, its initial events, and the trace events about it.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use crate::kinds;
 use crate::state::selector::Selector;
 use crate::state::{Match, Started, Status, Version, WatchOptions};
 
-/// The range of a watch's life when the client names none, in seconds (R16).
+/// Range of a watch's lifetime if the client sets none, in seconds (apiserver `endpoints/handlers/get.go`: between one
+/// and two times `--min-request-timeout`).
 const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
 
 impl Server {
@@ -37,7 +38,7 @@ impl Server {
         options.version = version?;
         let lifetime = match timeout {
             0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
-            // Less than nothing is over at once; a year is as good as for ever, and far from any overflow.
+            // A negative number ends at once. A year is as good as forever and cannot overflow.
             seconds => u64::try_from(seconds).unwrap_or(0).min(365 * 24 * 3600),
         };
         if let Some(revision) = options.needed() {
@@ -48,7 +49,8 @@ impl Server {
         let kind = kinds::stored(&call.kind);
         let (started, ticket, receiver, epoch, stream) = {
             let mut state = self.shared.lock();
-            // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
+            // A revision that is no longer held is reported on the stream: HTTP 200, one ERROR event, the end
+            // (apiserver `storage/cacher`, `newErrWatcher`).
             let namespace = call.namespace.as_deref();
             let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, twist.stale) {
                 Err(status) if status.code == 410 => {
@@ -71,7 +73,7 @@ impl Server {
             self.ctx.trace().whisper(self.ctx.name(), || stale(call));
         }
         let media = shown.stream_media();
-        // A client that sees only metadata collects garbage or counts objects.
+        // A client that sees only metadata is not a controller of the kind: it collects garbage or counts objects.
         let counts = self.shared.unserved.is_some() && shown.is_whole();
         let watching = if counts { self.shared.workers.watches(call) } else { None };
         let stream = WatchStream::new(Plan {
@@ -95,7 +97,7 @@ impl Server {
     }
 }
 
-/// That `call` is told what was there some revisions ago.
+/// Returns the trace event of a list that was some revisions old.
 pub(super) fn stale(call: &Call) -> ListWasStale {
     ListWasStale { caller: call.agent.as_str().into(), resource: call.kind.plural.into() }
 }

@@ -1,5 +1,4 @@
-//! JSON for people: indented for those who ask for it, and for clients at which people sit (apiserver
-//! `endpoints/handlers/negotiation`).
+//! Indented JSON, on request and for browsers and command-line clients (apiserver `endpoints/handlers/negotiation`).
 
 use http::{HeaderMap, Request, Response, header};
 use http_body::Body as _;
@@ -9,12 +8,12 @@ use super::query::Query;
 use crate::text;
 use crate::wire::negotiate::clauses;
 
-/// What the User-Agents of browsers and command-line clients begin with.
+/// Prefixes of the User-Agents of browsers and command-line clients.
 const PEOPLE: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
-/// What is never indented, beside what is streamed: documents of their own form, and what is Mooring's.
+/// Paths that are never indented, as streams are not: documents with their own form, and Mooring's admin API.
 const AS_IT_IS: [&str; 2] = ["/openapi/", "/admin/"];
 
-/// Whether a request asks for indented JSON: by its parameter, or else by its Accept header or its User-Agent.
+/// Returns true if a request asks for indented JSON: by its parameter, or else by its Accept header or its User-Agent.
 pub(super) fn is_wanted(request: &Request<Body>) -> bool {
     let header = |name| text_of(request.headers(), name);
     let (agent, accept) = (header(header::USER_AGENT), header(header::ACCEPT));
@@ -35,7 +34,7 @@ pub(super) fn is_wanted(request: &Request<Body>) -> bool {
     asked
         || match query.get("pretty") {
             "" => by_agent(),
-            // As Go reads a truth value.
+            // Go's rules for booleans.
             said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         }
 }
@@ -44,10 +43,10 @@ fn text_of(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The same answer with its JSON indented, and without the newline at its end, as Go writes it then.
+/// Indents the JSON of an answer and drops the newline at its end, as Go does.
 pub(super) async fn indented(response: Response<Body>) -> Result<Response<Body>, BoxError> {
     let is_json = text_of(response.headers(), header::CONTENT_TYPE).starts_with("application/json");
-    // What has no length is a stream.
+    // An answer without a length is a stream.
     if !is_json || response.body().size_hint().exact().is_none_or(|length| length == 0) {
         return Ok(response);
     }

@@ -1,4 +1,5 @@
-//! Health probes (apiserver `pkg/server/healthz`): `/healthz`, `/livez` and `/readyz`, whole, by name and verbose.
+//! Health probes (apiserver `pkg/server/healthz`): `/healthz`, `/livez` and `/readyz`, as a whole, by check and
+//! verbose.
 
 use std::fmt::Write;
 
@@ -8,12 +9,12 @@ use substrate::body::Body;
 use super::query::Query;
 use super::respond::typed;
 
-/// The checks that come first. All pass as long as the server answers at all: what a real one starts one by one after
-/// it listens, this one has when it begins.
+/// The first checks. All pass whenever the server answers: a real server starts the checked parts one by one after it
+/// listens, this one before.
 const FIRST: &[&str] = &["ping", "log", "etcd"];
-/// What readiness asks beside them, and what it asks last.
+/// Additional checks of readiness: those in the middle and those at the end.
 const READINESS: [&[&str]; 2] = [&["etcd-readiness", "informer-sync"], &["shutdown"]];
-/// What a kube-apiserver has done since it began, in the order in which it says so.
+/// Start-up steps of a kube-apiserver, in the order in which it reports them.
 const STARTED: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -47,7 +48,7 @@ const STARTED: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// Answers a probe; nothing when the path is none.
+/// Answers a probe; `None` for any other path.
 pub(super) fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
     let (probe, check) = match path.strip_prefix('/')?.split_once('/') {
         None => (&path[1..], ""),

@@ -29,28 +29,28 @@ impl Query {
         self.0.push((key.to_owned(), value));
     }
 
-    /// The first value of a parameter; empty when it is not there.
+    /// Returns the first value of a parameter; empty if it is missing.
     pub(crate) fn get(&self, key: &str) -> &str {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value.as_str())
     }
 
-    /// Whether a parameter is there, with a value or without.
+    /// Returns true if a parameter is present, with or without a value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(k, _)| k == key)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// A flag, as upstream reads one: whatever is not `false` or `0` is true.
+    /// Parses a boolean like upstream: every value except `false` and `0` is true.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         let value = self.get(key);
         self.has(key).then(|| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// A whole number, as Go reads one.
+    /// Parses an integer like Go.
     ///
     /// # Errors
     /// 400 in the words of Go's `strconv.ParseInt`.
@@ -68,10 +68,10 @@ impl Query {
         })
     }
 
-    /// A whole number that is not negative.
+    /// Parses an integer that must not be negative.
     ///
     /// # Errors
-    /// 400 that names the parameter.
+    /// 400 with the name of the parameter.
     pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, Status> {
         match self.get(key) {
             "" => Ok(None),
@@ -83,7 +83,7 @@ impl Query {
     }
 }
 
-/// Resolves `%xx`, and `+` as a space in a query. What is not an escape stays as it is.
+/// Decodes `%xx`, and in a query `+` as a space. Invalid escapes stay as they are.
 pub(crate) fn decode(text: &str, query: bool) -> Cow<'_, str> {
     if !text.bytes().any(|b| matches!(b, b'%' | b'+')) {
         return text.into();

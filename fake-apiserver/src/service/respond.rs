@@ -1,4 +1,4 @@
-//! Answers: objects, lists and failures in the representation that was asked for (R27).
+//! Answers: objects, lists and failures in the negotiated representation.
 
 use std::borrow::Cow;
 
@@ -16,27 +16,27 @@ use crate::state::{Listed, Object, Status, complete, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{list, protobuf, table};
 
-/// How many warnings an answer has at most.
+/// Maximum number of warnings of an answer.
 const MAX_WARNINGS: usize = 50;
 
-/// How objects are shown to one caller.
+/// Representation of objects for one caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     kind: KindRef,
     representation: Representation,
     encoding: Encoding,
     include: IncludeObject,
-    /// Whether a Table of one object comes without its columns: an earlier event of the stream had them.
+    /// True if a Table of one object omits its columns, because an earlier event of the stream had them.
     headless: bool,
 }
 
 impl Shown {
-    /// What a request asks for.
+    /// Negotiates the representation of a request.
     ///
     /// # Errors
-    /// 406 when nothing that is accepted can be made, 400 for a bad `includeObject`.
+    /// 406 if the server supports none of the accepted representations, 400 for a bad `includeObject`.
     pub(crate) fn negotiate(call: &Call, accept: Option<&str>) -> Result<Self, Status> {
-        // Custom kinds have no messages.
+        // Custom kinds have no protobuf messages.
         let chosen =
             if call.kind.custom.is_some() { negotiate::accept_custom(accept) } else { negotiate::accept(accept) };
         let (representation, encoding) =
@@ -45,48 +45,48 @@ impl Shown {
         Ok(Self { kind: call.kind.clone(), representation, encoding, include, headless: false })
     }
 
-    /// Objects of a kind as they are stored, in JSON.
+    /// Returns the representation of stored objects in JSON.
     pub(crate) fn plain(kind: KindRef) -> Self {
         let (representation, encoding) = (Representation::Object, Encoding::Json);
         Self { kind, representation, encoding, include: IncludeObject::default(), headless: false }
     }
 
-    /// True if objects are shown with all that they hold.
+    /// Returns true if objects are shown completely.
     pub(super) fn is_whole(&self) -> bool {
         self.representation == Representation::Object
     }
 
-    /// Whether stored objects are shown as they are.
+    /// Returns true if stored objects are shown as they are.
     fn is_plain(&self) -> bool {
         self.representation == Representation::Object && !self.kind.is_view()
     }
 
-    /// True if answers are in JSON.
+    /// Returns true if answers are in JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.encoding == Encoding::Json
     }
 
-    /// Whether stored JSON can be sent as it is.
+    /// Returns true if stored JSON can be sent as it is.
     pub(crate) fn is_stored_json(&self) -> bool {
         self.is_plain() && self.encoding == Encoding::Json
     }
 
-    /// An answer whose bytes this made.
+    /// Creates an answer from encoded bytes.
     pub(crate) fn answer(&self, code: u16, bytes: Bytes) -> Response<Body> {
         encoded(code, bytes, self.encoding)
     }
 
-    /// Something other than an object of this kind: a `Status` that is no failure, a token.
+    /// Creates an answer with a document of another kind, such as a token or a successful `Status`.
     pub(crate) fn document(&self, code: u16, value: &Value) -> Response<Body> {
         document(code, value, self.encoding)
     }
 
-    /// From here on Tables come without their columns: the first event of a stream has them.
+    /// Omits the columns of Tables from now on: the first event of a stream had them.
     pub(crate) fn omit_columns(&mut self) {
         self.headless = true;
     }
 
-    /// The media type of a watch stream.
+    /// Returns the media type of a watch stream.
     pub(crate) fn stream_media(&self) -> &'static str {
         match self.encoding {
             Encoding::Json => "application/json",
@@ -94,7 +94,7 @@ impl Shown {
         }
     }
 
-    /// A watch event around an object whose bytes this made.
+    /// Encodes a watch event around an encoded object.
     pub(crate) fn event(&self, event_type: &str, object: &[u8]) -> Bytes {
         match self.encoding {
             Encoding::Json => line(event_type, object),
@@ -102,12 +102,12 @@ impl Shown {
         }
     }
 
-    /// The watch event that tells of a failure.
+    /// Encodes the ERROR event of a failure.
     pub(crate) fn error_event(&self, status: &Status) -> Bytes {
         self.event("ERROR", &document_bytes(&status.to_value(), self.encoding))
     }
 
-    /// One object.
+    /// Encodes one object.
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
         match self.encoding {
             Encoding::Json if self.is_plain() => object.json(),
@@ -119,7 +119,7 @@ impl Shown {
         }
     }
 
-    /// apiVersion and kind of an object as it is shown.
+    /// Returns apiVersion and kind of a shown object.
     fn shown_type(&self) -> (String, &'static str) {
         match self.representation {
             Representation::Object => (self.kind.api_version(), self.kind.kind),
@@ -128,15 +128,15 @@ impl Shown {
         }
     }
 
-    /// The protobuf message of one object; that of a stored object is made once per revision.
+    /// Encodes one object as protobuf. For a stored object this happens once per revision.
     fn message(&self, object: &Object, now: Timestamp) -> Bytes {
         let (api_version, kind) = self.shown_type();
-        // Every type that is shown in protobuf is in the table.
+        // Every type that is sent as protobuf is in the table.
         let message = |value: &Value| protobuf::encode(&api_version, kind, value).unwrap_or_default();
         if self.is_plain() { object.protobuf(message).clone() } else { message(&self.value(&object.value.read(), now)) }
     }
 
-    /// A tree of a stored object as this caller sees it.
+    /// Converts the tree of a stored object for this caller.
     pub(crate) fn value(&self, value: &Value, now: Timestamp) -> Value {
         let viewed;
         let value = if self.kind.is_view() {
@@ -159,7 +159,7 @@ impl Shown {
         }
     }
 
-    /// The answer of a list.
+    /// Creates the answer of a list.
     pub(crate) fn list(&self, code: u16, listed: Listed, now: Timestamp) -> Response<Body> {
         let mut meta = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(fields) = meta.as_object_mut() {
@@ -176,7 +176,7 @@ impl Shown {
             let list = protobuf::list(&meta, messages.iter().map(|m| &m[..]));
             return self.answer(code, protobuf::envelope(&api_version, &format!("{kind}List"), &list));
         }
-        // One after the other, so that no more than one tree is there at a time.
+        // One after the other, so that only one parsed tree exists at a time.
         let values = listed.items.iter().map(|object| match object.value.read() {
             tree if self.kind.is_view() => Cow::Owned(to_view(&self.kind, &tree)),
             tree => tree,
@@ -196,7 +196,7 @@ impl Shown {
         response
     }
 
-    /// An object of this kind that holds nothing but a revision, for bookmarks.
+    /// Encodes the object of a bookmark: of this kind, with a revision only.
     pub(crate) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
@@ -236,12 +236,12 @@ impl Shown {
     }
 }
 
-/// A JSON answer from a tree.
+/// Creates a JSON answer from a tree.
 pub(crate) fn json_value(code: u16, value: &Value) -> Response<Body> {
     encoded(code, encode(value), Encoding::Json)
 }
 
-/// An answer in some encoding; Go's encoder ends JSON with a newline.
+/// Creates an answer in some encoding. JSON ends with a newline, as in Go.
 fn encoded(code: u16, bytes: Bytes, encoding: Encoding) -> Response<Body> {
     let mut response = typed(code, media(encoding), Bytes::new());
     *response.body_mut() = match encoding {
@@ -251,7 +251,7 @@ fn encoded(code: u16, bytes: Bytes, encoding: Encoding) -> Response<Body> {
     response
 }
 
-/// An answer of some media type.
+/// Creates an answer of some media type.
 pub(crate) fn typed(code: u16, media: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -259,7 +259,7 @@ pub(crate) fn typed(code: u16, media: &'static str, bytes: impl Into<Bytes>) -> 
     response
 }
 
-/// The Content-Type of answers.
+/// Returns the Content-Type of answers.
 fn media(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Json => "application/json",
@@ -267,43 +267,43 @@ fn media(encoding: Encoding) -> &'static str {
     }
 }
 
-/// What says its own type, in the bytes that the caller reads.
+/// Encodes a document with its own apiVersion and kind.
 fn document_bytes(value: &Value, encoding: Encoding) -> Bytes {
     match encoding {
         Encoding::Json => encode(value),
         Encoding::Protobuf => {
             let (api_version, kind) = (text(value, &["apiVersion"]), text(value, &["kind"]));
-            // Every type that is answered is in the table.
+            // Every type that is sent is in the table.
             let message = protobuf::encode(api_version, kind, value).unwrap_or_default();
             protobuf::envelope(api_version, kind, &message)
         }
     }
 }
 
-/// An answer that says its own type.
+/// Creates an answer from a document with its own apiVersion and kind.
 pub(crate) fn document(code: u16, value: &Value, encoding: Encoding) -> Response<Body> {
     encoded(code, document_bytes(value, encoding), encoding)
 }
 
-/// A failure in JSON; with Retry-After where a retry makes sense.
+/// Creates a failure in JSON, with Retry-After if a retry makes sense.
 pub(crate) fn failure(status: &Status) -> Response<Body> {
     failure_to(status, None)
 }
 
-/// A warning as a header (RFC 7234 §5.5); nothing for what no header can say.
+/// Returns a warning as a header value (RFC 7234, Warning); `None` if it has characters that a header cannot contain.
 pub(crate) fn warning(text: &str) -> Option<HeaderValue> {
     let quoted = text.replace('\n', " ").replace('\\', "\\\\").replace('"', "\\\"");
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
-/// Adds warnings behind those that are there.
+/// Adds warnings after the existing ones.
 pub(crate) fn warn(response: &mut Response<Body>, said: &[String]) {
     for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
         response.headers_mut().append(header::WARNING, value);
     }
 }
 
-/// Puts a warning before those that are there.
+/// Adds a warning before the existing ones.
 pub(crate) fn warn_first(response: &mut Response<Body>, text: &str) {
     let Some(first) = warning(text) else { return };
     let headers = response.headers_mut();
@@ -314,7 +314,7 @@ pub(crate) fn warn_first(response: &mut Response<Body>, text: &str) {
     }
 }
 
-/// What whoever uses a kind is told, where it is deprecated.
+/// Returns the warning about a deprecated kind.
 pub(crate) fn deprecation(kind: &Kind) -> Option<&str> {
     match (kind.group, kind.kind) {
         ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
@@ -323,7 +323,7 @@ pub(crate) fn deprecation(kind: &Kind) -> Option<&str> {
     }
 }
 
-/// A failure in the encoding that an Accept header prefers.
+/// Creates a failure in the encoding that an Accept header prefers.
 pub(crate) fn failure_to(status: &Status, accept: Option<&str>) -> Response<Body> {
     let encoding = negotiate::accept(accept).map(|(_, encoding)| encoding).unwrap_or_default();
     let mut response = document(status.code, &status.to_value(), encoding);

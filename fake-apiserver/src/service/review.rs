@@ -1,7 +1,7 @@
-//! What is answered and not kept: questions of access, rules, tokens and "who am I"; bindings by their collection; the
-//! status of components.
+//! Requests that are answered and not stored: reviews of access, rules, tokens and the own user; bindings on their
+//! collection; component statuses.
 //!
-//! Unless RBAC is switched on nobody is held back: every access is allowed, and says why.
+//! Without RBAC every access is allowed, and the reason says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Server {
         Ok(review)
     }
 
-    /// POST on the collection of bindings: the pod is named by the body.
+    /// Handles POST on the collection of bindings: the body names the pod.
     fn bind(&self, parts: &Parts, namespace: &str, binding: Value) -> Result<Value, Status> {
         let agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
         let name = value::name(&binding).to_owned();
@@ -129,12 +129,12 @@ impl Server {
         let asking = Asking { user: self.caller(parts)?, dry_run: false, options };
         match self.commit("create", agent, |store| store.apply_for(now, Some(&asking), command))? {
             Reply::Status(status) => Ok(status),
-            // A binding is answered with nothing else.
+            // A binding has no other answer.
             _ => Err(Status::new(500, "InternalError", "a binding was answered with an object")),
         }
     }
 
-    /// The status of components as it is asked for.
+    /// Returns the status of components in the requested representation.
     fn component(&self, found: Value, kind: &Kind, accept: Option<&str>) -> Value {
         match negotiate::accept(accept) {
             Ok((Representation::Table, _)) => {
@@ -164,12 +164,12 @@ impl Server {
     }
 }
 
-/// Whether a path is that of a review.
+/// Returns true if a path is that of a review.
 pub(super) fn is_review(path: &str) -> bool {
     find(path).is_some()
 }
 
-/// A review is asked for as an object.
+/// Refuses a request for a review as anything but an object.
 fn acceptable(parts: &Parts) -> Result<(), Status> {
     if parts.method == Method::GET {
         return Ok(());
@@ -178,9 +178,9 @@ fn acceptable(parts: &Parts) -> Result<(), Status> {
     chosen.map(drop).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))
 }
 
-/// The review kind of a path, and the namespace that it is about.
+/// Returns the review kind of a path, and its namespace.
 fn find(path: &str) -> Option<(&Kind, Option<&str>)> {
-    // The longest has six.
+    // The longest path has six parts.
     let (mut parts, mut count) = ([""; 6], 0);
     for part in path.split('/').filter(|part| !part.is_empty()) {
         *parts.get_mut(count)? = part;
@@ -199,7 +199,7 @@ fn find(path: &str) -> Option<(&Kind, Option<&str>)> {
     (kind.namespaced == namespace.is_some()).then_some((kind, namespace))
 }
 
-/// The one component that this server knows of: its own store. (The kind is deprecated; kubectl still lists it.)
+/// Returns the status of the only component here, the store. (The kind is deprecated; kubectl still lists it.)
 fn component(path: &str) -> Result<Value, Status> {
     let store = json!({
         "kind": "ComponentStatus",
@@ -219,14 +219,14 @@ fn component(path: &str) -> Result<Value, Status> {
     }
 }
 
-/// Whom a review asks about.
+/// Returns the user that a review is about.
 fn subject(review: &Value) -> Identity {
     let spec = &review["spec"];
     let groups = value::list(spec, &["groups"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     Identity { username: value::text(spec, &["user"]).to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
 }
 
-/// What a review asks about.
+/// Returns the access that a review is about.
 fn access(spec: &Value) -> Access<'_> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let of = if path.is_object() { path } else { resource };
@@ -241,7 +241,7 @@ fn access(spec: &Value) -> Access<'_> {
     }
 }
 
-/// The rules of a role as the status of a rules review.
+/// Returns rules as the status of a rules review.
 fn rules(found: &[(Value, String)]) -> Value {
     let of = |field: &str| -> Vec<Value> {
         found.iter().map(|(rule, _)| rule.clone()).filter(|rule| !rule[field].is_null()).collect()
@@ -249,7 +249,7 @@ fn rules(found: &[(Value, String)]) -> Value {
     json!({"resourceRules": of("resources"), "nonResourceRules": of("nonResourceURLs"), "incomplete": false})
 }
 
-/// An access review asks about a resource or about a path (`pkg/apis/authorization/validation`).
+/// Checks that an access review names either a resource or a path (`pkg/apis/authorization/validation`).
 fn check_access(kind: &Kind, review: &Value) -> Result<(), Status> {
     let spec = &review["spec"];
     let has = |field: &str| !spec[field].is_null();

@@ -1,6 +1,6 @@
-//! What a request does, and to which part of an object.
+//! Verbs of requests, and subresources.
 
-/// An enumeration with the name of each of its values.
+/// Defines an enumeration with a name for each value.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident { $($value:ident $text:literal,)* }) => {
         $(#[$doc])*
@@ -10,7 +10,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// The name, as the API has it.
+            /// Returns the name in the API.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $text,)*
@@ -24,7 +24,7 @@ macro_rules! named {
 }
 
 named! {
-    /// A verb, as RBAC, audit logs and faults name it.
+    /// Verb, as RBAC, audit logs and faults name it.
     Verb {
         Create "create",
         Delete "delete",
@@ -38,7 +38,7 @@ named! {
 }
 
 named! {
-    /// A part of an object under a path of its own, or something that is done with it there.
+    /// Subresource: a part of an object or an operation on it, under a path of its own.
     Sub {
         Itself "",
         Approval "approval",
@@ -59,14 +59,14 @@ named! {
 }
 
 impl Verb {
-    /// Whether it makes or changes one object.
+    /// Returns true if the verb creates or changes one object.
     pub fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch)
     }
 }
 
 impl Sub {
-    /// The one of that name.
+    /// Returns the subresource of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "" => Self::Itself,
@@ -88,7 +88,7 @@ impl Sub {
         })
     }
 
-    /// Whether it reaches into a pod or a node.
+    /// Returns true if it connects to a pod or a node.
     pub fn reaches(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::PortForward | Self::Proxy)
     }

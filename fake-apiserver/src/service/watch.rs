@@ -1,4 +1,4 @@
-//! A watch stream: what is there, then what happens, with bookmarks, until its time is over (R11–R17).
+//! A watch stream: initial events, then live ones, with bookmarks, until its lifetime ends.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,19 +24,19 @@ use crate::events::{Told, WatchClosed, WatchSent, WatchSpoiled};
 use crate::state::value::{name, namespace};
 use crate::state::{EventType, Initial, Object, Status, key};
 
-/// How often a quiet stream tells its revision (R15).
+/// Interval of bookmarks on a quiet stream.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a stream tells its revision once more.
+/// Time before the end of a stream at which the last bookmark is sent.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Lines are joined into frames of about this size.
 const FRAME: usize = 32 << 10;
 
-/// The shortest that events are gathered.
+/// Minimum time for which events are gathered.
 const LEAST_GATHERED: Duration = Duration::from_millis(1);
 
 type Next = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
-/// Lines on their way into one frame, which has room for those that wait: a reader that keeps one line keeps the frame.
+/// Lines of one frame. A frame that is sent alone stays shared; more lines are copied into one buffer.
 struct Lines {
     first: Bytes,
     waiting: usize,
@@ -44,14 +44,14 @@ struct Lines {
 }
 
 impl Lines {
-    /// Begins with a line, when `waiting` more are likely to follow.
+    /// Starts a frame with a line; about `waiting` more lines are expected.
     fn of(first: Bytes, waiting: usize) -> Self {
         Self { first, waiting, frame: Vec::new() }
     }
 
     fn push(&mut self, line: &Bytes) {
         if self.frame.is_empty() {
-            // The lines of one kind are of about one size.
+            // The lines of one kind have about the same size.
             let all = self.first.len().saturating_mul(self.waiting + 1);
             self.frame.reserve(all.min(FRAME) + line.len());
             self.frame.extend_from_slice(&self.first);
@@ -63,13 +63,13 @@ impl Lines {
         self.first.len().max(self.frame.len()) < FRAME
     }
 
-    /// One line goes on as it is, shared by all who are told of it.
+    /// Returns the frame. A single line stays as it is, shared by all its receivers.
     fn joined(self) -> Bytes {
         if self.frame.is_empty() { self.first } else { self.frame.into() }
     }
 }
 
-/// Takes the watcher from the hub when the stream goes.
+/// Removes the watcher from the hub when the stream is dropped.
 pub(crate) struct Registration {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ticket: Ticket,
@@ -81,34 +81,34 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        // After a restart or reset the hub is another one.
+        // After a restart or reset there is another hub.
         if state.epoch == self.epoch {
             state.hub.unsubscribe(self.ticket);
         }
     }
 }
 
-/// What a stream is made with.
+/// Configuration of a stream.
 pub(crate) struct Plan {
     pub(crate) ctx: Ctx,
     pub(crate) call: Call,
     pub(crate) shown: Shown,
     pub(crate) initial: Vec<Initial>,
     pub(crate) initial_end: Option<u64>,
-    /// What comes after that end, before anything new.
+    /// Events after the bookmark that ends the initial ones, and before live ones.
     pub(crate) later: Vec<Initial>,
-    /// The stream's number in the trace.
+    /// Number of the stream in the trace.
     pub(crate) stream: u64,
     pub(crate) after: u64,
     pub(crate) bookmarks: bool,
     pub(crate) lifetime: Duration,
     pub(crate) receiver: mpsc::Receiver<Delivery>,
     pub(crate) registration: Registration,
-    /// The fault that it suffers from its beginning.
+    /// Fault that acts from the start of the stream.
     pub(crate) fault: Option<(String, WatchFault)>,
 }
 
-/// Where a stream is.
+/// State of a stream.
 ///
 /// ```text
 ///   Begins ─► Replays ─► Follows ◄─► Gathers
@@ -117,40 +117,40 @@ pub(crate) struct Plan {
 ///                Held       Held          any but Ended ─► Ended
 /// ```
 ///
-/// - `Begins` becomes `Replays` at the first poll, or `Held` or `Ended` by the fault that it was made with.
-/// - `Replays` becomes `Follows` when all is told.
-/// - `Follows` becomes `Gathers` after each frame for which others are written, too, and is back when the span is over.
-/// - `Held` is where a fault makes an event wait, or the whole stream; it goes on where it was.
-/// - `Ended` comes with the lifetime's end, with a line that tells of an error, and when the server lets go of it.
+/// - `Begins` becomes `Replays` at the first poll, or `Held` or `Ended` by the fault that it was created with.
+/// - `Replays` becomes `Follows` after the last initial event.
+/// - `Follows` becomes `Gathers` after each frame that other watchers receive, too, and returns when the time is over.
+/// - `Held`: a fault delays an event or the whole stream, which then continues in the previous state.
+/// - `Ended`: the lifetime is over, an ERROR event was sent, or the server has dropped the watcher.
 enum State {
-    /// Nobody has looked at it yet.
+    /// Not polled yet.
     Begins { fault: Option<(String, WatchFault)>, replay: Replay },
-    /// It tells what was there.
+    /// Sends the initial events.
     Replays(Replay),
-    /// A fault holds it, and the event that comes then.
+    /// A fault delays the stream; `event` is sent afterwards.
     Held { until: BoxFuture<'static, ()>, event: Option<Initial>, then: Box<State> },
-    /// It tells what happens.
+    /// Sends live events.
     Follows,
-    /// Events are gathered for the next frame.
+    /// Gathers events for the next frame.
     Gathers(BoxFuture<'static, ()>),
-    /// Nothing more is told.
+    /// Sends nothing more.
     Ended,
 }
 
-/// What a stream tells before anything new.
+/// Initial events of a stream.
 struct Replay {
     events: VecDeque<Initial>,
-    /// The bookmark after these events, and what comes after it.
+    /// Bookmark after these events, and the events after it.
     end: Option<(u64, VecDeque<Initial>)>,
 }
 
-/// When a stream has something to do by itself.
+/// Timer of a stream.
 struct Timer {
     at: BoxFuture<'static, ()>,
-    /// The end of the stream.
+    /// End of the stream.
     deadline: Duration,
     next_bookmark: Option<Duration>,
-    /// The revision of a bookmark that is due when nothing waits.
+    /// Revision of a bookmark that is due once no event waits.
     due_bookmark: Option<u64>,
 }
 
@@ -164,7 +164,7 @@ impl Timer {
         timer
     }
 
-    /// Chooses the next instant.
+    /// Sets the next instant.
     fn schedule(&mut self, plan: &Plan, now: Duration) {
         let last = self.deadline.saturating_sub(BOOKMARK_BEFORE_END);
         self.next_bookmark = plan.bookmarks.then(|| (now + BOOKMARK_EVERY).min(last)).filter(|at| *at > now);
@@ -173,24 +173,24 @@ impl Timer {
         self.at = Box::pin(async move { ctx.sleep_until(at).await });
     }
 
-    /// Whether the instant was the stream's end.
+    /// Returns true if the stream's lifetime is over; otherwise makes a bookmark due.
     fn fired(&mut self, plan: &Plan) -> bool {
         let now = plan.ctx.now().mono;
         if now >= self.deadline {
             return true;
         }
-        // Read before the channel is drained: all events up to it are in there.
+        // The revision is read before the channel is drained, so all events up to it are sent before the bookmark.
         self.due_bookmark = self.next_bookmark.filter(|at| *at <= now).map(|_| plan.registration.shared.revision());
         self.schedule(plan, now);
         false
     }
 }
 
-/// Events that are told once more, or late, for a planted defect.
+/// Events that are duplicated or delayed by a planted defect.
 #[derive(Default)]
 struct Odd {
     events: VecDeque<Delivery>,
-    /// Whether the defect has happened.
+    /// True after the defect has happened.
     happened: bool,
 }
 
@@ -200,14 +200,14 @@ impl Odd {
     }
 }
 
-/// The stream.
+/// The body of a watch.
 pub(crate) struct WatchStream {
     plan: Plan,
     state: State,
     timer: Timer,
-    /// The newest revision that it has told of.
+    /// Newest revision that was sent.
     sent: u64,
-    /// The fault for which the next event is left out.
+    /// Fault that drops the next event.
     gap: Option<String>,
     odd: Odd,
 }
@@ -233,7 +233,7 @@ impl WatchStream {
         Poll::Ready(error.map(Err))
     }
 
-    /// One line and then nothing more.
+    /// Sends an ERROR event and ends the stream.
     fn fail(&mut self, status: &Status) -> Next {
         self.say(Told::Error, self.sent, None, false);
         self.plan.receiver.close();
@@ -253,13 +253,13 @@ impl WatchStream {
         }
     }
 
-    /// Stays where it is until then, and tells the event.
+    /// Holds the stream in its state until the future is ready, then sends the event.
     fn hold(&mut self, until: impl Future<Output = ()> + Send + 'static, event: Option<Initial>) {
         let then = Box::new(std::mem::replace(&mut self.state, State::Ended));
         self.state = State::Held { until: Box::pin(until), event, then };
     }
 
-    /// Goes on where it was held.
+    /// Continues in the state before the hold.
     fn release(&mut self) -> Option<Next> {
         let State::Held { event, then, .. } = std::mem::replace(&mut self.state, State::Ended) else { return None };
         self.state = *then;
@@ -267,13 +267,13 @@ impl WatchStream {
         Some(self.frame(line))
     }
 
-    /// Tells observers what goes out.
+    /// Traces an event that is sent.
     fn say(&self, told: Told, rv: u64, object: Option<Arc<str>>, initial: bool) {
         let (ctx, stream) = (&self.plan.ctx, self.plan.stream);
         ctx.trace().whisper(ctx.name(), || WatchSent { initial, object, rv, stream, r#type: told });
     }
 
-    /// The line of an event, on its way out.
+    /// Encodes the line of an event and traces it.
     fn told(&mut self, event: &Initial) -> Bytes {
         let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
         ctx.trace().whisper(ctx.name(), || {
@@ -291,7 +291,7 @@ impl WatchStream {
         line
     }
 
-    /// Tells observers what a fault did, to an event where it was one.
+    /// Traces the effect of a fault, with the event that it acts on, if any.
     fn spoil(&self, fault: &str, event: Option<&Initial>) {
         let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
         ctx.trace().whisper(ctx.name(), || {
@@ -304,12 +304,12 @@ impl WatchStream {
         });
     }
 
-    /// Whether nothing can happen to events on their way.
+    /// Returns true if no fault can act on events.
     fn is_plain(&self) -> bool {
         self.plan.ctx.faults().is_empty() && self.gap.is_none()
     }
 
-    /// Lets a fault act on the event before it is sent.
+    /// Asks for a fault that acts on the event before it is sent.
     fn upset(&self, event: &Initial) -> Option<(String, Upset)> {
         if self.plan.ctx.faults().is_empty() {
             return None;
@@ -321,7 +321,7 @@ impl WatchStream {
         upset(&self.plan.ctx, &self.plan.call, &object, told.as_str())
     }
 
-    /// Sends one event, or what a fault makes of it; nothing when it is left out or comes later.
+    /// Sends one event, subject to faults; `None` if it is dropped or delayed.
     fn send(&mut self, event: Initial) -> Option<Next> {
         if let Some(fault) = self.gap.take() {
             self.pass(&fault, &event);
@@ -356,26 +356,26 @@ impl WatchStream {
         }
     }
 
-    /// Leaves an event out.
+    /// Drops an event and traces that.
     fn pass(&mut self, fault: &str, event: &Initial) {
         self.spoil(fault, Some(event));
         self.skip(event);
     }
 
-    /// Goes on as if an event had been sent.
+    /// Continues as if an event had been sent.
     fn skip(&mut self, event: &Initial) {
         if let Initial::Missed(event, _) = event {
             self.sent = self.sent.max(event.revision);
         }
     }
 
-    /// The end of a stream whose revision is gone.
+    /// Ends a stream with 410.
     fn gone(&mut self) -> Next {
         let status = Status::expired(format!("too old resource version: {} ({})", self.sent, self.sent));
         self.fail(&status)
     }
 
-    /// Joins the lines of what is there into frames, and goes on with what happens when all are told.
+    /// Joins the lines of the initial events into frames. After the last one, live events follow.
     fn replay(&mut self) -> Option<Next> {
         let plain = self.is_plain();
         let State::Replays(replay) = &mut self.state else { return None };
@@ -402,18 +402,18 @@ impl WatchStream {
         Some(self.frame(lines.joined()))
     }
 
-    /// Joins the lines of what waits into one frame: a watcher that was not looked at for a while is told with one
-    /// write what happened since.
+    /// Joins the lines of all waiting events into one frame: a watcher that was not polled for a while receives them in
+    /// one write.
     fn send_pending(&mut self, first: Delivery) -> Next {
         let span = (self.plan.registration.shared.gather * first.crowd).min(MOST_GATHERED);
-        // Below a millisecond a timer is no gain.
+        // Below a millisecond a timer has no advantage.
         if span >= LEAST_GATHERED {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
             self.state = State::Gathers(Box::pin(async move { ctx.sleep_until(until).await }));
         }
         let line = self.told(&Initial::Missed(first.event, first.told));
         let mut lines = Lines::of(line, self.plan.receiver.len());
-        // An end is found by the next poll.
+        // The next poll finds the end.
         while lines.room()
             && let Some(next) = self.waiting()
         {
@@ -422,7 +422,7 @@ impl WatchStream {
         self.frame(lines.joined())
     }
 
-    /// Begins, or does what its fault does.
+    /// Starts the stream, or lets its fault act.
     fn begin(&mut self) -> Option<Next> {
         let (fault, replay) = match std::mem::replace(&mut self.state, State::Ended) {
             State::Begins { fault, replay } => (fault, replay),
@@ -448,12 +448,12 @@ impl WatchStream {
         }
     }
 
-    /// An event that waits to be sent.
+    /// Returns an event that waits to be sent.
     fn waiting(&mut self) -> Option<Delivery> {
         self.odd.next().or_else(|| self.plan.receiver.try_recv().ok())
     }
 
-    /// The next event.
+    /// Polls for the next event.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
         if let Some(delivery) = self.odd.next() {
             return Poll::Ready(Some(delivery));
@@ -474,12 +474,12 @@ impl WatchStream {
         received
     }
 
-    /// Tells what happens next, or a bookmark when nothing does.
+    /// Sends the next live event, or a bookmark if none waits.
     fn follow(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         Poll::Ready(match self.receive(cx) {
             Poll::Ready(Some(delivery)) if self.is_plain() => Some(self.send_pending(delivery)),
             Poll::Ready(Some(delivery)) => self.send(Initial::Missed(delivery.event, delivery.told)),
-            // Too slow, or the server was reset: the client comes back.
+            // The watcher was too slow, or the server was reset; the client will reconnect.
             Poll::Ready(None) => Some(self.end(None)),
             Poll::Pending => {
                 let Some(revision) = self.timer.due_bookmark.take() else { return Poll::Pending };
@@ -489,7 +489,7 @@ impl WatchStream {
         })
     }
 
-    /// The line of a bookmark at `revision`.
+    /// Encodes a bookmark at `revision`.
     fn bookmark(&mut self, revision: u64, initial: bool) -> Next {
         let revision = revision + u64::from(substrate::mutant!(self.plan.ctx, "bookmark-ahead"));
         self.say(Told::Bookmark, revision, None, initial);
@@ -506,7 +506,7 @@ impl Drop for WatchStream {
     }
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 fn place(namespaced: bool, object: &Object) -> Arc<str> {
     let value = object.value.read();
     key(namespaced.then(|| namespace(&value)), name(&value))
@@ -526,7 +526,7 @@ impl Stream for WatchStream {
             if let State::Ended = this.state {
                 return Poll::Ready(None);
             }
-            // The stream ends on time even when a fault holds it.
+            // The stream ends on time even if a fault holds it.
             if this.timer.at.as_mut().poll(cx).is_ready() {
                 if this.timer.fired(&this.plan) {
                     return this.end(None);

@@ -1,8 +1,8 @@
-//! Admission webhooks, really called (apiserver `admission/plugin/webhook`): first those that change an object, one
-//! after the other, then those that only judge it.
+//! Calls of admission webhooks (apiserver `admission/plugin/webhook`): first the mutating ones, one after the other,
+//! then the validating ones.
 //!
-//! A write that a webhook is asked about is planned first: what it would make of the object goes to the webhooks, and
-//! what comes back is written on the condition that the object is still what it was.
+//! A write with webhooks is planned first: the webhooks receive the resulting object. Their result is written only if
+//! the stored object has not changed in the meantime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,45 +26,45 @@ use crate::state::selector::Selector;
 use crate::state::value::{list, text};
 use crate::state::{Asking, Command, ListOptions, Mutated, Part, Reply, Stage, Status, Store, scale_of, value};
 
-/// How often a write is planned anew when the object changed in the meantime.
+/// Maximum number of attempts to plan a write if its object changes in the meantime.
 const ATTEMPTS: usize = 5;
-/// What an answer may be long at most.
+/// Maximum length of an answer in bytes.
 const ANSWER_LIMIT: usize = 3 << 20;
 
-/// Where a webhook is.
+/// Address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// `https://host:port/path`.
     pub url: String,
-    /// The name that the certificate must be for, where it is not the host of the URL.
+    /// Name that the certificate must have, if it is not the host of the URL.
     pub server_name: Option<String>,
-    /// The CA certificates that are trusted, PEM; empty for those of no one.
+    /// Trusted CA certificates, PEM; if empty, none is trusted.
     pub ca_pem: Vec<u8>,
 }
 
-/// Reaches webhooks; connections belong to the process that is given.
+/// Connects to webhooks; connections belong to the given process.
 pub type Dial = Arc<dyn Fn(&Ctx, &Endpoint) -> Result<HttpService, BoxError> + Send + Sync>;
 
 /// One webhook of one configuration.
 struct Hook {
     name: String,
-    /// The webhook as the configuration has it.
+    /// The webhook's entry in the configuration.
     source: Value,
     endpoint: Result<Endpoint, String>,
 }
 
-/// A write as it would be.
+/// A planned write.
 #[derive(Clone)]
 struct Plan {
     operation: &'static str,
     object: Value,
     old: Value,
-    /// The revision of the old object; 0 where there is none.
+    /// Revision of the old object; 0 if there is none.
     revision: u64,
 }
 
 impl Plan {
-    /// What is posted to a subresource, with what the URL says of it.
+    /// Plans a POST to a subresource, with namespace and name from the URL.
     fn posted(api_version: &str, kind: &str, namespace: &str, name: &str, sent: &Value) -> Self {
         let mut object = sent.clone();
         if let Some(fields) = object.as_object_mut() {
@@ -78,14 +78,14 @@ impl Plan {
     }
 }
 
-/// What a webhook said.
+/// Answer of a webhook.
 #[derive(Default)]
 struct Verdict {
     patch: Option<Value>,
 }
 
 impl Server {
-    /// Applies a command, after asking the webhooks that are concerned. Warnings of webhooks go into `warnings`.
+    /// Applies a command after calling the matching webhooks. Adds the warnings of webhooks to `warnings`.
     pub(super) async fn admitted(
         &self,
         parts: &Parts,
@@ -114,7 +114,7 @@ impl Server {
                 }
             }
             match self.judged(parts, call, asking, next, judges, warnings).await {
-                // Someone else was faster: what the webhooks said was of another object.
+                // The object changed in the meantime, so the webhooks saw an outdated one.
                 Err(status) if status.code == 409 && changed && attempt < ATTEMPTS && !is_create(&command) => {}
                 other => return other,
             }
@@ -122,7 +122,7 @@ impl Server {
         Err(Status::new(500, "InternalError", "a write was planned without end"))
     }
 
-    /// Asks the validating webhooks, where there are some, about an object that is valid, and keeps it.
+    /// Calls the validating webhooks, if there are any, and stores the object.
     async fn judged(
         &self,
         parts: &Parts,
@@ -138,7 +138,7 @@ impl Server {
         self.settled(parts, call, asking, command, warnings)
     }
 
-    /// Asks about a DELETE of a collection: those that change once, those that judge about each object.
+    /// Calls the webhooks of a DELETE of a collection: mutating ones once, validating ones for each object.
     async fn admit_collection(
         &self,
         parts: &Parts,
@@ -179,7 +179,7 @@ impl Server {
         for (key, text) in noted {
             note(parts, key, text);
         }
-        // A write that is planned first is judged twice.
+        // A planned write runs its checks twice.
         for text in said {
             if !warnings.contains(&text) {
                 warnings.push(text);
@@ -188,12 +188,12 @@ impl Server {
         reply
     }
 
-    /// An object as a command would write it, and as it is now; nothing for commands that write none.
+    /// Returns an object as a command would write it, and as it is stored; `None` if the command writes no object.
     pub(super) fn planned(&self, asking: Option<&Asking>, command: &Command) -> Result<Option<(Value, Value)>, Status> {
         Ok(self.plan(asking, command, Stage::Kept)?.map(|plan| (plan.object, plan.old)))
     }
 
-    /// The object that a command would write, as it is at the end of a stage; none for commands that webhooks do not see.
+    /// Returns the object that a command would write, at the end of a stage; `None` for commands without webhooks.
     fn plan(&self, asking: Option<&Asking>, command: &Command, stage: Stage) -> Result<Option<Plan>, Status> {
         let now = self.ctx.now();
         let mut state = self.shared.lock();
@@ -218,7 +218,7 @@ impl Server {
                 let old = if scaled { scale_of(&target.kind, &old)? } else { old };
                 (if old.is_null() { "CREATE" } else { "UPDATE" }, old)
             }
-            // What is posted is asked about as it came.
+            // Webhooks receive a posted object as it was sent.
             Command::Bind { namespace, name, binding, .. } => {
                 return Ok(Some(Plan::posted("v1", "Binding", namespace, name, binding)));
             }
@@ -236,7 +236,7 @@ impl Server {
             Command::DeleteCollection { .. } => return Ok(None),
         };
         let reply = store.apply_for(now, asking, dry);
-        // If the write goes on, the same warnings come again at its end.
+        // If the write succeeds, the same warnings come again at its end.
         let said = store.take_warnings();
         let reply = reply.map_err(|mut status| {
             status.details.warnings = said;
@@ -253,7 +253,8 @@ impl Server {
         }
     }
 
-    /// Lets the mutating webhooks change the object; those that ask for it see it again when a later one changed it.
+    /// Calls the mutating webhooks. Those with reinvocationPolicy IfNeeded are called again if a later one changed the
+    /// object.
     async fn mutate(
         &self,
         parts: &Parts,
@@ -286,13 +287,13 @@ impl Server {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         for hook in self.concerned(call, plan, false) {
-            // An answer that would change the object is not obeyed.
+            // A validating webhook cannot change the object.
             self.ask(parts, call, asking, &mut plan.clone(), &hook, warnings).await?;
         }
         Ok(())
     }
 
-    /// The webhooks that are about a request, in the order of their configurations' names.
+    /// Returns the webhooks that match a request, in the order of their configurations' names.
     fn concerned(&self, call: &Call, plan: &Plan, mutating: bool) -> Vec<Hook> {
         let state = self.shared.lock();
         let attributes = attributes(call, plan);
@@ -308,7 +309,7 @@ impl Server {
         hooks
     }
 
-    /// Asks one webhook, where its conditions hold, and does what it says.
+    /// Calls one webhook, if its match conditions hold, and applies its patch.
     async fn ask(
         &self,
         parts: &Parts,
@@ -341,7 +342,7 @@ impl Server {
         };
         let verdict = answer.and_then(|answer| {
             let verdict = read(&answer, &uid)?;
-            // A webhook that refuses warns, too.
+            // A webhook that refuses may warn, too.
             let said = list(&answer["response"], &["warnings"]).iter().filter_map(Value::as_str);
             warnings.extend(said.map(str::to_owned));
             let annotations = answer["response"]["auditAnnotations"].as_object().into_iter().flatten();
@@ -367,7 +368,7 @@ impl Server {
         Ok(())
     }
 
-    /// What a webhook answers to a review.
+    /// Sends a review to a webhook and returns its answer.
     pub(super) async fn post(&self, endpoint: &Result<Endpoint, String>, review: &Value) -> Result<Value, String> {
         let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
         let dial = self.shared.dial.as_ref().ok_or("this server reaches no webhooks: it runs in simulation")?;
@@ -406,7 +407,7 @@ fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
     }
 }
 
-/// The command that writes what webhooks made of an object.
+/// Returns the command that writes the object as webhooks changed it.
 fn rewritten(command: &Command, Plan { object, revision, .. }: Plan) -> Command {
     let mut command = command.clone();
     if let Command::Create { options, .. }
@@ -429,7 +430,7 @@ fn rewritten(command: &Command, Plan { object, revision, .. }: Plan) -> Command 
     }
 }
 
-/// The options of a request, as the type that its verb has.
+/// Returns the options of a request (`CreateOptions`, `UpdateOptions` …, by its verb).
 pub(super) fn options(call: &Call) -> Value {
     let kind = match call.verb {
         Verb::Create => "CreateOptions",
@@ -486,7 +487,7 @@ fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
 }
 
-/// Reads an answer: what the webhook wants, or why it refuses.
+/// Parses an answer: the verdict of the webhook, or the reason of its refusal.
 fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
     let response = &answer["response"];
     if answer["kind"] != "AdmissionReview" || !response.is_object() {
@@ -510,7 +511,7 @@ fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
     Ok(Ok(verdict))
 }
 
-/// 4xx in the words of the webhook (`ToStatusErr`).
+/// Creates the 4xx with the webhook's message (`ToStatusErr`).
 fn refuse(hook: &str, denied: &Value) -> Status {
     let denial = format!("admission webhook {hook:?} denied the request");
     let message = match (text(denied, &["message"]), text(denied, &["reason"])) {
@@ -528,8 +529,8 @@ fn failed(hook: &str, why: &str) -> Status {
     Status::new(500, "InternalError", format!("Internal error occurred: failed calling webhook {hook:?}: {why}"))
 }
 
-/// A path as client-go sends it: `path.Join("/", path)` of Go, without empty parts, `.`, `..` and the last slash. envtest
-/// writes two slashes before the path of each webhook, and Go's servers answer such a path with a redirect.
+/// Normalizes a path like client-go, which uses Go's `path.Join("/", path)`: without empty parts, `.`, `..` and the
+/// last slash. envtest writes two slashes before the path of each webhook, and Go's servers redirect such a path.
 fn cleaned(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -542,7 +543,7 @@ fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Where a client configuration leads: a URL, or the first endpoint of a service.
+/// Returns the address in a client configuration: a URL, or the first endpoint of a service.
 pub(super) fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String> {
     let ca_pem = STANDARD
         .decode(text(client, &["caBundle"]))

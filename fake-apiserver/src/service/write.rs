@@ -1,4 +1,4 @@
-//! Writes: from a request to a command, and from its reply to a response.
+//! Writes: from the request to a command, and from its reply to the response.
 
 use bytes::Bytes;
 use http::Response;
@@ -20,12 +20,12 @@ use crate::state::{
     shape,
 };
 
-/// What a PATCH may be.
+/// Media types of a PATCH.
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
-/// What a PATCH of a custom kind may be: its lists say nothing of how they merge.
+/// Media types of a PATCH of a custom kind, which has no strategic merge.
 pub(super) const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-/// The media type of server-side apply.
+/// Media type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
 
 impl Server {
@@ -53,7 +53,7 @@ impl Server {
         if call.verb == Verb::Patch && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
-        // What would have to reach into a pod or a node.
+        // Subresources that connect to a pod or a node.
         if call.subresource.reaches() {
             return Err(unreached(call.kind.plural, call.subresource));
         }
@@ -86,7 +86,7 @@ impl Server {
         let asking = asking.as_ref();
         self.may_grant(parts, call, asking, &command)?;
         let now = self.ctx.now();
-        // As when a transport sends a request again, of which the first answer was lost.
+        // Simulates a transport that repeats a request whose first answer was lost.
         let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
         let mut said = Vec::new();
         let mut reply = self.admitted(parts, call, asking, command, &mut said).await;
@@ -97,7 +97,7 @@ impl Server {
             }
         }
         let reply = reply.map_err(|mut status| {
-            // The client is warned of what it sent, taken or not.
+            // The client gets its warnings whether the write succeeds or fails.
             said.append(&mut status.details.warnings);
             status.details.warnings = std::mem::take(&mut said);
             status
@@ -135,7 +135,7 @@ impl Server {
         Ok(response)
     }
 
-    /// In whose name a call is made, where anybody wants to know.
+    /// Returns the user and options of a call, if policies or webhooks need them.
     fn asking(&self, parts: &Parts, call: &Call) -> Result<Option<Asking>, Status> {
         if !self.shared.lock().store.has_admission() {
             return Ok(None);
@@ -162,7 +162,7 @@ impl Server {
         };
         let pod = || (call.namespace.clone().unwrap_or_default(), call.named().to_owned());
         Ok(match (call.verb, call.subresource) {
-            // The old way to bind a pod: it stands in the body which one.
+            // The deprecated way to bind a pod: the body names it.
             (Verb::Create, Sub::Itself) if call.kind == kinds::BINDINGS => {
                 let (namespace, name) = (pod().0, crate::state::value::name(&sent).to_owned());
                 Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
@@ -211,7 +211,7 @@ impl Server {
     }
 }
 
-/// What is asked of a pod or a node itself, which runs no processes.
+/// Returns the refusal of a connection to a pod or a node, which run no processes.
 pub(super) fn unreached(plural: &str, subresource: Sub) -> Status {
     let why = "modelled pods and nodes run no processes";
     Status::new(501, "NotImplemented", format!("{plural}/{}: {why}", subresource.name()))
@@ -221,7 +221,7 @@ fn is_apply(parts: &Parts) -> bool {
     body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim() == APPLY
 }
 
-/// Who writes: the field manager that is named, or else what stands before the slash of the User-Agent.
+/// Returns the field manager: the named one, or else the part of the User-Agent before the slash.
 fn manager(call: &Call) -> &str {
     match call.query.get("fieldManager") {
         "" => call.agent.split('/').next().unwrap_or_default(),
@@ -229,7 +229,7 @@ fn manager(call: &Call) -> &str {
     }
 }
 
-/// The apiVersion and kind of the body that a request is to have.
+/// Returns the expected apiVersion and kind of a request's body.
 pub(super) fn expected(call: &Call) -> (String, &'static str) {
     match (call.verb, call.subresource) {
         (Verb::Delete | Verb::DeleteCollection, _) => ("v1".to_owned(), "DeleteOptions"),
@@ -241,7 +241,7 @@ pub(super) fn expected(call: &Call) -> (String, &'static str) {
     }
 }
 
-/// The options of a DELETE: from its body, or else from its query.
+/// Returns the options of a DELETE: from its body, or else from its query.
 fn delete_options(call: &Call, sent: &Value, options: WriteOptions) -> Result<DeleteOptions, Status> {
     let mut delete = DeleteOptions::parse(sent)?;
     let grace = call.query.integer("gracePeriodSeconds")?;
@@ -268,7 +268,7 @@ fn dry_run(call: &Call) -> Result<bool, Status> {
 
 fn field_validation(call: &Call) -> Result<FieldValidation, Status> {
     match call.query.get("fieldValidation") {
-        // The server's own default.
+        // Upstream's default.
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Ignore" => Ok(FieldValidation::Ignore),
         "Strict" => Ok(FieldValidation::Strict),

@@ -1,4 +1,4 @@
-//! Answers in YAML for those who ask for it: JSON that is written again. Streams and what has a form of its own stay.
+//! YAML answers on request, converted from JSON. Streams and documents with their own form stay as they are.
 
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Body as _;
@@ -10,26 +10,26 @@ use crate::wire::negotiate::{NotAcceptable, prefers_yaml};
 
 /// The media type.
 const MEDIA: &str = "application/yaml";
-/// Paths whose documents have a form of their own, and those that are Mooring's.
+/// Paths of documents with their own form, and of Mooring's admin API.
 const AS_IT_IS: [&str; 3] = ["/openapi/", "/admin/", "/version"];
 
-/// True if a request asks for YAML before JSON.
+/// Returns true if a request prefers YAML to JSON.
 pub(super) fn is_wanted(request: &Request<Body>) -> bool {
     asks(request.headers()) && !AS_IT_IS.iter().any(|prefix| request.uri().path().starts_with(prefix))
 }
 
-/// True if an Accept header asks for YAML before JSON.
+/// Returns true if an Accept header prefers YAML to JSON.
 pub(super) fn asks(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept.contains("yaml") && prefers_yaml(accept)
 }
 
-/// The refusal of a watch in YAML, which has no frames.
+/// Returns the refusal of a watch in YAML, which has no framing.
 pub(super) fn no_stream() -> NotAcceptable {
     NotAcceptable::Stream
 }
 
-/// The same answer with its JSON as YAML.
+/// Converts the JSON of an answer to YAML.
 pub(super) async fn written(response: Response<Body>) -> Result<Response<Body>, BoxError> {
     let media = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     // A stream has no length.

@@ -1,5 +1,6 @@
-//! The APIServices of the groups that the server itself serves (kube-aggregator `pkg/controllers/autoregister`): they
-//! are listed as a real server lists them, and always available. A simulation, in which nobody lists them, has none.
+//! APIServices of the groups that the server itself serves (kube-aggregator `pkg/controllers/autoregister`). They are
+//! listed as on a real server and are always available. A simulation has none of them, because its loops never list
+//! them.
 
 use substrate::Now;
 use substrate::json::{Value, json};
@@ -9,7 +10,7 @@ use super::object::key;
 use super::value::{self, text};
 use crate::kinds;
 
-/// Group, version, and where both stand among others.
+/// Group, version, `groupPriorityMinimum` and `versionPriority` of each built-in APIService.
 const BUILT_IN: &[(&str, &str, i64, i64)] = &[
     ("", "v1", 18_000, 1),
     ("admissionregistration.k8s.io", "v1", 16_700, 15),
@@ -33,13 +34,13 @@ const BUILT_IN: &[(&str, &str, i64, i64)] = &[
     ("scheduling.k8s.io", "v1", 16_600, 15),
     ("storage.k8s.io", "v1", 16_800, 15),
 ];
-/// Where the groups of definitions stand.
+/// `groupPriorityMinimum` and `versionPriority` of groups that a CustomResourceDefinition adds.
 const CUSTOM: (i64, i64) = (1_000, 100);
-/// What says that the server keeps an APIService by itself, and how long.
+/// Label of an APIService that the server maintains. Its value says how long: `onstart` or `true`.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 impl Store {
-    /// Announces the groups that every server has.
+    /// Creates the APIServices of the built-in groups.
     pub(super) fn announce_groups(&mut self, now: Now) {
         if self.tracks {
             for (group, version, minimum, priority) in BUILT_IN {
@@ -48,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Makes the APIServices of a custom group those of the versions that are served.
+    /// Creates and deletes the APIServices of a custom group so that they match its served versions.
     pub(super) fn announce_custom(&mut self, now: Now, group: &str) {
         if !self.tracks {
             return;
@@ -109,7 +110,7 @@ mod tests {
         let mut served: Vec<(&str, &str)> = kinds::discoverable().map(|kind| (kind.group, kind.version)).collect();
         served.sort_unstable();
         served.dedup();
-        // The group of the announcements themselves is the aggregator's own.
+        // The aggregator itself serves the group of the APIServices.
         served.retain(|(group, _)| *group != "apiregistration.k8s.io");
         let announced: Vec<(&str, &str)> = BUILT_IN.iter().map(|(group, version, ..)| (*group, *version)).collect();
         assert_eq!(announced, served);

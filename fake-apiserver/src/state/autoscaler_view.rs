@@ -1,5 +1,5 @@
-//! autoscaling/v1 beside the stored autoscaling/v2 (`pkg/apis/autoscaling/v1/conversion.go`): v1 knows one metric, the
-//! use of CPU; what else v2 says travels in annotations.
+//! autoscaling/v1 beside the stored autoscaling/v2 (`pkg/apis/autoscaling/v1/conversion.go`). v1 knows one metric, the
+//! use of CPU; the rest of v2 travels in annotations.
 
 use substrate::json::{Map, Value, json};
 
@@ -13,13 +13,13 @@ const CARRIED: &[(&str, &str, &str)] = &[
     ("autoscaling.alpha.kubernetes.io/conditions", "status", "conditions"),
 ];
 
-/// The field of v1 that stands for the CPU among the metrics of a part.
+/// Field of v1 that holds the CPU target or value, for spec and for status.
 const CPU: &[(&str, &str, &str)] = &[
     ("spec", "metrics", "targetCPUUtilizationPercentage"),
     ("status", "currentMetrics", "currentCPUUtilizationPercentage"),
 ];
 
-/// Where the percentage stands in a metric of each part.
+/// Returns the name of the field that holds the percentage in a metric of a part.
 fn percentage(part: &str) -> &'static str {
     if part == "spec" { "target" } else { "current" }
 }
@@ -30,7 +30,7 @@ fn is_cpu(metric: &Value, part: &str) -> bool {
         && !metric["resource"][percentage(part)]["averageUtilization"].is_null()
 }
 
-/// A stored autoscaler as autoscaling/v1.
+/// Converts a stored autoscaler to autoscaling/v1.
 pub(super) fn to_view(object: &Value) -> Value {
     let mut view = object.clone();
     for (part, from, to) in CPU {
@@ -58,13 +58,13 @@ pub(super) fn to_view(object: &Value) -> Value {
     view
 }
 
-/// An autoscaling/v1 object as it is stored.
+/// Converts an autoscaling/v1 object to its stored form.
 pub(super) fn from_view(view: &Value) -> Value {
     let mut object = view.clone();
     for (annotation, part, field) in CARRIED {
         let annotations = value::metadata(&mut object).get_mut("annotations").and_then(Value::as_object_mut);
         let Some(text) = annotations.and_then(|map| map.remove(annotation)) else { continue };
-        // What is no JSON was never written by this server, and is dropped as upstream drops it.
+        // An annotation that does not parse was not written by this server. It is dropped, as upstream does.
         let carried = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         if let (Some(carried), Some(fields)) = (carried, map_mut(&mut object, part)) {
             fields.insert(*field, carried);

@@ -1,6 +1,6 @@
-//! What a cluster has from its first moment on, made by the API server itself: the system namespaces, the priorities of
-//! its own components, the range of service addresses and its own service, and what extension servers read
-//! (kube-apiserver's post-start hooks).
+//! Objects that the API server itself creates when a cluster starts (kube-apiserver's post-start hooks): the system
+//! namespaces, the priority classes of its own components, the range of service addresses and its own service, and the
+//! configuration that extension servers read.
 
 use std::net::SocketAddr;
 
@@ -15,13 +15,13 @@ use crate::kinds::{self, Kind};
 
 /// Namespaces that exist from the start.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-/// The port of the API server behind its own service, unless another one is advertised.
+/// Port of the API server behind its own service, unless [`Store::advertise`] sets another one.
 pub(super) const OWN_PORT: u16 = 6443;
-/// Where servers beside this one read how it authenticates.
+/// ConfigMap from which extension servers read how this server authenticates clients.
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
 
 impl Store {
-    /// Makes what a cluster has from its first moment on; what is there already stays as it is.
+    /// Creates the objects that a cluster has from its start. Objects that already exist stay as they are.
     pub fn bootstrap(&mut self, now: Now) {
         self.tick(now);
         for name in NAMESPACES {
@@ -72,7 +72,7 @@ impl Store {
                 self.furnish(now, kind, Some("default"), object);
                 continue;
             };
-            // Of an earlier start of this server, at another address.
+            // Written by an earlier start of this server, at another address.
             let mut moved = found.value.clone();
             for field in [part, "ports"] {
                 if let Some(value) = object.get(field) {
@@ -85,8 +85,8 @@ impl Store {
         }
     }
 
-    /// Tells extension servers and kube-controller-manager's own port whose client certificates to trust, now and after
-    /// every reset.
+    /// Publishes the CA of client certificates to extension servers and to kube-controller-manager's own port, now and
+    /// after every reset.
     pub fn trust(&mut self, now: Now, ca_pem: &str) {
         self.authority = Some(ca_pem.into());
         self.announce_authority(now);
@@ -117,11 +117,11 @@ impl Store {
             object,
             options: WriteOptions::default(),
         };
-        // Fails only when it is there already: the objects are valid, which a test shows.
+        // The objects are valid, as a test shows: this fails only if the object exists already.
         let _ = self.apply(now, create);
     }
 
-    /// The range of service addresses can be used from the beginning.
+    /// Marks the range of service addresses as ready from the start.
     fn announce_range(&mut self, now: Now) {
         let Some(ranges) = kinds::find("networking.k8s.io", "v1", "servicecidrs") else { return };
         let Some(range) = self.get(ranges, "kubernetes").filter(|range| range.value["status"]["conditions"].is_null())
@@ -140,7 +140,7 @@ impl Store {
     }
 }
 
-/// Group, resource, namespace and content of the objects beside the namespaces.
+/// Returns group, resource, namespace and content of the bootstrap objects other than namespaces.
 fn furniture(
     now: Now,
     range: ServiceRange,
@@ -160,7 +160,8 @@ fn furniture(
             "requestheader-username-headers": "[\"X-Remote-User\"]",
         },
     });
-    // From this day on the use of tokens that are kept in secrets is noted: none is, for such tokens are not accepted.
+    // Date from which kube-apiserver tracks the use of secret-based tokens. This server accepts such tokens of
+    // kube-controller-manager, but does not track their use.
     let tracking = json!({
         "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
         "data": {"since": now.wall.strftime("%Y-%m-%d").to_string()},

@@ -1,5 +1,5 @@
-//! Requests for certificates (`registry/certificates`, `pkg/apis/certificates/validation`): who asks is what the server
-//! saw, what is asked never changes, and each part of the status has a subresource of its own.
+//! CertificateSigningRequests (`registry/certificates`, `pkg/apis/certificates/validation`). The server fills in the
+//! requester, the spec never changes, and each part of the status has a subresource of its own.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use super::command::Part;
 use super::token::Identity;
 use super::value::{self, list, text};
 
-/// Decisions, which only `/approval` makes.
+/// Condition types that only `/approval` sets.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
-/// Notes who asks, whatever the client says of that.
+/// Fills in the requester and ignores what the client wrote there.
 pub(super) fn note_requester(request: &mut Value, requester: Option<&Identity>) {
     let (Some(spec), Some(requester)) = (value::map_mut(request, "spec"), requester) else { return };
     for field in ["username", "uid", "groups", "extra"] {
@@ -25,14 +25,14 @@ pub(super) fn note_requester(request: &mut Value, requester: Option<&Identity>) 
     }
 }
 
-/// Takes from the old request what this part does not write, and says when a condition came.
+/// Copies from the old request the parts that this subresource does not write, and fills in the times of conditions.
 pub(super) fn prepare(part: Part, request: &mut Value, old: &Value, now: Now) {
     value::copy(old, request, "spec");
     let sent = list(request, &["status", "conditions"]).to_vec();
     let was = list(old, &["status", "conditions"]);
     let decides = |condition: &Value| DECISIONS.contains(&text(condition, &["type"]));
     let mut conditions: Vec<Value> = match part {
-        // What was decided stays where it was.
+        // Decisions stay as they were.
         Part::Status => was.iter().filter(|c| decides(c)).chain(sent.iter().filter(|c| !decides(c))).cloned().collect(),
         Part::Approval => sent,
         _ => was.to_vec(),
@@ -61,7 +61,7 @@ pub(super) fn prepare(part: Part, request: &mut Value, old: &Value, now: Now) {
     }
 }
 
-/// What is wrong with a new request.
+/// Validates a new request.
 pub(super) fn check(request: &Value, errors: &mut Vec<FieldError>) {
     let spec = &request["spec"];
     let pem = STANDARD.decode(text(spec, &["request"])).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -88,7 +88,8 @@ pub(super) fn check(request: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with an update: nobody is both approved and denied, no decision goes, no certificate changes.
+/// Validates an update: a request is not both approved and denied, decisions are not removed, the certificate does not
+/// change.
 pub(super) fn check_update(part: Part, request: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let has = |of: &Value, wanted: &str| list(of, &["status", "conditions"]).iter().any(|c| c["type"] == wanted);
     if DECISIONS.iter().all(|decision| has(request, decision)) {

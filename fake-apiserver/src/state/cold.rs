@@ -1,7 +1,7 @@
-//! Objects that only the history holds, packed while nothing else is to be done.
+//! Compression of objects that only the history holds, done while the server is idle.
 //!
 //! The events of the last minutes hold every object that was written or deleted in them. After the deletion of a large
-//! collection that is several times what the objects themselves weighed, and seldom does a watch or a list go back to it.
+//! collection that is several times the size of the objects themselves, and watches and lists seldom go back to it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,33 +16,33 @@ use super::Store;
 use super::history::Event;
 use super::object::Object;
 
-/// Texts shorter than this, in bytes, stay as they are.
+/// Minimum length of a text that is compressed, in bytes.
 const WORTH: usize = 512;
 
-/// The JSON of an object, as it is or compressed.
+/// JSON of an object, plain or compressed.
 #[derive(Clone)]
 pub(super) enum Text {
-    /// As it is, shared with the line of a watch.
+    /// Plain, shared with the line of a watch.
     Plain(Bytes),
-    /// Compressed, with the length that it had.
+    /// Compressed, with its original length.
     Packed(Arc<[u8]>, usize),
 }
 
 impl Text {
-    /// The text; that of a packed one is made each time.
+    /// Returns the text. A packed text is decompressed on each call.
     pub fn bytes(&self) -> Bytes {
         match self {
             Self::Plain(bytes) => bytes.clone(),
             Self::Packed(packed, length) => {
                 let mut bytes = Vec::with_capacity(*length);
-                // This program packed it.
+                // `packed` wrote these bytes, so they decompress.
                 let _ = DeflateDecoder::new(&packed[..]).read_to_end(&mut bytes);
                 bytes.into()
             }
         }
     }
 
-    /// The length of the text.
+    /// Returns the length of the uncompressed text.
     pub fn len(&self) -> usize {
         match self {
             Self::Plain(bytes) => bytes.len(),
@@ -50,12 +50,12 @@ impl Text {
         }
     }
 
-    /// True if packing it would save something.
+    /// Returns true if packing saves memory.
     pub fn is_packable(&self) -> bool {
         matches!(self, Self::Plain(bytes) if bytes.len() >= WORTH)
     }
 
-    /// The same text, compressed; nothing if it is that already, or too short.
+    /// Returns the text compressed; `None` if it is packed already or too short.
     pub fn packed(&self) -> Option<Self> {
         let Self::Plain(bytes) = self else { return None };
         if !self.is_packable() {
@@ -67,21 +67,22 @@ impl Text {
     }
 }
 
-/// One pass over the histories of all kinds. The store is looked at and changed between its steps, never during one.
+/// One pass over the histories of all kinds. [`Packing::pack`] needs no access to the store; the store is read and
+/// changed between its calls.
 #[derive(Debug, Default)]
 pub struct Packing {
-    /// The kind that is looked at, by its position.
+    /// Position of the current kind.
     kind: usize,
-    /// The revision up to which its events have been looked at.
+    /// Revision up to which the current kind's events are done.
     revision: u64,
-    /// Objects that were packed, by their revision: one event holds as new what another one holds as old.
+    /// Packed objects by revision. The new object of one event is the old object of a later one, so both share it.
     known: BTreeMap<u64, Arc<Object>>,
-    /// How many events hold less than before.
+    /// Number of events that became smaller.
     packed: u64,
 }
 
 impl Packing {
-    /// The same events with their texts packed. It takes a while, and needs no store.
+    /// Returns the same events with packed texts. This takes time and needs no access to the store.
     pub fn pack(&mut self, events: Vec<Arc<Event>>) -> Vec<(Arc<Event>, Arc<Event>)> {
         let packed = events.into_iter().map(|event| {
             let mut small = |object: &Arc<Object>| match self.known.get(&object.revision) {
@@ -99,21 +100,22 @@ impl Packing {
         packed.collect()
     }
 
-    /// How many events hold less than before.
+    /// Returns the number of events that became smaller.
     pub fn packed(&self) -> u64 {
         self.packed
     }
 }
 
 impl Store {
-    /// The next events of a pass that hold objects whose texts can be packed, at most so many; none at its end.
+    /// Returns at most `most` further events of the pass whose objects can be packed; an empty list at the end of the
+    /// pass.
     pub fn unpacked(&self, pass: &mut Packing, most: usize) -> Vec<Arc<Event>> {
         while let Some(shelf) = self.shelves.get(pass.kind) {
             let found: Vec<Arc<Event>> =
                 shelf.history.unpacked(pass.revision, shelf.objects()).take(most).cloned().collect();
             if let Some(last) = found.last() {
                 pass.revision = last.revision;
-                // The store holds present objects anyway, and they are read most often.
+                // The store holds the present objects anyway, and reads them most often.
                 let present = found.iter().filter_map(|event| shelf.objects().get(&event.key));
                 pass.known.extend(present.map(|object| (object.revision, object.clone())));
                 return found;
@@ -123,7 +125,7 @@ impl Store {
         Vec::new()
     }
 
-    /// Lets the history hold what [`Packing::pack`] made of its events, where it still holds these.
+    /// Replaces events by their packed form, if the history still holds them.
     pub fn repack(&mut self, pass: &mut Packing, events: Vec<(Arc<Event>, Arc<Event>)>) {
         let Some(shelf) = self.shelves.get_mut(pass.kind) else { return };
         for (old, new) in events {

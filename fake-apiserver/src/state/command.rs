@@ -1,4 +1,4 @@
-//! What the machine can be asked to do, and what it answers.
+//! Commands to the machine and its replies.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub struct Target {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// Which part of it is written.
+    /// The part of it that is written.
     pub part: Part,
 }
 
-/// The part of an object that a write is about.
+/// Part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The object without its status.
@@ -45,7 +45,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The subresource that it is; empty for the object itself.
+    /// Returns the name of the subresource; empty for the object itself.
     pub fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -59,14 +59,14 @@ impl Part {
     }
 }
 
-/// In whose name a command is done, as policies see it.
+/// The user and options of the present command, as policies see them.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// Who asks.
+    /// The user.
     pub user: Arc<Identity>,
-    /// Whether nothing is to be kept of it.
+    /// If set, the request is validated but not stored (dry run).
     pub dry_run: bool,
-    /// The options of the request, as the type that its verb has.
+    /// Options of the request (`CreateOptions`, `UpdateOptions` …, by its verb).
     pub options: Value,
 }
 
@@ -81,56 +81,56 @@ pub enum Command {
         namespace: Option<String>,
         /// The object as sent.
         object: Value,
-        /// How it is written.
+        /// Options of the write.
         options: WriteOptions,
     },
     /// PUT.
     Update {
-        /// What is replaced.
+        /// The object to replace.
         target: Target,
         /// The object as sent.
         object: Value,
-        /// How it is written.
+        /// Options of the write.
         options: WriteOptions,
     },
     /// PATCH.
     Patch {
-        /// What is patched.
+        /// The object to patch.
         target: Target,
-        /// How the patch is read.
+        /// Format of the patch.
         patch_kind: PatchKind,
         /// The patch.
         patch: Value,
-        /// How it is written.
+        /// Options of the write.
         options: WriteOptions,
     },
-    /// PATCH of type apply: server-side apply (R32).
+    /// PATCH of type apply: server-side apply.
     Apply {
-        /// What is applied to; made when it is not there.
+        /// The object to apply to; created if it does not exist.
         target: Target,
         /// The configuration as sent.
         applied: Value,
-        /// Whether fields of other managers are taken over.
+        /// If set, takes over fields of other managers.
         force: bool,
-        /// How it is written.
+        /// Options of the write.
         options: WriteOptions,
     },
     /// DELETE of one object.
     Delete {
-        /// What is deleted.
+        /// The object to delete.
         target: Target,
-        /// How.
+        /// Options of the delete.
         options: DeleteOptions,
     },
     /// DELETE on a collection.
     DeleteCollection {
         /// The kind.
         kind: KindRef,
-        /// The namespace; none for all.
+        /// The namespace; all if `None`.
         namespace: Option<String>,
-        /// Which ones.
+        /// Selects the objects to delete.
         selector: Selector,
-        /// How.
+        /// Options of the delete.
         options: DeleteOptions,
     },
     /// POST of a Binding: the scheduler's decision.
@@ -141,7 +141,7 @@ pub enum Command {
         name: String,
         /// The Binding as sent.
         binding: Value,
-        /// Whether nothing is to be kept.
+        /// If set, the request is validated but not stored (dry run).
         dry_run: bool,
     },
     /// POST of an Eviction.
@@ -152,7 +152,7 @@ pub enum Command {
         name: String,
         /// The Eviction as sent.
         eviction: Value,
-        /// Whether nothing is to be kept.
+        /// If set, the request is validated but not stored (dry run).
         dry_run: bool,
     },
     /// POST of a TokenRequest: a token for a service account.
@@ -163,91 +163,93 @@ pub enum Command {
         name: String,
         /// The TokenRequest as sent.
         request: Value,
-        /// Whether no token is to be made.
+        /// If set, the request is validated, but no token is made (dry run).
         dry_run: bool,
     },
 }
 
-/// How an object is written (metav1.CreateOptions, UpdateOptions, PatchOptions).
+/// Options of a write (metav1.CreateOptions, UpdateOptions, PatchOptions).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether nothing is to be kept (R26).
+    /// If set, the request is validated but not stored (`dryRun=All`).
     pub dry_run: bool,
-    /// What becomes of fields that the kind does not have.
+    /// Treatment of unknown and duplicate fields.
     pub fields: FieldValidation,
-    /// What is wrong with the text that the object came in; a tree does not show all of it.
+    /// Errors that the parser found in the text of the request, such as duplicate keys. The parsed tree does not show
+    /// all of them.
     pub flaws: Vec<Flaw>,
-    /// The text of a patch, to show in a refusal; empty where it came as a tree.
+    /// Text of a patch, for the message of a refusal; empty if the patch came as a tree.
     pub text: Bytes,
-    /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
+    /// Field manager: `fieldManager`, or else the first word of the User-Agent.
     pub manager: Arc<str>,
-    /// The object that mutating webhooks made; none if they changed nothing.
+    /// The object as mutating webhooks changed it; `None` if they changed nothing.
     pub mutated: Option<Arc<Mutated>>,
-    /// How far the write goes.
+    /// Stage at which the write stops.
     pub stage: Stage,
-    /// Who writes, for the kinds whose objects say so.
+    /// The user who writes, for kinds whose objects record it.
     pub requester: Option<Arc<Identity>>,
 }
 
-/// An object that mutating webhooks made, after the mutating policies.
+/// An object as mutating webhooks changed it, after the mutating policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutated {
     /// The object in its stored form, or the Scale that is written.
     pub object: Value,
-    /// The revision of the object that it replaces; 0 for a new one.
+    /// Revision of the object that it replaces; 0 for a new one.
     pub revision: u64,
 }
 
-/// How far a write goes. Webhooks are asked between the stages.
+/// Stage at which a write stops. Webhooks are called between the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// To the end of mutating admission: the reply has the object as mutating webhooks see it.
+    /// The end of mutating admission. The reply holds the object that mutating webhooks receive.
     Mutated,
-    /// To the end of validation and of the admission steps before the validating webhooks, which see the object of the
-    /// reply.
+    /// The end of validation and of the admission steps before the validating webhooks. The reply holds the object that
+    /// they receive.
     Judged,
-    /// To its end.
+    /// The end of the write: the object is stored.
     #[default]
     Kept,
 }
 
-/// How to delete (metav1.DeleteOptions).
+/// Options of a delete (metav1.DeleteOptions).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeleteOptions {
-    /// Seconds that a pod is given to end; 0 deletes at once, a negative number counts as 1.
+    /// Grace period of a pod in seconds; 0 deletes at once, a negative number counts as 1.
     pub grace_period_seconds: Option<i64>,
     /// The uid that the object must have.
     pub uid: Option<String>,
     /// The resourceVersion that the object must have.
     pub resource_version: Option<String>,
-    /// What becomes of the objects that this one owns.
+    /// Treatment of the object's dependents.
     pub propagation: Option<Propagation>,
-    /// Whether nothing is to be kept.
+    /// If set, the request is validated but not stored (dry run).
     pub dry_run: bool,
 }
 
-/// What becomes of the objects that a deleted one owns (R21). The cascade itself is the garbage collector's work.
+/// Treatment of the dependents of a deleted object. The server only sets the finalizer; the garbage collector does the
+/// rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are kept: finalizer `orphan`.
+    /// Dependents are kept: finalizer `orphan`.
     Orphan,
-    /// They go later: no finalizer.
+    /// Dependents are deleted afterwards: no finalizer.
     Background,
-    /// They go first: finalizer `foregroundDeletion`.
+    /// Dependents are deleted first: finalizer `foregroundDeletion`.
     Foreground,
 }
 
-/// What a write gives.
+/// Result of a successful command.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// The object as it is now.
     Object(Arc<Object>),
-    /// The object that was made just now: 201.
+    /// The created object: 201.
     Created(Arc<Object>),
-    /// A `Status` of success: 200, or 201 where it carries that code.
+    /// A `Status` of success: 200, or the code that it carries.
     Status(Value),
-    /// Something that is not an object of the kind: a token, a Scale; with its HTTP code.
+    /// A document of another kind, such as a token or a Scale, with its HTTP code.
     Document(u16, Value),
-    /// What a collection delete took.
+    /// The objects that a collection delete removed.
     List(Vec<Arc<Object>>),
 }

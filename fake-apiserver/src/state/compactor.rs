@@ -1,31 +1,32 @@
-//! When the history is compacted: every tenth of an interval, up to the revision of an interval ago.
+//! Schedule of compactions of the history: every tenth of an interval, up to the revision of an interval ago.
 //!
-//! etcd's client in the API server (apiserver `storage/etcd3/compact.go`) does it once in an interval, up to the revision
-//! of the one before, and so holds between one and two intervals. Tenths hold nearly half of that.
+//! etcd's client in the API server (apiserver `storage/etcd3/compact.go`) compacts once per interval, up to the
+//! revision of the interval before, and so keeps between one and two intervals. Compacting every tenth keeps nearly
+//! half of that.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So many times in an interval.
+/// Number of compactions per interval.
 const STEPS: u32 = 10;
 
 /// The clock of compactions.
 #[derive(Debug)]
 pub(super) struct Compactor {
     interval: Duration,
-    /// When the next one is due; none before the machine heard of the time, and where nothing is ever compacted.
+    /// Time of the next compaction; `None` before the first call of `begin`, and if compaction is off.
     next: Option<Duration>,
-    /// The revisions of the last interval, oldest first, and when they were the newest.
+    /// Newest revision at each step of the last interval, oldest first, with the time of the step.
     seen: VecDeque<(Duration, u64)>,
 }
 
 impl Compactor {
-    /// One that lets lists go back for `interval`; it compacts never for zero.
+    /// Creates a schedule that keeps at least `interval` of history. With zero it never compacts.
     pub fn new(interval: Duration) -> Self {
         Self { interval, next: None, seen: VecDeque::new() }
     }
 
-    /// The first is due a step from the first time that it hears of.
+    /// Starts the schedule, the first time that it is called: the first step is due a tenth of the interval later.
     pub fn begin(&mut self, now: Duration) {
         if self.next.is_none() && !self.interval.is_zero() {
             self.next = Some(now + self.step());
@@ -36,16 +37,16 @@ impl Compactor {
         (self.interval / STEPS).max(Duration::from_nanos(1))
     }
 
-    /// When it is due.
+    /// Returns the time of the next compaction.
     pub fn due(&self) -> Option<Duration> {
         self.next
     }
 
-    /// Does all that are due up to `until`, while the newest revision is `revision`: up to which revision the history
-    /// goes.
+    /// Does the steps that are due up to `until`, with `revision` as the newest revision. Returns the revision to
+    /// compact up to.
     pub fn pass(&mut self, until: Duration, revision: u64) -> Option<u64> {
         let next = self.next.filter(|next| *next <= until)?;
-        // Who slept through several finds that nothing happened between them.
+        // Several steps may be due at once. The revision did not change between them.
         let more = (until - next).as_nanos() / self.step().as_nanos();
         let last = next.saturating_add(self.step().saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)));
         self.next = Some(last.saturating_add(self.step()));
@@ -75,13 +76,13 @@ mod tests {
         assert_eq!(compactor.due(), None);
         compactor.begin(seconds(7));
         assert_eq!((compactor.due(), compactor.pass(seconds(36), 5)), (Some(seconds(37)), None));
-        // For an interval it only remembers.
+        // For the first interval it only records revisions.
         for step in 1..=10 {
             assert_eq!(compactor.pass(seconds(7 + 30 * step), 10 * step), None);
         }
         assert_eq!((compactor.pass(seconds(337), 110), compactor.pass(seconds(338), 115)), (Some(10), None));
         assert_eq!(compactor.pass(seconds(367), 120), Some(20));
-        // Who slept through several finds that nothing happened between them.
+        // Several steps may be due at once. The revision did not change between them.
         assert_eq!((compactor.pass(seconds(1600), 130), compactor.due()), (Some(130), Some(seconds(1627))));
         assert!(compactor.seen.len() <= 2);
     }

@@ -1,16 +1,16 @@
-//! What a Go server writes of fields that nobody set: those whose tags do not leave out what is empty, and structs,
-//! which `omitempty` says nothing of. So an Event has `eventTime: null`, a CSINode driver `topologyKeys: null` and a
-//! container `resources: {}`.
+//! Zero values that a Go server writes for unset fields: fields whose tags lack `omitempty`, and structs, for which
+//! `omitempty` has no effect. So an Event has `eventTime: null`, a CSINode driver `topologyKeys: null` and a container
+//! `resources: {}`.
 
 use substrate::json::{Map, Value, json};
 
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type, Unset};
 
-/// Nothing in it is ever written empty.
+/// ObjectMeta. None of its fields is written when unset.
 const METADATA: &str = "meta/v1.ObjectMeta";
 
-/// Adds to an object what is written of fields that are not set. Custom kinds are kept as they are sent.
+/// Adds the zero values of unset fields to an object. Custom kinds are kept as sent.
 pub fn complete(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
@@ -29,7 +29,8 @@ fn fields(of: &'static Type, map: &mut Map) {
             && let Some(field) = of.field(key)
         {
             below(&field.shape, value);
-            // A message cannot tell an empty list from none; definitions are stored as JSON, which can.
+            // protobuf does not distinguish an empty list from an unset one. Definitions are stored as JSON, which
+            // does.
             if field.unset == Some(Unset::Null) && is_empty(&field.shape, value) && !of.name.starts_with("api") {
                 *value = Value::Null;
             }
@@ -42,7 +43,7 @@ fn fields(of: &'static Type, map: &mut Map) {
     }
 }
 
-/// The fields of a struct that are written when nobody set them, and what is written then.
+/// Returns the fields of a struct that are written when unset, with their zero values.
 pub(super) fn unset(of: &Type) -> impl Iterator<Item = (&str, Value)> {
     let written_of = (of.name != METADATA).then_some(of).into_iter().flat_map(Type::unset);
     written_of.map(|(field, unset)| (&*field.name, written(field, unset)))
@@ -79,7 +80,7 @@ fn written(field: &Field, unset: Unset) -> Value {
             fields(of.get(), &mut map);
             Value::Object(map)
         }
-        // What is left is null when it is not set.
+        // All other shapes are null when unset.
         _ => json!(null),
     }
 }
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(pod["spec"]["containers"][0], json!({"name": "c", "env": [{"name": "A"}], "resources": {}}));
         let condition = json!({"type": "Ready", "status": "True", "lastProbeTime": null, "lastTransitionTime": null});
         assert_eq!(pod["status"]["conditions"][0], condition);
-        // Of 1.34 on nothing is said of when a template was made.
+        // Since 1.34 the creationTimestamp of a template is omitted.
         let set = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}});
         let set = completed("apps", "deployments", set);
         assert_eq!(set["spec"]["template"]["metadata"], json!({"labels": {"a": "b"}}));
@@ -121,7 +122,7 @@ mod tests {
         );
     }
 
-    /// Objects of a real server: what they say of fields that are not set is what is added to them without it.
+    /// Takes objects of a real server, removes the zero values, and expects `complete` to restore them.
     #[test]
     fn objects_of_a_real_server_become_what_they_were() {
         for line in include_str!("../../testdata/protobuf-vectors.jsonl").lines() {

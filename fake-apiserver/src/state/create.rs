@@ -10,7 +10,7 @@ use super::write::Write;
 use super::{FieldError, Store, shape, view};
 use crate::kinds::{self, Kind};
 
-/// How kube-apiserver names the registry of its types in messages.
+/// kube-apiserver's name of its type registry in messages.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 impl Store {
@@ -26,21 +26,21 @@ impl Store {
         self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
         identify(served, namespace, None, &mut object)?;
         let (_, mut object) = stored(served, object);
-        // Nobody has managed what is not there yet.
+        // A client cannot set the managers of a new object.
         value::metadata(&mut object).remove("managedFields");
         self.write(Write::new(served, namespace, object, options, now))
     }
 }
 
-/// The stored kind and form of an object of a served kind.
+/// Returns the stored kind and form of an object of a served kind.
 pub(super) fn stored(served: &Kind, object: Value) -> (&Kind, Value) {
     if served.is_view() { (kinds::stored(served), view::from_view(served, &object)) } else { (served, object) }
 }
 
-/// Checks and completes a review: an object of a kind that is answered and not kept.
+/// Checks and completes a review: an object of a kind that is answered and not stored.
 ///
 /// # Errors
-/// 400 for what is of another kind.
+/// 400 if the object is of another kind.
 pub fn identify_review(kind: &Kind, namespace: Option<&str>, object: &mut Value) -> Result<(), Status> {
     if !object.is_object() {
         return Err(Status::bad_request(format!("the body of the request must be a {}", kind.kind)));
@@ -77,7 +77,7 @@ pub(super) fn identify(
     let metadata = value::metadata(object);
     match namespace {
         Some(namespace) => metadata.insert("namespace", namespace.into()),
-        // Cluster-scoped objects have none, whatever was sent.
+        // Cluster-scoped objects have none, even if one was sent.
         None => metadata.remove("namespace"),
     };
     if let Some(expected) = expected {
@@ -86,7 +86,7 @@ pub(super) fn identify(
     Ok(())
 }
 
-/// 400 for an object that leaves out the name that its URL has (apiserver `handlers.checkName`).
+/// Refuses, with 400, an object without the name that its URL has (apiserver `handlers.checkName`).
 pub(super) fn check_named(object: &Value, expected: &str) -> Result<(), Status> {
     if !name(object).is_empty() {
         return Ok(());
@@ -95,7 +95,7 @@ pub(super) fn check_named(object: &Value, expected: &str) -> Result<(), Status> 
     Err(Status::bad_request(why))
 }
 
-/// Refuses an object that says it is of another type than its URL.
+/// Refuses an object whose type differs from that of the URL.
 fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Status> {
     let sent_version = sent(object, "apiVersion").unwrap_or(api_version);
     let sent_kind = sent(object, "kind").unwrap_or(kind.kind);
@@ -122,13 +122,13 @@ fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Stat
     }
 }
 
-/// A field of the type that an object names.
+/// Returns a field of the type that an object names; `None` if it is empty.
 fn sent<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
     Some(text(object, &[field])).filter(|sent| !sent.is_empty())
 }
 
-/// The reason why an object of the type that it names cannot be read as a built-in kind, in Go's words; none if it can,
-/// if only in another version.
+/// Returns the reason why an object of the type that it names cannot be decoded as a built-in kind, in Go's words;
+/// `None` if it can, perhaps in another version.
 pub(super) fn converts_not(kind: &Kind, object: &Value) -> Option<String> {
     let api_version = kind.api_version();
     let sent_version = sent(object, "apiVersion").unwrap_or(&api_version);
@@ -139,7 +139,8 @@ pub(super) fn converts_not(kind: &Kind, object: &Value) -> Option<String> {
     let version = sent_version.split_once('/').map_or(sent_version, |(_, version)| version);
     match kinds::find_kind(sent_version, sent_kind) {
         Some(_) if sent_kind == kind.kind => None,
-        // The types of Go: of a version, and the internal one, whose package is called as the group begins.
+        // Go's types: that of the version, and the internal one, whose package is named after the first part of the
+        // group.
         Some(_) => {
             let package = if kind.group.is_empty() { "core" } else { kind.group };
             let package = package.split('.').next().unwrap_or_default();

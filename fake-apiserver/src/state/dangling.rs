@@ -1,4 +1,4 @@
-//! The condition Dangling of flow schemas: whether the priority level that a schema names exists (apiserver
+//! The condition Dangling of flow schemas: true if the priority level that a schema names does not exist (apiserver
 //! `util/flowcontrol/apf_controller.go`).
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::value::{self, list, text};
 use super::{Store, key};
 use crate::kinds;
 
-/// The condition of a flow schema that names `level`.
+/// Returns the condition of a flow schema that names `level`.
 pub(super) fn condition(level: &str, exists: bool, now: Now) -> Value {
     let object = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
     let (status, reason, message) = if exists {
@@ -26,13 +26,13 @@ pub(super) fn condition(level: &str, exists: bool, now: Now) -> Value {
     })
 }
 
-/// True if two conditions say the same, whenever they began.
+/// Returns true if two conditions are equal except for their times.
 fn is_same(a: &Value, b: &Value) -> bool {
     ["status", "reason", "message"].iter().all(|field| text(a, &[field]) == text(b, &[field]))
 }
 
 impl Store {
-    /// Brings the conditions of flow schemas up to date after a commit.
+    /// Updates the conditions of flow schemas after a commit.
     pub(super) fn follow_flows(&mut self, now: Now, event: &Event) {
         if !self.tracks {
             return;

@@ -1,5 +1,5 @@
-//! The life of CustomResourceDefinitions: a definition is served from the commit that makes it, and goes when the last
-//! of its objects is gone (apiextensions `pkg/controller/{status,establish,finalizer}`).
+//! The life of CustomResourceDefinitions: a definition is served from the commit that creates it, and is removed after
+//! the last of its objects (apiextensions `pkg/controller/{status,establish,finalizer}`).
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,11 @@ use super::value::{self, finalizers, is_terminating, list, text};
 use crate::custom::{Schema, approval, definition};
 use crate::kinds::{self, KindRef};
 
-/// What holds a definition until its objects are gone.
+/// Finalizer that keeps a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Objects that were stored before a default was there have it when they are read; nothing tells of that.
+/// Fills in the schema's defaults of objects that are stored already. Upstream does so when it reads them; there is no
+/// event and no new revision.
 fn fill(shelf: &mut Shelf, schema: &Schema) {
     let mut filled = Vec::new();
     for (key, object) in shelf.objects() {
@@ -33,11 +34,11 @@ fn fill(shelf: &mut Shelf, schema: &Schema) {
     }
 }
 
-/// The served custom kinds, by group, version and plural.
+/// Served custom kinds, by group, version and plural.
 pub(super) type Served = BTreeMap<(String, String, String), KindRef>;
 
 impl Store {
-    /// The kind that a URL names.
+    /// Returns the kind that a URL names.
     pub fn find_kind(&self, group: &str, version: &str, plural: &str) -> Option<KindRef> {
         kinds::find(group, version, plural).map(KindRef::from).or_else(|| {
             if self.served.is_empty() {
@@ -47,12 +48,12 @@ impl Store {
         })
     }
 
-    /// The custom kinds that are served, by group, version and plural.
+    /// Returns the served custom kinds, by group, version and plural.
     pub fn custom_kinds(&self) -> impl Iterator<Item = &KindRef> {
         self.served.values()
     }
 
-    /// Every kind that has objects of its own, custom ones last.
+    /// Returns every kind that has objects of its own, custom ones last.
     pub fn stored_kinds(&self) -> Vec<KindRef> {
         let mut stored: Vec<KindRef> = kinds::all().iter().filter(|kind| !kind.is_view()).map(KindRef::from).collect();
         for kind in self.served.values().map(kinds::stored_ref) {
@@ -63,7 +64,7 @@ impl Store {
         stored
     }
 
-    /// Follows up on a commit of a definition.
+    /// Updates the served kinds after a commit of a definition.
     pub(super) fn follow_definition(&mut self, now: Now, event: &Event) {
         let Some(definition) = event.new.as_ref().map(|object| object.value.clone()) else {
             if let Some(old) = &event.old {
@@ -82,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Serves what a definition says, and says so in its status.
+    /// Serves the versions of a definition, and writes its status.
     pub(super) fn establish(&mut self, now: Now, definition: Value) {
         let found = self.registry.kinds(&definition);
         let taken = self.taken_by(&definition);
@@ -106,7 +107,7 @@ impl Store {
         }
     }
 
-    /// The definition of the same group that has the kind's name already.
+    /// Returns the definition of the same group that already has the kind's name.
     fn taken_by(&self, definition: &Value) -> Option<String> {
         let names =
             |of: &Value| (text(of, &["spec", "group"]).to_owned(), text(of, &["spec", "names", "kind"]).to_owned());
@@ -122,13 +123,13 @@ impl Store {
             .map(|other| value::name(&other.value).to_owned())
     }
 
-    /// Serves no version of a definition any more.
+    /// Stops serving all versions of a definition.
     fn withdraw(&mut self, definition: &Value) {
         let (group, plural) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
         self.served.retain(|(g, _, p), _| g != group || p != plural);
     }
 
-    /// Makes room for the objects of a kind; those that are there take its version.
+    /// Prepares the store for the objects of a kind. Existing objects are converted to its version.
     fn shelve(&mut self, kind: &KindRef) {
         let (limits, revision) = (self.limits, self.revision);
         while self.shelves.len() <= kind.index {
@@ -154,27 +155,27 @@ impl Store {
         }
     }
 
-    /// Where the objects of a definition are, once it was served.
+    /// Returns the shelf of a definition's objects, if it was ever served.
     fn shelf_of(&self, definition: &Value) -> Option<&Shelf> {
         let (group, plural) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
         let place = self.registry.place(group, plural, text(definition, &["spec", "scope"]) != "Cluster")?;
-        // A place that was never used is as its neighbour was.
+        // An unused place is a copy of its neighbour.
         self.shelves.get(place).filter(|shelf| shelf.kind.index == place)
     }
 
-    /// Whether a definition has objects.
+    /// Returns true if a definition has objects.
     pub(super) fn has_objects(&self, definition: &Value) -> bool {
         self.shelf_of(definition).is_some_and(|shelf| !shelf.objects().is_empty())
     }
 
-    /// Whether an update would have objects stored in another version that a webhook must convert them to.
+    /// Returns true if an update changes the storage version and a webhook does the conversion.
     pub(super) fn turns_storage(&self, new: &Value, old: &Value) -> bool {
         definition::is_converted(new)
             && definition::stored_version(new) != definition::stored_version(old)
             && self.has_objects(old)
     }
 
-    /// The definition with the finalizer that waits for its objects.
+    /// Returns the definition with the finalizer that waits for its objects.
     pub(super) fn held(definition: &Value) -> Value {
         let mut held = definition.clone();
         let slot = value::metadata(&mut held).entry("finalizers").or_insert_with(|| json!([]));
@@ -186,7 +187,7 @@ impl Store {
         held
     }
 
-    /// Deletes the objects of a definition, as far as they let themselves be deleted.
+    /// Deletes the objects of a definition; those with finalizers stay.
     fn empty_definition(&mut self, now: Now, definition: &Value) {
         let Some(shelf) = self.shelf_of(definition) else { return };
         let kind = shelf.kind.clone();
@@ -198,12 +199,12 @@ impl Store {
                 name: value::name(&object).to_owned(),
                 part: Part::Main,
             };
-            // Fails only when it is gone already.
+            // Fails only if the object is gone already.
             let _ = self.delete(now, &target, DeleteOptions::default());
         }
     }
 
-    /// Lets a terminating definition go when its last object is gone.
+    /// Removes a terminating definition after its last object.
     pub(super) fn finish_definition(&mut self, now: Now, name: &str) {
         let definitions = kinds::CUSTOM_RESOURCE_DEFINITIONS;
         let Some(found) = self.get(definitions, name).cloned() else { return };
@@ -221,7 +222,7 @@ impl Store {
     }
 }
 
-/// The status of a definition; the times of conditions that did not change are kept.
+/// Returns the status of a definition. Conditions that did not change keep their times.
 fn status(definition: &Value, taken: Option<&str>, now: Now) -> Value {
     let old = list(definition, &["status", "conditions"]);
     let condition = |of: &str, is: bool, reason: &str, message: &str| {

@@ -1,4 +1,4 @@
-//! DELETE (apiserver `registry/rest/delete.go`, `registry/generic/registry/store.go`; R19–R21).
+//! DELETE (apiserver `registry/rest/delete.go`, `registry/generic/registry/store.go`).
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Store {
         self.delete_for(now, target, options, true)
     }
 
-    /// Deletes on someone's behalf: policies on DELETE are asked where it `is_asked_for` as such, and not for an
-    /// eviction, of which they were told.
+    /// Deletes an object. Policies on DELETE are checked if `is_asked_for`; an eviction passes false, because policies
+    /// saw it already.
     pub(super) fn delete_for(
         &mut self,
         now: Now,
@@ -109,7 +109,7 @@ impl Store {
         let stored = kinds::stored(kind);
         let items = self.list(stored, namespace, selector, &ListOptions::default())?.items;
         for object in &items {
-            // Read and not kept: the history goes on holding this object, which has no tree of its own.
+            // Parsed for this call only: the history goes on holding this object without a tree.
             let tree = object.value.read();
             let target = Target {
                 kind: kind.clone(),
@@ -118,7 +118,7 @@ impl Store {
                 part: Part::Main,
             };
             match self.delete(now, &target, options.clone()) {
-                // Gone in the meantime, as a namespace's content can be.
+                // Gone in the meantime, for instance with its namespace.
                 Err(status) if status.code == 404 => {}
                 other => {
                     other?;
@@ -156,7 +156,7 @@ fn check_preconditions(kind: &Kind, name: &str, old: &Object, options: &DeleteOp
     Ok(())
 }
 
-/// What a DELETE makes of an object.
+/// Effect of a DELETE on an object.
 struct Outcome {
     object: Value,
     changed: bool,
@@ -167,7 +167,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
     let mut object = old.clone();
     let graceful = kind == kinds::PODS;
     if graceful && is_terminating(old) {
-        // A deletion that runs may only be shortened.
+        // A running deletion can only be shortened.
         let running = int(old, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
         let wanted = options.grace_period_seconds.map(|g| if g < 0 { 1 } else { g });
         if wanted.is_none_or(|wanted| wanted >= running) {
@@ -200,7 +200,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         bump_generation(&mut object);
     }
     if kind == kinds::NAMESPACES {
-        // A namespace's life is told by its spec.finalizers, not by a grace period.
+        // Namespaces are kept by spec.finalizers, not by a grace period.
         value::metadata(&mut object).remove("deletionGracePeriodSeconds");
         if let Some(status) = value::map_mut(&mut object, "status") {
             status.insert("phase", "Terminating".into());
@@ -209,7 +209,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
     Outcome { object, changed: first || finalizers_changed, gone: false }
 }
 
-/// How long a pod is given (R20, `podStrategy.CheckGracefulDelete`).
+/// Returns the grace period of a pod (`podStrategy.CheckGracefulDelete`).
 fn grace_period(pod: &Value, options: &DeleteOptions) -> i64 {
     let finished = matches!(text(pod, &["status", "phase"]), "Failed" | "Succeeded");
     if finished || text(pod, &["spec", "nodeName"]).is_empty() {
@@ -236,12 +236,12 @@ fn bump_generation(object: &mut Value) {
     }
 }
 
-/// What happens to dependents when nobody says so: two old kinds leave theirs behind.
+/// Returns the default propagation of a kind: two old kinds orphan their dependents.
 fn usual_propagation(kind: &Kind) -> Option<Propagation> {
     (kind == kinds::JOBS || kind == kinds::REPLICATION_CONTROLLERS).then_some(Propagation::Orphan)
 }
 
-/// Adds or removes the garbage collector's finalizers; whether that changed anything.
+/// Adds or removes the garbage collector's finalizers. Returns true if they changed.
 fn set_propagation(object: &mut Value, propagation: Option<Propagation>) -> bool {
     let before = finalizers(object).to_vec();
     let mut after = before.clone();
@@ -270,7 +270,7 @@ fn set_propagation(object: &mut Value, propagation: Option<Propagation>) -> bool
     before != after
 }
 
-/// The object while it is still there, and after that whatever the kind answers with.
+/// Returns the object while it still exists, and after that the answer of its kind.
 fn answer(served: &Kind, object: &Arc<Object>, gone: bool) -> Reply {
     if !gone || RETURNED.contains(&served.kind) {
         return Reply::Object(object.clone());

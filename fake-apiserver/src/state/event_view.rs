@@ -1,6 +1,6 @@
 //! Events are one store with two views: core/v1 and events.k8s.io/v1 (`pkg/apis/events/v1/conversion.go`).
 //!
-//! The stored form is the core one; the other differs in the names of some fields.
+//! The stored form is the core one; the other names some fields differently.
 
 use substrate::json::{Map, Value};
 
@@ -17,22 +17,22 @@ const RENAMED: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
 ];
 
-/// The kind of a core Event.
+/// Returns the kind of a core Event.
 pub(super) fn core() -> &'static Kind {
     kinds::EVENTS
 }
 
-/// Whether objects of this kind are Events, in either view.
+/// Returns true if objects of this kind are Events, in either view.
 pub(super) fn is_event(kind: &Kind) -> bool {
     kind == kinds::EVENTS
 }
 
-/// A stored Event as events.k8s.io/v1.
+/// Converts a stored Event to events.k8s.io/v1.
 pub fn to_view(event: &Value) -> Value {
     rename(event, "events.k8s.io/v1", |key| RENAMED.iter().find(|(core, _)| *core == key).map(|(_, view)| *view))
 }
 
-/// An events.k8s.io/v1 Event as it is stored.
+/// Converts an events.k8s.io/v1 Event to its stored form.
 pub fn from_view(event: &Value) -> Value {
     rename(event, "v1", |key| RENAMED.iter().find(|(_, view)| *view == key).map(|(core, _)| *core))
 }

@@ -1,4 +1,4 @@
-//! What is wrong with the fields of what a client sent, and what becomes of it (KEP-2885).
+//! Unknown and duplicate fields of a request, and their treatment (KEP-2885).
 
 use std::fmt;
 
@@ -6,42 +6,42 @@ use super::Store;
 use super::command::WriteOptions;
 use super::status::Status;
 
-/// How many are noted at most, as upstream.
+/// Maximum number of flaws of a request, as upstream.
 pub const MOST_FLAWS: usize = 100;
 
-/// What becomes of fields that a kind does not have and of those that are named twice (`fieldValidation`).
+/// Treatment of unknown and duplicate fields (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped.
     #[default]
     Ignore,
-    /// They are dropped, and the client is told.
+    /// They are dropped, and the answer has a warning.
     Warn,
     /// The write is refused.
     Strict,
 }
 
-/// Something wrong with fields, in upstream's words.
+/// A flaw of a request, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// One field.
+    /// A single field.
     Field(String),
-    /// What YAML says of keys that are set again, line by line.
+    /// The YAML parser's messages about duplicate keys, one per line.
     Lines(Vec<String>),
 }
 
 impl Flaw {
-    /// A field that the kind does not have.
+    /// Returns the flaw of a field that the kind does not have.
     pub fn unknown(path: impl fmt::Display) -> Self {
         Self::Field(format!("unknown field \"{path}\""))
     }
 
-    /// A field that is named more than once; the last one counts.
+    /// Returns the flaw of a field that occurs more than once; the last value counts.
     pub fn duplicate(path: impl fmt::Display) -> Self {
         Self::Field(format!("duplicate field \"{path}\""))
     }
 
-    /// As warnings.
+    /// Returns the flaw as warnings.
     pub fn warnings(&self) -> &[String] {
         match self {
             Self::Field(text) => std::slice::from_ref(text),
@@ -60,11 +60,11 @@ impl fmt::Display for Flaw {
 }
 
 impl Store {
-    /// Does as the client asked with what is wrong with the text of its request (in `options`), and with the fields
-    /// of these paths that were dropped for being `unknown`.
+    /// Ignores, warns of or refuses the flaws of a request's text (in `options`) and its `unknown` fields, as the
+    /// client asked.
     ///
     /// # Errors
-    /// Why the write is refused.
+    /// The reason of the refusal.
     pub(super) fn judge_fields(&mut self, options: &WriteOptions, unknown: Vec<String>) -> Result<(), String> {
         if options.fields == FieldValidation::Ignore || options.flaws.is_empty() && unknown.is_empty() {
             return Ok(());
@@ -80,10 +80,11 @@ impl Store {
         Ok(())
     }
 
-    /// The same of a configuration that is applied, whose fields are all declared.
+    /// Ignores, warns of or refuses the flaws of an applied configuration. Unknown fields of an apply are refused
+    /// elsewhere ([`super::managed`]).
     ///
     /// # Errors
-    /// 400 when it is refused.
+    /// 400 if the write is refused.
     pub(super) fn judge_applied(&mut self, options: &WriteOptions) -> Result<(), Status> {
         match options.fields {
             FieldValidation::Ignore => {}

@@ -1,5 +1,6 @@
-//! Flow control (`apiserver/pkg/apis/flowcontrol/bootstrap`, `pkg/util/flowcontrol/rule.go`): the objects that every
-//! server has, and which of them a request is of. Nothing is queued: the server says what would be.
+//! Flow control (`apiserver/pkg/apis/flowcontrol/bootstrap`, `pkg/util/flowcontrol/rule.go`): the default objects, and
+//! the flow schema and priority level of a request. Requests are never queued; the server only names both in its
+//! answer.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::token::Identity;
 use super::value::{self, list, text};
 use crate::kinds;
 
-/// A level: its name, its nominal shares, its lendable percent, and queues and hand size where requests wait.
+/// A level: its name, nominal shares, lendable percent, and queues and hand size if requests wait.
 type PriorityLevel = (&'static str, i64, i64, Option<(i64, i64)>);
 
 const LEVELS: &[PriorityLevel] = &[
@@ -27,7 +28,7 @@ const LEVELS: &[PriorityLevel] = &[
     ("workload-low", 100, 90, Some((128, 6))),
 ];
 
-/// Who a schema is about.
+/// Subjects of a schema.
 enum Who {
     Groups(&'static [&'static str]),
     Users(&'static [&'static str]),
@@ -37,7 +38,7 @@ enum Who {
     UsersAndSystem(&'static [&'static str]),
 }
 
-/// What a schema is about.
+/// Requests of a schema.
 enum What {
     Everything,
     Probes,
@@ -49,7 +50,7 @@ const BY_USER: &str = "ByUser";
 const BY_NAMESPACE: &str = "ByNamespace";
 const EVERYONE: &[&str] = &["system:unauthenticated", "system:authenticated"];
 
-/// A schema: its name, its level, its precedence, how flows within it differ, and whom and what it is about.
+/// A schema: its name, level, precedence, distinguisher method, subjects and requests.
 type Schema = (&'static str, &'static str, i64, &'static str, Who, What);
 
 const SCHEMAS: &[Schema] = &[
@@ -80,24 +81,24 @@ const SCHEMAS: &[Schema] = &[
     ("system-nodes", "system", 500, BY_USER, Who::Groups(&["system:nodes"]), What::Everything),
 ];
 
-/// A schema that requests are compared with.
+/// A schema that requests are matched against.
 pub(super) struct Flow {
     rules: Vec<Value>,
     matched: Matched,
 }
 
-/// What a request is of: the uids of a flow schema and of its priority level.
+/// The flow of a request: the uids of its flow schema and of its priority level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
-    /// That of the flow schema.
+    /// Uid of the flow schema.
     pub schema: Arc<str>,
-    /// That of the priority level.
+    /// Uid of the priority level.
     pub level: Arc<str>,
 }
 
 impl Store {
-    /// Makes the priority levels and flow schemas that every server has. A simulation, in which nobody asks for them,
-    /// has none.
+    /// Creates the default priority levels and flow schemas. A simulation has none of them, because its loops never
+    /// read them.
     pub(super) fn announce_flows(&mut self, now: Now) {
         if !self.tracks {
             return;
@@ -150,12 +151,12 @@ impl Store {
         self.put(now, kind, place, object);
     }
 
-    /// Whether requests are of flows.
+    /// Returns true if answers name the flow of their request.
     pub fn has_flows(&self) -> bool {
         self.tracks
     }
 
-    /// Which flow a request is of.
+    /// Returns the flow of a request.
     pub fn flow(&mut self, user: &Identity, access: &Access<'_>) -> Option<Matched> {
         if self.flows.is_none() {
             self.flows = Some(self.read_flows());
@@ -165,7 +166,7 @@ impl Store {
         found.map(|flow| flow.matched.clone())
     }
 
-    /// The schemas whose level is there, in the order in which they are asked.
+    /// Returns the schemas whose level exists, in matching order.
     fn read_flows(&self) -> Vec<Flow> {
         let mut found: Vec<(i64, String, Flow)> = Vec::new();
         for schema in self.all(kinds::FLOW_SCHEMAS).map(Object::unfolded) {
@@ -202,7 +203,7 @@ impl Who {
 }
 
 impl What {
-    /// The rules, without the subjects.
+    /// Returns the rules of a schema without its subjects.
     fn rules(&self) -> Value {
         let of = |verbs: Value, group: &str, resources: Value, cluster: bool| {
             let mut rule = json!({"verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"]});
@@ -228,7 +229,7 @@ impl What {
     }
 }
 
-/// Whether a rule is about a request.
+/// Returns true if a rule matches a request.
 fn matches(rule: &Value, user: &Identity, access: &Access<'_>) -> bool {
     if !list(rule, &["subjects"]).iter().any(|subject| is_subject(subject, user)) {
         return false;
@@ -274,13 +275,13 @@ fn is_resource(rule: &Value, access: &Access<'_>) -> bool {
         }
 }
 
-/// Whether a list names something: with a star alone it names everything.
+/// Returns true if a list contains a value or is `*` alone.
 fn has(rule: &Value, field: &str, wanted: &str) -> bool {
     let named = list(rule, &[field]);
     matches!(named, [one] if *one == "*") || named.iter().any(|name| *name == wanted)
 }
 
-/// Whether a path is a URL of a rule or lies below it.
+/// Returns true if a path is a URL of a rule or below it.
 fn is_below(url: &Value, path: &str) -> bool {
     let url = url.as_str().unwrap_or_default();
     if url == "*" || url == path {

@@ -1,4 +1,4 @@
-//! The bounded history of one kind: what changed, revision by revision, with what was there before.
+//! The bounded history of one kind: its events by revision, each with the object before and after.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,20 +14,20 @@ use super::status::Status;
 use super::{LEAST, Limits};
 use crate::kinds::KindRef;
 
-/// What a watcher is told about an object.
+/// Type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
-    /// It is there now.
+    /// The object was created, or now matches the selector.
     Added,
-    /// It is different now.
+    /// The object changed.
     Modified,
-    /// It is gone, or the selector no longer matches it.
+    /// The object was deleted, or no longer matches the selector.
     Deleted,
 }
 
 impl EventType {
-    /// As it stands on the wire.
+    /// Returns the type as it is on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -37,24 +37,24 @@ impl EventType {
     }
 }
 
-/// One commit, which every watcher shares.
+/// One commit, shared by all watchers.
 #[derive(Debug)]
 pub struct Event {
     /// The revision.
     pub revision: u64,
-    /// What kind of object.
+    /// The kind of the object.
     pub kind: KindRef,
-    /// Which one.
+    /// The key of the object.
     pub key: Key,
-    /// The object before; none when it was created.
+    /// The object before; `None` when it was created.
     pub old: Option<Arc<Object>>,
-    /// The object after; none when it was deleted.
+    /// The object after; `None` when it was deleted.
     pub new: Option<Arc<Object>>,
     gone: OnceLock<Arc<Object>>,
 }
 
 impl Event {
-    /// A commit.
+    /// Creates the event of a commit.
     pub fn new(
         revision: u64,
         kind: KindRef,
@@ -65,20 +65,20 @@ impl Event {
         Arc::new(Self { revision, kind, key, old, new, gone: OnceLock::new() })
     }
 
-    /// The same commit for those who come later: its objects without their trees, and what is told of a deletion only
-    /// when somebody asks for it. It is nearly the object before, which is there.
+    /// Returns the event as the history holds it: its objects without their trees. The object of a DELETED event is
+    /// made on demand; it differs from the object before, which is here, in its revision only.
     pub(super) fn folded(&self) -> Arc<Self> {
         let fold = |object: &Arc<Object>| object.folded();
         let (old, new) = (self.old.as_ref().map(fold), self.new.as_ref().map(fold));
         Self::new(self.revision, self.kind.clone(), self.key.clone(), old, new)
     }
 
-    /// The objects before and after.
+    /// Returns the objects before and after.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.old.iter().chain(&self.new)
     }
 
-    /// What happened to the object itself, whatever a selector makes of it.
+    /// Returns what happened to the object itself, without regard to selectors.
     pub fn own_type(&self) -> EventType {
         match (&self.old, &self.new) {
             (_, None) => EventType::Deleted,
@@ -87,8 +87,8 @@ impl Event {
         }
     }
 
-    /// The object that an event of type `told` carries: the new one, or for DELETED the last that matched, with the
-    /// revision of this commit (R14).
+    /// Returns the object that a watch event of type `told` carries: the new one, or for DELETED the last that matched,
+    /// with the revision of this commit.
     pub fn object(&self, told: EventType) -> Option<&Arc<Object>> {
         match told {
             EventType::Added | EventType::Modified => self.new.as_ref(),
@@ -104,46 +104,46 @@ impl Event {
         }
     }
 
-    /// The event as a JSON line, newline included; ADDED after a change of selection is rare, and encoded each time.
+    /// Returns the event as a JSON line, newline included. The line of an object that starts to match a selector
+    /// (ADDED) is encoded on each call.
     pub fn line(&self, told: EventType) -> Bytes {
         self.object(told).map(|object| object.line(told)).unwrap_or_default()
     }
 }
 
-/// The newest events of one kind. Few of them are ever looked at again, so their objects have no trees.
+/// The newest events of one kind. Few of them are read again, so their objects have no trees.
 ///
-/// There are two windows on them, as there are two of a real server: what a watch can begin with is the server's cache
-/// of the newest events, and what a list can go back to is what etcd has not yet compacted. An event is held while it is
-/// in either.
+/// As on a real server there are two windows. A watch can start within the watch cache, which holds the newest events.
+/// A list can go back as far as etcd has not yet compacted. An event is held while it is in either window.
 #[derive(Debug)]
 pub struct History {
     events: VecDeque<(Duration, Arc<Event>)>,
     limits: Limits,
-    /// How many of them, the newest, are in the window of watches.
+    /// Number of the newest events that are in the window of watches.
     watched: usize,
-    /// What all of them weigh.
+    /// Size of all events in bytes.
     bytes: usize,
-    /// Watches can begin at this revision and later.
+    /// Oldest revision at which a watch can start.
     floor: u64,
-    /// Lists can go back to this revision.
+    /// Oldest revision that a list can go back to.
     compacted: u64,
 }
 
-/// What an event weighs beside the line that tells of it.
+/// Size of an event in bytes, apart from the encoded object.
 const OVERHEAD: usize = 512;
 
 fn weight(event: &Event) -> usize {
-    // The object before is that of an earlier event; of a deletion that one may have been forgotten.
+    // The object before belongs to an earlier event. For a deletion it counts here, since that event may be forgotten.
     event.new.as_ref().or(event.old.as_ref()).map_or(0, |object| object.size()) + OVERHEAD
 }
 
 impl History {
-    /// An empty history that begins after revision `floor`.
+    /// Creates an empty history that begins after revision `floor`.
     pub fn new(limits: Limits, floor: u64) -> Self {
         Self { events: VecDeque::new(), limits, watched: 0, bytes: 0, floor, compacted: floor }
     }
 
-    /// Adds the newest event, at time `mono`, and forgets those that are too many or too old.
+    /// Adds the newest event, at time `mono`, and drops events that are too many or too old.
     pub fn push(&mut self, mono: Duration, event: &Event) {
         let event = event.folded();
         self.bytes += weight(&event);
@@ -152,7 +152,7 @@ impl History {
         self.trim(mono);
     }
 
-    /// Forgets what is in neither window at time `mono`.
+    /// Drops events that are in neither window at time `mono`.
     fn trim(&mut self, mono: Duration) {
         let old = mono.saturating_sub(self.limits.fresh);
         while let Some((at, oldest)) = self.events.len().checked_sub(self.watched).and_then(|i| self.events.get(i))
@@ -170,7 +170,7 @@ impl History {
             self.compacted = self.compacted.max(oldest.revision);
             self.pop();
         }
-        // What a burst of writes took is not kept for the next one.
+        // Memory that a burst of writes took is given back.
         if self.events.capacity() > LEAST.max(4 * self.events.len()) {
             self.events.shrink_to(2 * self.events.len());
         }
@@ -182,13 +182,12 @@ impl History {
         }
     }
 
-    /// The oldest revision that a watch can begin at.
+    /// Returns the oldest revision at which a watch can start.
     pub fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Lets lists go back to `revision` and no longer to what was before; at time `mono`. Gives how many events it
-    /// forgets.
+    /// Lets lists go back to `revision`, but not further, at time `mono`. Returns the number of dropped events.
     pub fn compact(&mut self, mono: Duration, revision: u64) -> u64 {
         self.compacted = self.compacted.max(revision);
         let before = self.events.len();
@@ -196,8 +195,8 @@ impl History {
         (before - self.events.len()) as u64
     }
 
-    /// The events above `revision` that hold more than they need to, oldest first: objects that are not the `present`
-    /// ones of their kind and whose text is not packed.
+    /// Returns the events above `revision` that can be packed, oldest first: their objects are not the `present` ones
+    /// of their kind, and their text is not packed yet.
     pub(super) fn unpacked<'a>(
         &'a self,
         revision: u64,
@@ -211,7 +210,7 @@ impl History {
         })
     }
 
-    /// Puts an event in the place of the same one.
+    /// Replaces an event, if the history still holds it.
     pub(super) fn replace(&mut self, old: &Arc<Event>, new: Arc<Event>) {
         let at = self.events.partition_point(|(_, event)| event.revision < old.revision);
         if let Some((_, event)) = self.events.get_mut(at).filter(|(_, event)| Arc::ptr_eq(event, old)) {
@@ -219,7 +218,7 @@ impl History {
         }
     }
 
-    /// Forgets every event up to and including `revision`, in both windows.
+    /// Drops every event up to and including `revision`, from both windows.
     pub fn forget(&mut self, revision: u64) {
         while self.events.front().is_some_and(|(_, e)| e.revision <= revision) {
             self.pop();
@@ -229,10 +228,10 @@ impl History {
         self.compacted = self.compacted.max(revision);
     }
 
-    /// The events above `revision` for a watch, oldest first.
+    /// Returns the events above `revision` for a watch, oldest first.
     ///
     /// # Errors
-    /// 410 Expired when some of them are no longer held (R12).
+    /// 410 Expired if some of them are no longer held.
     pub fn since(&self, revision: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, Status> {
         if revision < self.floor {
             return Err(Status::expired(format!("too old resource version: {revision} ({})", self.floor)));
@@ -240,7 +239,7 @@ impl History {
         Ok(self.above(revision))
     }
 
-    /// The events above `revision` for a list of that revision; nothing when it is compacted.
+    /// Returns the events above `revision` for a list at that revision; `None` if it is compacted.
     pub fn undone(&self, revision: u64) -> Option<impl DoubleEndedIterator<Item = &Arc<Event>>> {
         (revision >= self.compacted).then(|| self.above(revision))
     }

@@ -1,4 +1,4 @@
-//! Identity of an object: the fields by which clients know it, which no write may change.
+//! Identity of an object: the fields by which clients know it. Writes cannot change them.
 
 use substrate::json::Value;
 
@@ -6,7 +6,7 @@ use super::object::key;
 use super::value::{name, namespace, text};
 use crate::kinds::Kind;
 
-/// The fields of the identity, by their paths.
+/// Paths of the fields of the identity.
 const FIELDS: [&[&str]; 6] = [
     &["apiVersion"],
     &["kind"],
@@ -16,12 +16,12 @@ const FIELDS: [&[&str]; 6] = [
     &["metadata", "creationTimestamp"],
 ];
 
-/// The first field of the identity in which `new` differs from `old`, as a path.
+/// Returns the path of the first identity field in which `new` differs from `old`.
 pub fn changed(old: &Value, new: &Value) -> Option<String> {
     FIELDS.iter().find(|path| text(old, path) != text(new, path)).map(|path| path.join("."))
 }
 
-/// True if an object stands where its own name, namespace and type say.
+/// Returns true if an object's key matches its own name, namespace and type.
 pub fn stands_at(kind: &Kind, at: &str, object: &Value) -> bool {
     let (name, namespace) = (name(object), namespace(object));
     let namespace = (!namespace.is_empty()).then_some(namespace);

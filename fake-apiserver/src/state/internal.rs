@@ -1,21 +1,21 @@
 //! Values as Go prints those of its internal types: messages of refused updates show them and their differences.
 //!
-//! An internal type names its fields in Go's way, writes all of them and has null for what is not set.
+//! An internal type has Go's field names, prints all of its fields, and prints null for unset ones.
 
 mod pod;
 
 pub(super) use pod::{pod_diff, template_shown};
 use substrate::json::{Map, Value};
 
-/// A type of Go.
+/// A Go type.
 pub(super) enum Go {
-    /// A text, empty where it is not set.
+    /// A string, empty if unset.
     Text,
-    /// A truth value, false where it is not set.
+    /// A bool, false if unset.
     Bool,
-    /// A number, 0 where it is not set.
+    /// A number, 0 if unset.
     Number,
-    /// A pointer to something plain, a map, a list of plain values or a type with names of its own.
+    /// A pointer to a plain value, a map, a list of plain values, or a type whose fields keep their JSON names.
     Plain,
     /// A struct.
     Struct(&'static [Field]),
@@ -25,7 +25,7 @@ pub(super) enum Go {
     List(&'static [Field]),
 }
 
-/// A field: its name in JSON, its name in Go and its type.
+/// A field: its JSON name, its Go name and its type.
 pub(super) type Field = (&'static str, &'static str, Go);
 
 const SECRET: &[Field] = &[("name", "Name", Go::Text), ("namespace", "Namespace", Go::Text)];
@@ -73,7 +73,7 @@ const DISK: &[Field] = &[
     ("readOnly", "ReadOnly", Go::Bool),
 ];
 
-/// `core.PersistentVolumeSource`. Of sources that nothing of this cluster mounts the fields have the names of JSON.
+/// `core.PersistentVolumeSource`. Sources that this cluster cannot mount keep the JSON names of their fields.
 pub(super) const VOLUME_SOURCE: &[Field] = &[
     ("gcePersistentDisk", "GCEPersistentDisk", Go::Plain),
     ("awsElasticBlockStore", "AWSElasticBlockStore", Go::Pointer(DISK)),
@@ -120,7 +120,7 @@ pub(super) const NODE_AFFINITY: &[Field] = &[(
     )]),
 )];
 
-/// `storage.VolumeAttachmentSpec`. A volume that stands in the attachment itself has the names of JSON.
+/// `storage.VolumeAttachmentSpec`. An inline volume keeps the JSON names of its fields.
 pub(super) const ATTACHMENT_SPEC: &[Field] = &[
     ("attacher", "Attacher", Go::Text),
     (
@@ -154,12 +154,12 @@ pub(super) const NODE_DRIVER: &[Field] = &[
     ("allocatable", "Allocatable", Go::Pointer(&[("count", "Count", Go::Plain)])),
 ];
 
-/// A struct as text in one line; null where there is none.
+/// Prints a struct in one line; null if it is unset.
 pub(super) fn shown(value: &Value, fields: &[Field]) -> String {
     if value.is_null() { "null".to_owned() } else { line(&form(value, fields)) }
 }
 
-/// What differs between two structs: a unified diff of their texts, with three lines around each change.
+/// Returns the unified diff of two structs, with three lines of context.
 pub(super) fn diff(old: &Value, new: &Value, fields: &[Field]) -> String {
     let lines = |value: &Value| {
         let mut lines = vec![String::new()];
@@ -169,7 +169,7 @@ pub(super) fn diff(old: &Value, new: &Value, fields: &[Field]) -> String {
     unified(&lines(old), &lines(new))
 }
 
-/// A value in the form of Go: the fields of structs in order.
+/// A value in Go's form: the fields of structs are in order.
 enum Form<'a> {
     Json(&'a Value),
     Zero(&'static str),
@@ -197,7 +197,7 @@ fn field<'a>(value: Option<&'a Value>, of: &Go) -> Form<'a> {
     }
 }
 
-/// A plain value as Go writes it: safe to stand in HTML.
+/// Prints a plain value as Go does, with the escapes for HTML.
 fn plain(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -221,7 +221,7 @@ fn append(lines: &mut [String], text: &str) {
     }
 }
 
-/// Writes members one per line between two brackets.
+/// Prints members between two brackets, one per line.
 fn members(
     brackets: [&str; 2],
     count: usize,
@@ -277,10 +277,10 @@ fn entries(map: &Map) -> Vec<(String, &Value)> {
     map.iter().map(|(key, value)| (plain(&Value::from(key.as_str())), value)).collect()
 }
 
-/// A run of equal lines: where it begins in both texts, and its length.
+/// A run of equal lines: its start in both texts, and its length.
 type Run = (usize, usize, usize);
 
-/// The longest run within two ranges, the first of several.
+/// Returns the longest run within two ranges; the first if several are equally long.
 fn longest(a: &[String], b: &[String], [from_a, to_a, from_b, to_b]: [usize; 4]) -> Run {
     let mut best = (from_a, from_b, 0);
     for i in from_a..to_a {
@@ -294,7 +294,7 @@ fn longest(a: &[String], b: &[String], [from_a, to_a, from_b, to_b]: [usize; 4])
     best
 }
 
-/// All equal runs, in order: the longest, then what is before and what is after it.
+/// Finds all equal runs, in order: the longest, then those before and after it.
 fn runs(a: &[String], b: &[String], range: [usize; 4], found: &mut Vec<Run>) {
     let (i, j, length) = longest(a, b, range);
     if length > 0 {
@@ -304,10 +304,10 @@ fn runs(a: &[String], b: &[String], range: [usize; 4], found: &mut Vec<Run>) {
     }
 }
 
-/// Lines around a change.
+/// Lines of context around a change.
 const CONTEXT: usize = 3;
 
-/// Beyond this many pairs of lines all that lies between two equal ends counts as one change.
+/// Maximum number of pairs of lines to compare. Beyond it, all lines between the equal ends count as one change.
 const MOST_PAIRS: usize = 1 << 16;
 
 fn unified(a: &[String], b: &[String]) -> String {
@@ -319,7 +319,7 @@ fn unified(a: &[String], b: &[String]) -> String {
         runs(a, b, [head, end_a, head, end_b], &mut equal);
     }
     equal.push((end_a, end_b, tail));
-    // The changes: ranges of both texts.
+    // Changed ranges of both texts.
     let mut changes: Vec<[usize; 4]> = Vec::new();
     let (mut i, mut j) = (0, 0);
     for (at_a, at_b, length) in equal {
@@ -331,7 +331,7 @@ fn unified(a: &[String], b: &[String]) -> String {
     let mut text = String::new();
     let mut rest = changes.as_slice();
     while let Some(first) = rest.first() {
-        // Changes whose surroundings touch stand together.
+        // Changes whose contexts touch form one hunk.
         let near = rest.windows(2).take_while(|pair| pair[1][0] - pair[0][1] <= 2 * CONTEXT).count();
         let (group, later) = rest.split_at(near + 1);
         rest = later;
@@ -359,7 +359,7 @@ fn push(text: &mut String, mark: char, lines: &[String]) {
     }
 }
 
-/// A range of lines as a unified diff counts them.
+/// Prints a range of lines in the notation of a unified diff.
 fn range(from: usize, to: usize) -> String {
     match to - from {
         0 => format!("{from},0"),

@@ -1,5 +1,5 @@
-//! LimitRanges: what pods and claims of a namespace get when they ask for nothing, and the bounds of what they may ask
-//! for (admission `LimitRanger`).
+//! LimitRanges: defaults and bounds for the requests and limits of pods and claims in a namespace (admission
+//! `LimitRanger`).
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::status::Status;
 use super::value::{self, list, name, text};
 use crate::kinds::{self, Kind};
 
-/// Where a pod says which limits it was given.
+/// Annotation of a pod that lists the defaults it received.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 impl Store {
-    /// Gives a new pod what the LimitRanges of its namespace have for containers that do not say.
+    /// Sets the defaults of a namespace's LimitRanges in containers without own requests or limits.
     pub(super) fn default_limits(&self, pod: &mut Value) {
         let prefix = prefix(Some(value::namespace(pod)));
         for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
@@ -38,10 +38,10 @@ impl Store {
         }
     }
 
-    /// Holds a pod or a claim against the LimitRanges of its namespace.
+    /// Checks a pod or a claim against the LimitRanges of its namespace.
     ///
     /// # Errors
-    /// 403 with everything that one of them forbids.
+    /// 403 with all violations of the first LimitRange that is violated.
     pub(super) fn check_limits(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
         let prefix = prefix(Some(value::namespace(object)));
         for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
@@ -68,7 +68,7 @@ impl Store {
                     _ => {}
                 }
             }
-            // As Go's aggregate: each only once.
+            // Go's aggregate removes duplicates.
             let mut seen = BTreeSet::new();
             errors.retain(|error| seen.insert(error.clone()));
             match errors.as_slice() {
@@ -81,10 +81,10 @@ impl Store {
     }
 }
 
-/// Limits and requests that a container does not name; what was set goes into `said`.
+/// Sets requests and limits that a container does not name, and adds a line about them to `said`.
 fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<String>) {
     let named = text(container, &["name"]).to_owned();
-    // Both are looked at before either is set, and requests are told of first.
+    // Requests come before limits in the annotation.
     for (to, from, what) in [("requests", "defaultRequest", "request"), ("limits", "default", "limit")] {
         let mut set = BTreeSet::new();
         for limit in limits.iter().filter(|limit| text(limit, &["type"]) == "Container") {
@@ -106,7 +106,7 @@ fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<Stri
     }
 }
 
-/// What a pod asks for as a whole; overhead does not count here.
+/// Returns what a pod requests as a whole; overhead does not count here.
 fn whole(pod: &Value, part: &str) -> Amounts {
     let mut sum = of_containers(pod, part);
     let own = amounts(pod, &["spec", "resources", part]);
@@ -114,7 +114,7 @@ fn whole(pod: &Value, part: &str) -> Amounts {
     sum
 }
 
-/// What is held against a limit.
+/// An amount that is checked against a limit.
 struct Asked {
     of: &'static str,
     requests: Amounts,
@@ -134,7 +134,7 @@ impl Asked {
         }
     }
 
-    /// Claims have no limits.
+    /// Checks a claim's request. Claims have no limits.
     fn check_claim(&self, limit: &Value, errors: &mut Vec<String>) {
         for (resource, least) in amounts(limit, &["min"]) {
             errors.extend(self.below(&resource, least));
@@ -192,6 +192,6 @@ impl Asked {
 }
 
 fn shown(amount: Quantity) -> String {
-    // What was stored has a form.
+    // Stored quantities have a canonical form.
     amount.text().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Lists: at which revision, which part, and how to go on (R7, R9).
+//! Lists: revision, page and continue token.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use super::status::Status;
 use super::{FieldError, Store};
 use crate::kinds::Kind;
 
-/// What a list with an expired token is told (apiserver `storage/etcd3/errors.go`).
+/// Message for a list with an expired token (apiserver `storage/etcd3/errors.go`).
 const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You \
     can start a new list without the continue parameter, or use the continue token in this response to retrieve the \
     remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
     created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// The resourceVersion that a reader names.
+/// The resourceVersion of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// None: the most recent.
+    /// Absent: the most recent revision.
     #[default]
     Unset,
-    /// `0`: any.
+    /// `0`: any revision.
     Any,
-    /// A revision.
+    /// A given revision.
     At(u64),
 }
 
 impl Version {
-    /// Reads a resourceVersion.
+    /// Parses a resourceVersion.
     ///
     /// # Errors
-    /// 400 when it is not a number.
+    /// 400 if it is not a number.
     pub fn parse(text: &str) -> Result<Self, Status> {
         if text.is_empty() {
             return Ok(Self::Unset);
@@ -53,10 +53,10 @@ impl Version {
     }
 }
 
-/// A revision as Go reads one.
+/// Parses a revision as Go does.
 ///
 /// # Errors
-/// The words of Go's `strconv.ParseUint`.
+/// The message of Go's `strconv.ParseUint`.
 pub fn revision(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let why = if digits { "value out of range" } else { "invalid syntax" };
@@ -64,20 +64,20 @@ pub fn revision(text: &str) -> Result<u64, String> {
     read.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
-/// How a named resourceVersion is meant.
+/// The resourceVersionMatch of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// That revision.
+    /// Exactly that revision.
     Exact,
     /// That revision or a later one.
     NotOlderThan,
 }
 
 impl Match {
-    /// Reads a resourceVersionMatch.
+    /// Parses a resourceVersionMatch.
     ///
     /// # Errors
-    /// 422 when it is neither.
+    /// 422 for any other value.
     pub fn parse(text: &str) -> Result<Option<Self>, Status> {
         match text {
             "" => Ok(None),
@@ -106,10 +106,10 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Refuses combinations that make no sense (apimachinery `ValidateListOptions`).
+    /// Refuses invalid combinations (apimachinery `ValidateListOptions`).
     ///
     /// # Errors
-    /// 422 with what is wrong, or 400 for a version beside a token.
+    /// 422 with the reason, or 400 for a version beside a token.
     pub fn check(&self) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let mut errors = Vec::new();
@@ -139,7 +139,7 @@ impl ListOptions {
         Ok(())
     }
 
-    /// The revision that must exist before the list can be answered.
+    /// Returns the revision that must exist before the list can be answered.
     pub fn needed(&self) -> Option<u64> {
         match self.version {
             Version::At(revision) => Some(revision),
@@ -148,7 +148,7 @@ impl ListOptions {
     }
 }
 
-/// 422 about options.
+/// Creates the 422 of invalid options.
 pub(super) fn invalid_options(errors: Vec<FieldError>) -> Status {
     Status::invalid_type("ListOptions", "meta.k8s.io", "", errors)
 }
@@ -158,15 +158,15 @@ pub(super) fn invalid_options(errors: Vec<FieldError>) -> Status {
 pub struct Listed {
     /// The objects, in key order.
     pub items: Vec<Arc<Object>>,
-    /// The revision at which all of them were so.
+    /// Revision of the list.
     pub revision: u64,
-    /// How to get the next page; empty after the last.
+    /// Continue token of the next page; empty after the last one.
     pub token: String,
-    /// How many follow; only without selectors.
+    /// Number of remaining objects; only without selectors.
     pub remaining: Option<usize>,
 }
 
-/// What a continue token holds.
+/// Content of a continue token.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Token {
@@ -200,26 +200,26 @@ impl Token {
         if token.start.is_empty() {
             return Err(bad(": encoded start key empty (version meta.k8s.io/v1)".to_owned()));
         }
-        // A key with steps leads out of what is listed.
+        // Such a key would lead out of the listed collection.
         if token.key().split('/').any(|step| matches!(step, "" | "." | "..")) {
             return Err(bad(format!(": {}", token.start)));
         }
         Ok(token)
     }
 
-    /// The key at which it goes on, within what is listed.
+    /// Returns the key at which the list continues, within the listed collection.
     fn key(&self) -> &str {
         self.start.strip_prefix('/').unwrap_or(&self.start)
     }
 }
 
 impl Store {
-    /// One page of the objects of `kind` that `selector` matches, in `namespace` or in all.
+    /// Returns one page of the objects of `kind` that `selector` matches, in `namespace` or in all.
     ///
     /// The caller has waited for the revision that the options need.
     ///
     /// # Errors
-    /// 400 for a bad token, 410 for a revision that is gone, 504 for one that is not yet there.
+    /// 400 for a bad token, 410 for a compacted revision, 504 for a future one.
     pub fn list(
         &self,
         kind: &Kind,
@@ -233,7 +233,7 @@ impl Store {
         }
         let prefix = prefix(namespace);
         let mut start = prefix.clone();
-        // A limit with a plain revision means exactly that one (legacy, R7).
+        // A limit with a plain revision means exactly that revision (legacy; apiserver `storage/cacher`).
         let exact = match (options.version, options.matching) {
             (Version::At(n), Some(Match::Exact)) => Some(n),
             (Version::At(n), None) if options.limit > 0 => Some(n),
@@ -243,7 +243,7 @@ impl Store {
         if !options.token.is_empty() {
             let token = Token::decode(&options.token)?;
             start.push_str(token.key());
-            // One below zero is that of an expired list: it goes on with what is there now.
+            // A token of revision -1 continues an expired list with the present objects.
             revision = u64::try_from(token.rv).unwrap_or(self.revision);
             if revision > self.revision {
                 return Err(Status::too_large_resource_version(revision, self.revision));
@@ -265,10 +265,10 @@ impl Store {
         Ok(page(candidates, prefix.len(), selector, options.limit, revision))
     }
 
-    /// The objects of `kind` as they were at `revision`: the present ones, with the newer events undone.
+    /// Returns the objects of `kind` at `revision`: the present ones with the newer events undone.
     ///
     /// # Errors
-    /// 410 when that revision is compacted.
+    /// 410 if that revision is compacted.
     pub fn at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
         if revision >= self.revision {
@@ -278,17 +278,17 @@ impl Store {
         Ok(undo(shelf.objects(), shelf.history.undone(revision).ok_or_else(expired)?))
     }
 
-    /// The same of a revision that a watch can begin at.
+    /// Returns the objects at a revision at which a watch can start.
     ///
     /// # Errors
-    /// 410 when the newest events do not lead back so far.
+    /// 410 if the watch window does not reach back to it.
     pub(super) fn cached_at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
         Ok(undo(shelf.objects(), shelf.history.since(revision)?))
     }
 }
 
-/// Objects as they were before `events`.
+/// Returns objects as they were before `events`.
 fn undo<'a>(
     objects: &OrdMap<Key, Arc<Object>>,
     events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
@@ -303,12 +303,12 @@ fn undo<'a>(
     objects
 }
 
-/// What the keys of a namespace begin with; nothing for all namespaces and for cluster-scoped kinds.
+/// Returns the common prefix of a namespace's keys; empty for all namespaces and for cluster-scoped kinds.
 pub(super) fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|n| format!("{n}/")).unwrap_or_default()
 }
 
-/// The objects whose key begins with `prefix`, from `start` on.
+/// Returns the objects whose key begins with `prefix`, from `start` on.
 pub(super) fn within<'a>(
     objects: &'a OrdMap<Key, Arc<Object>>,
     prefix: &'a str,
@@ -319,7 +319,7 @@ pub(super) fn within<'a>(
         .take_while(move |(key, _)| key.starts_with(prefix))
 }
 
-/// As many of the candidates as fit on a page; `prefix` is how many bytes of their keys they have in common.
+/// Fills a page from the candidates; `prefix` is the length of their keys' common prefix in bytes.
 fn page<'a>(
     candidates: impl Iterator<Item = (&'a Key, &'a Arc<Object>)>,
     prefix: usize,
@@ -337,7 +337,7 @@ fn page<'a>(
     }
     let mut listed = Listed { items, revision, token: String::new(), remaining: None };
     if let (Some(last), true) = (last, limit > 0 && found.next().is_some()) {
-        // The next key in byte order begins right behind the last one.
+        // Appending a zero byte gives the next key in byte order.
         listed.token = Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix..]));
         // One was taken to see whether there are more.
         listed.remaining = selector.is_empty().then(|| found.count() + 1);

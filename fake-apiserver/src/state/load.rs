@@ -1,4 +1,4 @@
-//! Saved states: what is there at a revision, and a cluster made from what was there.
+//! Saved states: all objects at a revision, and a cluster restored from them.
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
@@ -10,10 +10,10 @@ use super::{Store, shape, strategy};
 use crate::kinds::{self, Kind, KindRef};
 
 impl Store {
-    /// Every object as it was at a revision, by resource (`pods`, `volumeattachments.storage.k8s.io`).
+    /// Returns every object at a revision, by resource (`pods`, `volumeattachments.storage.k8s.io`).
     ///
     /// # Errors
-    /// 410 when the history does not reach back so far.
+    /// 410 if the history does not reach back that far.
     pub fn saved(&self, revision: u64) -> Result<Map, Status> {
         let mut resources = Map::new();
         for kind in self.stored_kinds() {
@@ -25,11 +25,11 @@ impl Store {
         Ok(resources)
     }
 
-    /// Wipes everything and puts saved objects in its place; their uids and times stay, their revisions are new.
-    /// Gives their number.
+    /// Replaces the whole state by saved objects. Their uids and times stay, their revisions are new. Returns their
+    /// number.
     ///
     /// # Errors
-    /// 400 for what is no saved state; nothing has changed then.
+    /// 400 if this is not a saved state; the state is then unchanged.
     pub fn load(&mut self, now: Now, resources: &Value) -> Result<usize, Status> {
         let wrong = |why: String| Status::bad_request(format!("resources: {why}"));
         let resources = resources.as_object().ok_or_else(|| wrong("must be a map of lists".to_owned()))?;
@@ -45,11 +45,11 @@ impl Store {
                         built_in.push((kind, object));
                     }
                 }
-                // What only a definition can say; one of those that are loaded may.
+                // Not a built-in kind. One of the loaded definitions may serve it.
                 None => custom.extend(list.iter().map(|object| (resource, object))),
             }
         }
-        // Definitions first, since they make places for the rest.
+        // Definitions come first, since they add kinds for the rest.
         built_in.sort_by_key(|(kind, _)| (*kind != kinds::CUSTOM_RESOURCE_DEFINITIONS, *kind != kinds::NAMESPACES));
         let defined: Vec<KindRef> = built_in
             .iter()
@@ -74,7 +74,7 @@ impl Store {
             let first = self.committed.len();
             self.put(now, &kind, place, object);
             if *kind == *kinds::CUSTOM_RESOURCE_DEFINITIONS {
-                // It is served at once.
+                // A definition is served at once.
                 self.settle(now, first);
             }
         }
@@ -84,7 +84,7 @@ impl Store {
 }
 
 impl Store {
-    /// Gives an object without a uid what a new object gets: a person wrote it, and no server.
+    /// Completes an object without a uid like a new object: a person wrote it, not a server.
     fn complete_loaded(&mut self, now: Now, kind: &Kind, object: &mut Value) {
         if !text(object, &["metadata", "uid"]).is_empty() {
             return;
@@ -100,7 +100,7 @@ impl Store {
     }
 }
 
-/// Whether an object can be put in its place.
+/// Checks that an object can be stored under its key.
 fn check(kind: &Kind, object: &Value) -> Result<(), String> {
     if name(object).is_empty() {
         return Err(format!("{}: metadata.name: must not be empty", qualified(kind)));

@@ -1,4 +1,4 @@
-//! What a store would say of a manifest, without a store: fields, types and values, by the same schemas and rules.
+//! Validation of a manifest without a store: fields, types and values, by the same schemas and rules as a write.
 
 use substrate::json::Value;
 
@@ -6,19 +6,19 @@ use super::{shape, strategy, value};
 use crate::kinds::schema::{self, Shape, Type};
 use crate::kinds::{self, Kind};
 
-/// A field of a manifest that is wrong.
+/// An error in a field of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// Its path, `spec.containers[0].image`; empty when it is the whole.
+    /// Path of the field, such as `spec.containers[0].image`; empty for the whole manifest.
     pub field: String,
-    /// What is wrong with it, in upstream's words.
+    /// The error, in upstream's words.
     pub message: String,
-    /// For a field that its kind does not have, those that stand beside it.
+    /// For an unknown field, the fields that are allowed beside it.
     pub known: Vec<String>,
 }
 
-/// Everything that is wrong with an object that is to be created in `namespace`, as far as that can be said without
-/// other objects; of a part of one (`whole` is false), only fields that are not there and values of a wrong type.
+/// Returns the errors of an object that is to be created in `namespace`, as far as they do not depend on other objects.
+/// For a part of an object (`whole` is false), only unknown fields and values of a wrong type.
 pub fn check(kind: &Kind, namespace: Option<&str>, mut object: Value, whole: bool) -> Vec<ManifestError> {
     let unknown = match shape::unmarshal(kind, &mut object) {
         Ok(unknown) => unknown,
@@ -43,7 +43,7 @@ pub fn check(kind: &Kind, namespace: Option<&str>, mut object: Value, whole: boo
     errors.map(|error| ManifestError { message: error.body(), field: error.field, known: Vec::new() }).collect()
 }
 
-/// The fields that may stand where `path` does.
+/// Returns the fields that are allowed where `path` is.
 fn beside(kind: &Kind, path: &str) -> Vec<String> {
     let Some(mut of) = schema::of(kind) else { return Vec::new() };
     let mut parts: Vec<&str> = path.split('.').collect();

@@ -1,4 +1,4 @@
-//! Which requests a webhook or an admission policy is about (apiserver `admission/plugin/webhook/{rules,predicates}`).
+//! Matching of requests with webhooks and admission policies (apiserver `admission/plugin/webhook/{rules,predicates}`).
 
 use substrate::json::Value;
 
@@ -12,22 +12,22 @@ use crate::kinds::{self, Kind};
 pub struct Attributes<'a> {
     /// The kind of the resource.
     pub kind: &'a Kind,
-    /// `status`; empty for the object itself.
+    /// Subresource, such as `status`; empty for the object itself.
     pub subresource: &'a str,
-    /// The object's name by the URL; empty where there is none, and then it is the object's own.
+    /// The object's name in the URL; if empty, the object's own name counts.
     pub named: &'a str,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'a str,
-    /// The namespace; none for what has none.
+    /// The namespace; `None` for cluster-scoped objects.
     pub namespace: Option<&'a str>,
-    /// The object as it is to be; null for a DELETE.
+    /// The new object; null for a DELETE.
     pub object: &'a Value,
-    /// The object as it was; null for a CREATE.
+    /// The old object; null for a CREATE.
     pub old: &'a Value,
 }
 
 impl Attributes<'_> {
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> &str {
         if !self.named.is_empty() {
             return self.named;
@@ -35,7 +35,7 @@ impl Attributes<'_> {
         name(if self.object.is_null() { self.old } else { self.object })
     }
 
-    /// Group, version and kind of what is written: of some subresources that is not the resource's own.
+    /// Returns group, version and kind of what is written. Some subresources have a kind of their own.
     pub fn object_kind(&self) -> (&str, &str, &str) {
         match self.subresource {
             "scale" => ("autoscaling", "v1", "Scale"),
@@ -46,12 +46,13 @@ impl Attributes<'_> {
         }
     }
 
-    /// Whether the request changes what admission itself goes by, which no webhook and no policy stands in the way of.
+    /// Returns true if the request changes the configuration of admission itself. Webhooks and policies never see such
+    /// a request.
     fn is_exempt(&self) -> bool {
         self.kind.group == "admissionregistration.k8s.io"
     }
 
-    /// Whether one of `rules` (RuleWithOperations) is about the request.
+    /// Returns true if one of `rules` (RuleWithOperations) matches the request.
     fn is_named_by(&self, rules: &[Value]) -> bool {
         let is_namespace = *self.kind == *kinds::NAMESPACES;
         rules.iter().any(|rule| {
@@ -78,8 +79,7 @@ impl Attributes<'_> {
 }
 
 impl Store {
-    /// Whether a request is one that `of` is about: a webhook (`rules`) or the constraints of a policy
-    /// (`resourceRules`).
+    /// Returns true if a webhook (`rules`) or the constraints of a policy (`resourceRules`) match a request.
     pub fn concerns(&self, of: &Value, rules: &str, request: &Attributes<'_>) -> bool {
         !request.is_exempt()
             && request.is_named_by(list(of, &[rules]))
@@ -88,7 +88,7 @@ impl Store {
             && is_selected(&of["objectSelector"], request)
     }
 
-    /// Whether the namespace of a request is selected; what has no namespace always is.
+    /// Returns true if the namespace of a request is selected. Cluster-scoped objects always are.
     fn is_in(&self, selector: &Value, request: &Attributes<'_>) -> bool {
         if selector.is_null() {
             return true;
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// Either of the two objects is enough.
+/// Returns true if a selector matches the new or the old object.
 fn is_selected(selector: &Value, request: &Attributes<'_>) -> bool {
     let labelled = |object: &Value| !object.is_null() && selector::matches(selector, &object["metadata"]["labels"]);
     selector.is_null() || labelled(request.object) || labelled(request.old)

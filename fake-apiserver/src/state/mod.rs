@@ -1,7 +1,8 @@
 //! The pure machine: objects, revisions, history; no IO, no ambient time or randomness.
 //!
-//! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
-//! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
+//! One counter numbers all commits, as etcd's revision does. Objects live in one persistent ordered map per kind, so
+//! that a list at an older revision is the present map with the newer events undone. Each commit makes one [`Event`],
+//! encoded once.
 
 mod api_services;
 mod autoscaler_view;
@@ -94,22 +95,23 @@ use crate::kinds::{self, Kind};
 
 type Random = Box<dyn Rng + Send>;
 
-/// What the machine is allowed to hold.
+/// Limits of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Events that are kept of each kind at most; older revisions answer 410.
+    /// Maximum number of events per kind; older revisions answer 410.
     pub history: usize,
-    /// What the events of a kind that only lists go back to may weigh.
+    /// Maximum size of a kind's events that only lists can go back to, in bytes.
     pub history_bytes: usize,
-    /// How long watches can begin with an event; with the newest [`LEAST`] of each kind longer (R12: at least 75 s).
+    /// Time for which a watch can start at an event, at least; upstream's watch cache keeps 75 s. The newest [`LEAST`]
+    /// events of each kind stay longer.
     pub fresh: Duration,
-    /// How often the history is compacted, up to where it was the last time (kube-apiserver
-    /// `--etcd-compaction-interval`): lists go back that far at least. Never for zero.
+    /// Interval of compactions (kube-apiserver `--etcd-compaction-interval`): lists can go back at least that far. Zero
+    /// turns compaction off.
     pub compaction: Duration,
-    /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
+    /// Lifetime of an Event object after its last write (kube-apiserver `--event-ttl`).
     pub event_ttl: Duration,
-    /// Whether objects are kept as bytes without their trees, which are several times as large and are made again when
-    /// an object is written: a server for many objects does, a simulation has no time for it.
+    /// If set, objects are kept as bytes only. Their trees, which are several times as large, are parsed again when an
+    /// object is written. A server for many objects does this; a simulation does not, because it takes time.
     pub folds: bool,
 }
 
@@ -126,29 +128,29 @@ impl Default for Limits {
     }
 }
 
-/// Events of each kind that are kept whatever their age, as upstream's smallest ring holds them (R12).
+/// Number of events of each kind that are kept at any age, as in upstream's smallest watch cache.
 pub const LEAST: usize = 100;
 
-/// An Event object that ends at `at` unless it is written again.
+/// An Event object that expires at `at` unless it is written again.
 struct Expiry {
     at: Duration,
     key: Key,
     revision: u64,
 }
 
-/// What a store does wrong on purpose, to prove that a checker sees it.
+/// Planted defects of a store, to prove that a checker sees them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defects {
-    /// A deleted object goes at once, whatever finalizers it has.
+    /// Removes a deleted object at once, even if it has finalizers.
     pub ignores_finalizers: bool,
-    /// An update with an old resourceVersion wins.
+    /// Accepts an update with an old resourceVersion.
     pub takes_stale_writes: bool,
 }
 
 /// The state of the cluster.
 pub struct Store {
     revision: u64,
-    /// The time of the newest call.
+    /// Time of the newest call.
     mono: Duration,
     shelves: Vec<Shelf>,
     limits: Limits,
@@ -158,39 +160,39 @@ pub struct Store {
     /// Draws the names of token volumes.
     volumes: Random,
     service_accounts: ServiceAccounts,
-    /// What signs the tokens of service accounts.
+    /// Key that signs the tokens of service accounts.
     token_key: [u8; 64],
     issuer: TokenIssuer,
-    /// What verifies those that someone else signs.
+    /// Keys that verify tokens of other issuers.
     token_verifiers: Vec<PublicKey>,
-    /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
+    /// CA certificate of the server, PEM; `None` without TLS.
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
     compactor: Compactor,
-    /// How many events compactions have taken out of the history.
+    /// Number of events that compactions dropped.
     forgotten: u64,
     committed: Vec<Arc<Event>>,
-    /// The custom kinds that are served.
+    /// The served custom kinds.
     served: definitions::Served,
-    /// What definitions made kinds of.
+    /// Kinds that definitions declare.
     registry: Registry,
-    /// Whether objects are as a real server keeps them: with the managers of their fields from their creation on, and
-    /// with fields that are not set where Go writes them.
+    /// If set, objects are kept as on a real server: with managedFields from their creation on, and with Go's zero
+    /// values for unset fields.
     tracks: bool,
     publishes: bool,
-    /// The certificate that is published, where it is not the authority's.
+    /// The published certificate, if it is not the CA's.
     root_ca: Option<Arc<str>>,
-    /// The flow schemas that requests are compared with; none until the next request after one changed.
+    /// Flow schemas that requests are matched against; `None` after a change, until the next request reads them.
     flows: Option<Vec<flow::Flow>>,
-    /// What it does wrong on purpose.
+    /// Planted defects.
     defects: Defects,
-    /// What policies warn of, for the answer to the request.
+    /// Warnings of policies, for the answer to the request.
     warnings: Vec<String>,
-    /// What policies note of the request, for its audit event.
+    /// Audit annotations of policies, for the audit event of the request.
     annotations: Vec<(String, String)>,
-    /// In whose name the present command is done; none for what the server does by itself.
+    /// User of the present command; `None` for writes of the server itself.
     asking: Option<Asking>,
-    /// Whether roles say who may do what; otherwise everybody may do everything.
+    /// If set, RBAC decides what users may do; otherwise everything is allowed.
     checks_access: bool,
     upkeep: NamespaceUpkeep,
     forbids_privileged: bool,
@@ -206,7 +208,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// An empty cluster; uids and generated names come from `seed`.
+    /// Creates an empty cluster; uids and generated names come from `seed`.
     pub fn new(seed: &Seed, limits: Limits) -> Self {
         let mut token_key = [0; 64];
         seed.child("token key").rng().fill_bytes(&mut token_key);
@@ -246,36 +248,35 @@ impl Store {
         }
     }
 
-    /// Roles say who may do what, to policies that ask.
+    /// Lets RBAC decide what users may do, for policies that ask.
     pub fn check_access(&mut self) {
         self.checks_access = true;
     }
 
-    /// Keeps the managers of every object's fields from its creation on, and what Go writes of fields that are not set,
-    /// as a real server does.
+    /// Keeps objects as a real server does: with managedFields from their creation on, and with Go's zero values for
+    /// unset fields.
     pub fn track_managers(&mut self) {
         self.tracks = true;
     }
 
-    /// From now on every namespace has the certificate of this server, where it has one, in the ConfigMap
-    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there. It is that of the authority, or
-    /// `root_ca`.
+    /// Publishes the CA certificate of this server, if it has one, in the ConfigMap `kube-root-ca.crt` of every
+    /// namespace, for clusters without kube-controller-manager. `root_ca` replaces the server's own CA.
     pub fn publish_root_ca(&mut self, root_ca: Option<&str>) {
         self.publishes = true;
         self.root_ca = root_ca.map(Into::into);
     }
 
-    /// Does some things wrong from now on.
+    /// Plants defects.
     pub fn plant(&mut self, defects: Defects) {
         self.defects = defects;
     }
 
-    /// The revision of the last commit.
+    /// Returns the revision of the last commit.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The same as [`apply`](Self::apply), in somebody's name, which policies see.
+    /// Applies a command, like [`apply`](Self::apply), with the user and options that policies see.
     ///
     /// # Errors
     /// The failure as the client sees it.
@@ -286,13 +287,13 @@ impl Store {
         reply
     }
 
-    /// Does what `command` says, after everything that fell due up to `now`.
+    /// Applies a command, after everything that is due up to `now`.
     ///
     /// # Errors
     /// The failure as the client sees it.
     pub fn apply(&mut self, now: Now, command: Command) -> Result<Reply, Status> {
         self.tick(now);
-        // Whoever asked before and did not want to know is not told through somebody else's answer.
+        // The previous caller may not have taken its warnings; they must not appear in another answer.
         self.warnings.clear();
         self.annotations.clear();
         let first = self.committed.len();
@@ -323,12 +324,12 @@ impl Store {
         reply
     }
 
-    /// When something falls due by itself.
+    /// Returns the time of the next timer.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.expiries.front().map(|expiry| expiry.at).into_iter().chain(self.compactor.due()).min()
     }
 
-    /// Does everything that fell due up to `now`, in its order: Event objects end, the history is compacted.
+    /// Runs the timers that are due up to `now`, in order: Event objects expire, the history is compacted.
     pub fn tick(&mut self, now: Now) {
         self.mono = now.mono;
         self.compactor.begin(now.mono);
@@ -344,44 +345,44 @@ impl Store {
             }
             let Some(expiry) = self.expiries.pop_front() else { return };
             let events = event_view::core();
-            // One that was written again has a later entry in the queue.
+            // An Event that was written again has a later entry in the queue.
             if self.get(events, &expiry.key).is_some_and(|o| o.revision == expiry.revision) {
                 self.remove(events, &expiry.key);
             }
         }
     }
 
-    /// One object.
+    /// Returns an object.
     pub fn get(&self, kind: &Kind, key: &str) -> Option<&Arc<Object>> {
         self.shelf(kind).objects().get(key)
     }
 
-    /// All objects of a kind in the order of lists.
+    /// Returns all objects of a kind in list order.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.shelf(kind).objects().values()
     }
 
-    /// All objects of a kind with their keys, in the order of lists.
+    /// Returns all objects of a kind with their keys, in list order.
     pub fn all_with_keys(&self, kind: &Kind) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
         self.shelf(kind).objects().iter()
     }
 
-    /// Takes the commits since the last call, oldest first; for the watches.
+    /// Takes the commits since the last call, oldest first, for the watches.
     pub fn take_committed(&mut self) -> Vec<Arc<Event>> {
         std::mem::take(&mut self.committed)
     }
 
-    /// Takes what is to be warned of since the last call.
+    /// Takes the warnings since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Takes what is to be noted in the audit event since the last call.
+    /// Takes the audit annotations since the last call.
     pub fn take_annotations(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.annotations)
     }
 
-    /// Whether there are policies or webhooks, which are told who asks.
+    /// Returns true if there are bindings of policies or webhooks, which need to know the user.
     pub fn has_admission(&self) -> bool {
         [kinds::MUTATING_ADMISSION_POLICY_BINDINGS, kinds::VALIDATING_ADMISSION_POLICY_BINDINGS]
             .iter()
@@ -389,14 +390,14 @@ impl Store {
             || self.has_webhooks()
     }
 
-    /// Whether there are webhooks that could be asked.
+    /// Returns true if there are webhook configurations.
     pub fn has_webhooks(&self) -> bool {
         [kinds::MUTATING_WEBHOOK_CONFIGURATIONS, kinds::VALIDATING_WEBHOOK_CONFIGURATIONS]
             .iter()
             .any(|kind| !self.shelf(kind).objects().is_empty())
     }
 
-    /// The configurations of webhooks, by name.
+    /// Returns the webhook configurations by name.
     pub fn webhook_configurations(&self, mutating: bool) -> impl Iterator<Item = &Arc<Object>> {
         self.all(if mutating {
             kinds::MUTATING_WEBHOOK_CONFIGURATIONS
@@ -405,12 +406,12 @@ impl Store {
         })
     }
 
-    /// How many events compactions have taken out of the history.
+    /// Returns the number of events that compactions dropped.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
+    /// Wipes all objects and restarts. The revision goes on, so that every older watch and token has expired.
     pub fn reset(&mut self, now: Now) {
         self.wipe();
         self.bootstrap(now);
@@ -427,8 +428,8 @@ impl Store {
         self.committed.clear();
     }
 
-    /// Forgets the history up to and including `revision`, as a compaction of etcd does, and what watches could begin
-    /// with, as a restart does.
+    /// Drops the history up to and including `revision`, both the one for lists (as a compaction of etcd) and the one
+    /// for watches (as a restart).
     pub fn compact(&mut self, revision: u64) {
         for shelf in &mut self.shelves {
             shelf.history.forget(revision.min(self.revision));
@@ -466,17 +467,17 @@ impl Store {
         object
     }
 
-    /// Adds what a Go server writes of fields that are not set. In a simulation nobody looks for it.
+    /// Adds Go's zero values for unset fields. In a simulation they are not needed.
     fn complete(&self, kind: &Kind, object: &mut substrate::json::Value) {
         if self.tracks {
             complete::complete(kind, object);
         }
     }
 
-    /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
+    /// Removes an object: the next revision, one event. Returns the object as it was.
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
-        // With a tree of its own for those who are told: the history may hold the same object, without one.
+        // With its tree, for the watchers: the history may hold the same object without one.
         let old = shelf.remove(key)?.unfolded();
         if kind.group == kinds::FLOW_SCHEMAS.group {
             self.flows = None;
@@ -489,8 +490,8 @@ impl Store {
         gone
     }
 
-    /// Keeps a commit for those who are told. Of a command with many, such as the deletion of a collection, only the
-    /// first keep their trees: all of them together weigh ten times as much as the objects.
+    /// Records a commit for the watches. If a command makes many, such as the deletion of a collection, only the first
+    /// keep their trees, which together take ten times the memory of the encoded objects.
     fn note_commit(&mut self, event: Arc<Event>) {
         let event = if self.limits.folds && self.committed.len() >= LEAST { event.folded() } else { event };
         self.committed.push(event);
@@ -505,7 +506,7 @@ impl Store {
     }
 }
 
-/// The place of a kind in tables that have a row for each stored one.
+/// Returns the position of a kind in tables that have a row for each stored kind.
 pub fn position(kind: &Kind) -> usize {
     kind.index
 }

@@ -14,7 +14,7 @@ use super::{FieldError, Store, managed, shape, strategy};
 use crate::cel::Expression;
 use crate::kinds;
 
-/// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
+/// Variables that a mutation may use; `jsonpatch` is the receiver of `jsonpatch.escapeKey`.
 const VARIABLES: &[&str] =
     &["authorizer", "jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
 
@@ -30,7 +30,7 @@ impl Invocation {
         text(&self.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded"
     }
 
-    /// The failure of a policy, unless it says that failures are to be passed over.
+    /// Fails with the reason, unless the policy's failurePolicy is Ignore.
     fn failed(&self, request: &Attributes<'_>, why: &str) -> Result<(), Status> {
         if text(&self.policy.value, &["spec", "failurePolicy"]) == "Ignore" {
             return Ok(());
@@ -44,12 +44,12 @@ impl Invocation {
 }
 
 impl Store {
-    /// What the bound policies make of an object that is written; nothing when they leave it as it is. Policies have
-    /// seen an object `before` where webhooks changed what they made of it; then only those that ask for it see it
-    /// again.
+    /// Runs the bound policies on an object that is written. Returns the changed object, or `None` if it did not
+    /// change. `before` is set if webhooks changed the object after a first run; then only policies with
+    /// reinvocationPolicy IfNeeded run again.
     ///
     /// # Errors
-    /// 403 when a policy fails that may not.
+    /// 403 if a policy fails whose failurePolicy is Fail.
     pub(super) fn mutated(&self, request: &Attributes<'_>, before: bool) -> Result<Option<Value>, Status> {
         if self.shelf(kinds::MUTATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() || request.operation == "DELETE" {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Store {
                 seen.push((invocation, object.clone()));
             }
         }
-        // Those that ask for it see once more what others changed after them.
+        // With reinvocationPolicy IfNeeded, a policy runs once more if later policies changed the object.
         for (invocation, was) in seen {
             if invocation.is_repeated() && was != object {
                 self.invoke(&invocation, request, &mut object)?;
@@ -99,7 +99,7 @@ impl Store {
             Err(why) => return invocation.failed(request, &why),
         }
         for mutation in list(spec, &["mutations"]) {
-            // What an earlier mutation changed, the variables of the next one see.
+            // Each mutation sees the changes of the earlier ones.
             scope.set("object", object.clone());
             scope.define(list(spec, &["variables"]));
             scope.allow(MOST_FOR_A_POLICY);
@@ -111,7 +111,7 @@ impl Store {
         Ok(())
     }
 
-    /// What one mutation makes of an object.
+    /// Returns an object with one mutation applied.
     fn change(
         &self,
         mutation: &Value,
@@ -129,7 +129,7 @@ impl Store {
             let result = json_patch::patch(&mut patched, &patch);
             changed = patched.into();
             match result {
-                // A test that fails leaves the object as it was.
+                // A failed test leaves the object unchanged.
                 Err(error) if matches!(error.kind, PatchErrorKind::TestFailed) => return Ok(object.clone()),
                 other => other.map_err(|error| format!("JSON Patch: {error}"))?,
             }
@@ -145,7 +145,7 @@ impl Store {
         for field in ["apiVersion", "kind"] {
             value::set(&mut changed, field, object.get(field).cloned());
         }
-        // Which object it is, and what the server keeps of it, no policy changes.
+        // Policies cannot change the identity of an object or the fields that the server sets.
         for field in value::SERVERS_OWN {
             value::copy_meta(object, &mut changed, field);
         }
@@ -157,7 +157,7 @@ impl Store {
     }
 }
 
-/// What is wrong with a policy: its expressions are refused when it is written, not when they are needed.
+/// Validates a policy. Bad expressions are refused when the policy is written, not when it runs.
 pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     let spec = &policy["spec"];
     check_match(spec, errors);

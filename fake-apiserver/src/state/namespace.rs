@@ -1,7 +1,7 @@
 //! The life of namespaces, as the namespace and service-account controllers of kube-controller-manager run it.
 //!
-//! A terminating namespace is emptied at once by ordinary deletes; what finalizers or grace periods hold back stays,
-//! and the namespace goes with the last of it.
+//! A terminating namespace is emptied at once by ordinary deletes. Objects with finalizers or grace periods stay, and
+//! the namespace is removed with the last of them.
 
 use std::sync::Arc;
 
@@ -30,19 +30,19 @@ pub enum NamespaceUpkeep {
     Whole,
 }
 
-/// The ConfigMap that says whom pods trust.
+/// ConfigMap with the CA that pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";
 
 impl Store {
-    /// Sets the work that is done on namespaces.
+    /// Sets the work that this server does on namespaces.
     pub fn keep_namespaces(&mut self, upkeep: NamespaceUpkeep) {
         self.upkeep = upkeep;
     }
 
-    /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
+    /// Refuses a create in a namespace that does not exist or is terminating (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };
         let namespaces = kinds::NAMESPACES;
@@ -60,9 +60,8 @@ impl Store {
         Err(status)
     }
 
-    /// Follows up on the commits from `first` on: a new namespace gets its service account and, where
-    /// that is wanted, the certificate of this server, a terminating one is
-    /// emptied, and one that is empty goes.
+    /// Does the work that follows the commits from `first` on: gives a new namespace its service account and, if
+    /// published, the CA certificate; empties a terminating namespace, and removes an empty one.
     pub(super) fn settle(&mut self, now: Now, first: usize) {
         let mut next = first;
         while let Some(event) = self.committed.get(next).cloned() {
@@ -104,7 +103,7 @@ impl Store {
         }
     }
 
-    /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
+    /// Creates the service account for pods that name none (kube-controller-manager `serviceaccount-controller`).
     fn give_service_account(&mut self, now: Now, namespace: &str) {
         if self.upkeep != NamespaceUpkeep::Whole {
             return;
@@ -112,12 +111,13 @@ impl Store {
         let active = self.get(kinds::NAMESPACES, namespace).is_some_and(|found| !is_terminating(&found.value));
         if active {
             let object = json!({"metadata": {"name": "default"}});
-            // Fails only when it is there already.
+            // Fails only if it exists already.
             let _ = self.create(now, kinds::SERVICE_ACCOUNTS, Some(namespace), object, WriteOptions::default());
         }
     }
 
-    /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
+    /// Publishes the server's CA certificate in a namespace, if it has one (kube-controller-manager
+    /// `root-ca-certificate-publisher-controller`).
     pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
         let Some(ca) = self.root_ca.as_ref().or(self.authority.as_ref()).filter(|_| self.publishes).cloned() else {
             return;
@@ -127,11 +127,11 @@ impl Store {
         }
         let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
         let object = json!({"metadata": metadata, "data": {"ca.crt": &*ca}});
-        // Fails only when it is there already, or a quota or a policy does not let it in.
+        // Fails only if it exists already, or if a quota or a policy refuses it.
         let _ = self.create(now, kinds::CONFIG_MAPS, Some(namespace), object, WriteOptions::default());
     }
 
-    /// Deletes everything in a namespace, as far as it lets itself be deleted.
+    /// Deletes every object in a namespace; those with finalizers or grace periods stay for now.
     fn empty(&mut self, now: Now, namespace: &str) {
         for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
             let prefix = prefix(Some(namespace));
@@ -141,13 +141,13 @@ impl Store {
             for name in names {
                 let target =
                     Target { kind: kind.clone(), namespace: Some(namespace.to_owned()), name, part: Part::Main };
-                // Fails only when it is gone already.
+                // Fails only if it is gone already.
                 let _ = self.delete(now, &target, DeleteOptions::default());
             }
         }
     }
 
-    /// Takes the finalizer `kubernetes` from a terminating namespace that holds nothing any more.
+    /// Removes the finalizer `kubernetes` from an empty terminating namespace.
     fn finalize_if_empty(&mut self, now: Now, namespace: &str) {
         if self.upkeep == NamespaceUpkeep::Nothing {
             return;

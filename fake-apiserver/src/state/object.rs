@@ -21,21 +21,21 @@ pub struct Object {
     pub value: Tree,
     /// The revision that wrote it.
     pub revision: u64,
-    /// What its watchers were told when it became so.
+    /// Type of the event of this revision.
     told: EventType,
-    /// That event, newline included; the object's own bytes are a part of it. A packed object has none.
+    /// Line of that event, newline included; the object's own bytes are a slice of it. A packed object has none.
     line: Option<Bytes>,
     protobuf: OnceLock<Bytes>,
     folded: OnceLock<Arc<Object>>,
     facts: Facts,
 }
 
-/// What lists and watches select by, without a tree. Shared by all forms of an object.
+/// Fields that lists and watches select by, readable without a tree. All forms of an object share them.
 #[derive(Clone, Debug)]
 struct Facts(Arc<str>, [u32; 2]);
 
 impl Facts {
-    /// The node and the phase of a pod, and every label with its value, in one text.
+    /// Reads the node and the phase of a pod, and all labels, into one string.
     fn of(value: &Value) -> Self {
         let (node, phase) = (value::text(value, &["spec", "nodeName"]), value::text(value, &["status", "phase"]));
         let mut facts = String::with_capacity(64);
@@ -58,7 +58,7 @@ impl Facts {
 }
 
 impl Object {
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         let mut parts = self.facts.0.get(self.facts.1[1] as usize..)?.split('\0');
         while let (Some(label), Some(value)) = (parts.next(), parts.next()) {
@@ -69,17 +69,17 @@ impl Object {
         None
     }
 
-    /// `spec.nodeName`; empty when there is none.
+    /// Returns `spec.nodeName`; empty if unset.
     pub fn node(&self) -> &str {
         self.facts.part(0, self.facts.1[0])
     }
 
-    /// `status.phase`; empty when there is none.
+    /// Returns `status.phase`; empty if unset.
     pub fn phase(&self) -> &str {
         self.facts.part(self.facts.1[0], self.facts.1[1])
     }
 
-    /// The same object with a tree of its own, if it has none: for someone who will look at it and let it go.
+    /// Returns the object with a tree, parsed if needed, for a reader who drops it afterwards.
     pub fn unfolded(self: &Arc<Self>) -> Arc<Self> {
         if self.value.parsed.get().is_some() {
             return self.clone();
@@ -95,8 +95,7 @@ impl Object {
         })
     }
 
-    /// Encodes `value`, an object of `kind` which is given `revision` as its resourceVersion and which watchers are
-    /// `told` of.
+    /// Encodes `value`, an object of `kind`, with `revision` as its resourceVersion, for a watch event of type `told`.
     pub fn new(kind: &Kind, mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
         value::metadata(&mut value).insert("resourceVersion", revision.to_string().into());
         Self::told(value, revision, told, |value, line| text::object(schema::place_of(kind), value, line))
@@ -127,7 +126,7 @@ impl Object {
         })
     }
 
-    /// The same object without its tree, which is by far the larger part and is made again should anybody ask for it.
+    /// Returns the object without its tree, which is by far the larger part. It is parsed again on demand.
     pub fn folded(&self) -> Arc<Self> {
         let fold = || Self {
             value: Tree { text: self.value.text.clone(), parsed: OnceLock::new() },
@@ -141,8 +140,8 @@ impl Object {
         self.folded.get_or_init(|| Arc::new(fold())).clone()
     }
 
-    /// The same object with its text compressed, which is expanded each time somebody reads it; nothing if it is
-    /// packed already, or not worth it.
+    /// Returns the object with its text compressed, to be decompressed on each read; `None` if it is packed already or
+    /// too short.
     pub(super) fn packed(&self) -> Option<Arc<Self>> {
         let text = self.value.text.packed()?;
         Some(Arc::new(Self {
@@ -156,22 +155,22 @@ impl Object {
         }))
     }
 
-    /// True if [`packed`](Self::packed) gives something.
+    /// Returns true if [`packed`](Self::packed) returns an object.
     pub(super) fn is_packable(&self) -> bool {
         self.value.text.is_packable()
     }
 
-    /// The tree as JSON.
+    /// Returns the object as JSON.
     pub fn json(&self) -> Bytes {
         self.value.text.bytes()
     }
 
-    /// The length of the tree as JSON, in bytes.
+    /// Returns the length of the object's JSON in bytes.
     pub fn size(&self) -> usize {
         self.value.text.len()
     }
 
-    /// The watch event that tells `told` of it, newline included.
+    /// Returns the line of a watch event of type `told` about the object, newline included.
     pub fn line(&self, told: EventType) -> Bytes {
         match &self.line {
             Some(line) if told == self.told => line.clone(),
@@ -179,31 +178,31 @@ impl Object {
         }
     }
 
-    /// The bytes of its protobuf message; `encode` makes them at the first call.
+    /// Returns the object as a protobuf message, which the first call encodes.
     pub fn protobuf(&self, encode: impl FnOnce(&Value) -> Bytes) -> &Bytes {
         self.protobuf.get_or_init(|| encode(&self.value.read()))
     }
 }
 
-/// The tree of an object: a [`Value`], parsed from its text when it is asked for and not there.
+/// The tree of an object: a [`Value`], parsed from its text on demand.
 pub struct Tree {
     text: Text,
     parsed: OnceLock<Value>,
 }
 
 impl Tree {
-    /// Whether it is there.
+    /// Returns true if the tree is parsed already.
     #[cfg(test)]
     pub(super) fn is_there(&self) -> bool {
         self.parsed.get().is_some()
     }
 
     fn parse(&self) -> Value {
-        // What this program wrote it can read.
+        // This program wrote the text, so it parses.
         serde_json::from_slice(&self.text.bytes()).unwrap_or_default()
     }
 
-    /// The tree for one look: it is not kept where it was not there.
+    /// Returns the tree for one read. A tree that was not there before is not kept.
     pub fn read(&self) -> Cow<'_, Value> {
         self.parsed.get().map_or_else(|| Cow::Owned(self.parse()), Cow::Borrowed)
     }
@@ -233,12 +232,12 @@ const BEFORE_TYPE: &[u8] = b"{\"type\":\"";
 const BEFORE_OBJECT: &[u8] = b"\",\"object\":";
 const AFTER_OBJECT: &[u8] = b"}\n";
 
-/// A watch event as a JSON line around the encoded object, newline included (R17).
+/// Builds a watch event as a JSON line around the encoded object, newline included (`{"type":…,"object":…}`).
 pub fn line(event_type: &str, object: &[u8]) -> Bytes {
     [BEFORE_TYPE, event_type.as_bytes(), BEFORE_OBJECT, object, AFTER_OBJECT].concat().into()
 }
 
-/// The line that tells of an object, and within it the object's own bytes.
+/// Builds the event line of an object, and the slice of it that is the object itself.
 fn line_of(told: EventType, write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Bytes) {
     let mut place = 0..0;
     let line = text::bytes(|line| {
@@ -254,15 +253,15 @@ fn line_of(told: EventType, write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Bytes) 
     (line, json)
 }
 
-/// A tree as JSON bytes, in the order of its struct where it says its type.
+/// Encodes a tree as JSON, with the fields in the order of its Go struct if it has apiVersion and kind of one.
 pub fn encode(value: &Value) -> Bytes {
     text::bytes(|bytes| text::document(value, bytes))
 }
 
-/// Where an object stands within its kind: `namespace/name`, or `name`. Its byte order is the order of lists (R9).
+/// Key of an object within its kind: `namespace/name`, or `name`. Lists are in the byte order of the keys.
 pub type Key = Arc<str>;
 
-/// The key of an object.
+/// Returns the key of an object.
 pub fn key(namespace: Option<&str>, name: &str) -> Key {
     match namespace {
         Some(namespace) => [namespace, "/", name].concat().into(),
@@ -270,7 +269,7 @@ pub fn key(namespace: Option<&str>, name: &str) -> Key {
     }
 }
 
-/// The name in a key.
+/// Returns the name in a key.
 pub fn name_of(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }

@@ -15,7 +15,7 @@ impl Store {
         self.forbids_privileged = true;
     }
 
-    /// The privileged containers of an object, if they are forbidden.
+    /// Returns an error for each privileged container, if they are forbidden.
     pub(super) fn check_privileged(&self, kind: &Kind, object: &Value) -> Vec<FieldError> {
         if !self.forbids_privileged {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Who may do what: roles and their bindings (`plugin/pkg/auth/authorizer/rbac`), and what a node may
-//! (`authorizer/node`). There is no denial: what nothing allows is refused.
+//! RBAC: roles and their bindings (`plugin/pkg/auth/authorizer/rbac`), and the rules for nodes (`authorizer/node`). An
+//! access that no rule allows is refused; there are no deny rules.
 
 use substrate::json::Value;
 
@@ -15,14 +15,14 @@ use super::{Store, selector};
 use crate::cel::Question;
 use crate::kinds::{self, Kind};
 
-/// What someone wants to do.
+/// A request to be authorized.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     /// `get`, `create` …
     pub verb: &'a str,
     /// The API group.
     pub group: &'a str,
-    /// The resource; `*` in questions about all of them.
+    /// The resource; `*` in checks of all of them.
     pub resource: &'a str,
     /// Its subresource; empty for none.
     pub subresource: &'a str,
@@ -30,18 +30,18 @@ pub struct Access<'a> {
     pub name: &'a str,
     /// The namespace; empty for none or all.
     pub namespace: &'a str,
-    /// The path, for what is no resource.
+    /// The path of a non-resource request.
     pub path: Option<&'a str>,
 }
 
 /// Members of this group may do everything.
 const MASTERS: &str = "system:masters";
-/// The group of kubelets, and how their names begin.
+/// The group of kubelets, and the prefix of their names.
 const NODES: (&str, &str) = ("system:nodes", "system:node:");
 
 type Objects = OrdMap<Key, Arc<Object>>;
 
-/// What says who may do what, as it is at one moment: maps that are shared, not copied.
+/// Snapshot of the objects that decide access. The maps are shared, not copied.
 pub struct Roles {
     cluster_bindings: Objects,
     bindings: Objects,
@@ -51,7 +51,7 @@ pub struct Roles {
 }
 
 impl Store {
-    /// What says who may do what.
+    /// Returns a snapshot of the objects that decide access.
     pub fn roles(&self) -> Roles {
         let all = |kind: &Kind| self.shelf(kind).objects().clone();
         Roles {
@@ -63,24 +63,24 @@ impl Store {
         }
     }
 
-    /// Why someone may do something; nothing when they may not.
+    /// Returns the reason why an access is allowed; `None` if it is refused.
     pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
         self.roles().allows(user, access)
     }
 
-    /// The rules that someone has in a namespace, each with where it comes from.
+    /// Returns the rules of a user in a namespace, each with its reason.
     pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
         self.roles().rules_of(user, namespace)
     }
 
-    /// The rules of a role; those of an aggregated one are the union of what it selects.
+    /// Returns the rules of a role; those of an aggregated role are the union of the roles that it selects.
     pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
         self.roles().rules(role, namespace)
     }
 }
 
 impl Roles {
-    /// The answer to the question of an expression, which `user` or the account that it names asks.
+    /// Answers an access check of an expression, for `user` or for the service account that the check names.
     pub fn answer(&self, user: &Identity, asked: &Question) -> Option<String> {
         let account = asked.account.as_ref().map(|(namespace, name)| Identity::of_account(namespace, name));
         let access = Access {
@@ -95,7 +95,7 @@ impl Roles {
         self.allows(account.as_ref().unwrap_or(user), &access)
     }
 
-    /// Why someone may do something; nothing when they may not.
+    /// Returns the reason why an access is allowed; `None` if it is refused.
     pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Some(String::new());
@@ -152,7 +152,7 @@ impl Roles {
         rules
     }
 
-    /// Adds the rules of a cluster role and of those that it selects, which may select others.
+    /// Adds the rules of a cluster role and of the roles that it selects, recursively.
     fn unite<'a>(&'a self, named: &'a str, seen: &mut Vec<&'a str>, rules: &mut Vec<Value>) {
         let Some(found) = self.cluster_roles.get(named).filter(|_| !seen.contains(&named)) else { return };
         seen.push(named);
@@ -166,8 +166,8 @@ impl Roles {
         }
     }
 
-    /// What a kubelet does: reads what pods need, writes its own node, its pods' status, leases and events; of the
-    /// attachments it reads those of its own node.
+    /// Returns true if a kubelet may do this: read what pods need, and write its own node, leases and events and its
+    /// pods' status. It reads the VolumeAttachments of its own node only.
     fn allows_node(&self, node: &str, access: &Access<'_>) -> bool {
         let reads = matches!(access.verb, "get" | "list" | "watch");
         let writes = matches!(access.verb, "create" | "update" | "patch" | "delete");

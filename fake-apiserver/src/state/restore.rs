@@ -1,20 +1,20 @@
-//! Types of the values that a strategic merge patch leaves, in the words of Go's converter from unstructured objects
-//! (apimachinery `pkg/runtime/converter.go`): it reads the patched object, and the JSON decoder never sees it.
+//! Type check of the result of a strategic merge patch, with the messages of Go's converter from unstructured objects
+//! (apimachinery `pkg/runtime/converter.go`). Upstream converts the patched object; its JSON decoder never sees it.
 
 use substrate::json::Value;
 
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type};
 
-/// Verifies that every value of an object has the kind of its field.
+/// Checks that every value of an object has the type of its field.
 ///
 /// # Errors
-/// The first mismatch in the order of Go's fields, without its place, as Go says it.
+/// The first mismatch in the order of Go's fields, in Go's words, without its path.
 pub(super) fn restorable(kind: &Kind, object: &Value) -> Result<(), String> {
     schema::built_in(kind).map_or(Ok(()), |of| structure(of, object))
 }
 
-/// Go's kind of a value in an unstructured object.
+/// Returns Go's name of the kind of a value in an unstructured object.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -58,7 +58,7 @@ fn shaped(shape: &Shape, value: &Value) -> Result<(), String> {
         Shape::Int32 => scalar("int32", value),
         Shape::Int64 => scalar("int64", value),
         Shape::Number => scalar("float64", value),
-        // These read JSON themselves, and say so in the words of the decoder.
+        // These types parse JSON themselves, with the messages of the decoder.
         _ => Ok(()),
     }
 }
@@ -70,7 +70,7 @@ fn scalar(to: &str, value: &Value) -> Result<(), String> {
         ("string", "string") | ("bool", "bool") | ("int64", "int32" | "int64" | "float64") => Ok(()),
         ("float64", "float64") => Ok(()),
         ("float64", "int32" | "int64") if is_whole => Ok(()),
-        // Go can convert between these, and the converter does not want it.
+        // Go could convert these, but the converter refuses.
         ("int64", "string") | ("float64", "int32" | "int64") => Err(format!("cannot convert {from} to {to}")),
         _ => Err(format!("unrecognized type: {to}")),
     }

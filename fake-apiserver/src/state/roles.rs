@@ -1,4 +1,4 @@
-//! The roles and bindings that a cluster with RBAC begins with (`rbac/bootstrappolicy`), from a table of text.
+//! Default roles and bindings of a cluster with RBAC (`rbac/bootstrappolicy`), from a text table.
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
@@ -8,23 +8,23 @@ use super::command::{Command, WriteOptions};
 use crate::kinds::{self, Kind};
 
 const TABLE: &str = include_str!("roles.txt");
-/// How the names of the roles of kube-controller-manager's controllers begin.
+/// Prefix of the roles of kube-controller-manager's controllers.
 const CONTROLLER: &str = "system:controller:";
-/// What the labels of aggregation begin with.
+/// Prefix of the aggregation labels.
 const LABEL: &str = "rbac.authorization.k8s.io/";
 
 impl Store {
-    /// Makes the roles and bindings that a cluster has from its beginning; what is there already stays as it is.
+    /// Creates the default roles and bindings. Objects that already exist stay as they are.
     pub fn bootstrap_access(&mut self, now: Now) {
         for (kind, namespace, object) in table(TABLE) {
             let options = WriteOptions::default();
-            // Fails only when it is there already: the state outlives the process.
+            // Fails only if it exists already: the state outlives the process.
             let _ = self.apply(now, Command::Create { kind: kind.into(), namespace, object, options });
         }
     }
 }
 
-/// An object to make: its kind, its namespace and itself.
+/// An object to create: its kind, its namespace and its content.
 type Entry = (&'static Kind, Option<String>, Value);
 
 fn table(text: &str) -> Vec<Entry> {
@@ -62,7 +62,7 @@ fn table(text: &str) -> Vec<Entry> {
                 }
                 push(&mut entries, &["rules"], rule);
             }
-            // A test counts what the table gives.
+            // A test counts the objects of the table.
             _ => {}
         }
     }
@@ -107,7 +107,7 @@ fn subject(kind: &str, name: &str) -> Value {
     }
 }
 
-/// Adds an element to a list of the newest entry.
+/// Adds an element to a list of the last entry.
 fn push(entries: &mut [Entry], path: &[&str], element: Value) {
     let Some((_, _, object)) = entries.last_mut() else { return };
     let slot = path.iter().fold(object, |at, field| &mut at[*field]);

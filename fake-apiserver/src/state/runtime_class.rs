@@ -1,4 +1,4 @@
-//! What a pod's RuntimeClass gives it (admission `RuntimeClass`).
+//! Settings that a pod inherits from its RuntimeClass (admission `RuntimeClass`).
 
 use substrate::json::Value;
 
@@ -11,7 +11,7 @@ impl Store {
     /// Gives a pod the overhead, the node selector and the tolerations of its class.
     ///
     /// # Errors
-    /// 403 when there is no such class, and when the pod says otherwise.
+    /// 403 if the class does not exist or the pod contradicts it.
     pub(super) fn admit_runtime_class(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
         let refuse = |pod: &Value, why: &str| Err(Status::forbidden(kind, name(pod), why));
         let named = text(pod, &["spec", "runtimeClassName"]).to_owned();
@@ -58,7 +58,7 @@ impl Store {
     }
 }
 
-/// Whether two lists of resources are equal in what they mean.
+/// Returns true if two maps of resources have equal amounts.
 fn same_amounts(a: &Value, b: &Value) -> bool {
     let amounts = |of: &Value| -> Vec<(String, Option<i128>)> {
         let fields = of.as_object().into_iter().flatten();
@@ -67,7 +67,7 @@ fn same_amounts(a: &Value, b: &Value) -> bool {
     amounts(a) == amounts(b)
 }
 
-/// `MergeTolerations`: without those that another one includes.
+/// Merges tolerations and drops those that another one includes (`MergeTolerations`).
 fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut kept: Vec<&Value> = Vec::new();
@@ -81,7 +81,7 @@ fn merged(first: &[Value], second: &[Value]) -> Vec<Value> {
     kept.into_iter().cloned().collect()
 }
 
-/// Whether what one toleration tolerates, another does as well (`isSuperset`).
+/// Returns true if a toleration includes another one (`isSuperset`).
 fn includes(other: &Value, toleration: &Value) -> bool {
     if other == toleration {
         return true;

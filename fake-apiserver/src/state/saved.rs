@@ -1,4 +1,4 @@
-//! Restore of a cluster from the objects that an earlier process kept. Unlike [`load`](super::load), it keeps their
+//! Restore of a cluster from the objects that an earlier process stored. Unlike [`load`](super::load), it keeps their
 //! uids, times and revisions; the next write gets the next revision.
 
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use super::status::qualified;
 use super::{Expiry, Store, event_view, identity};
 use crate::kinds::{self, KindRef};
 
-/// An object as it was kept.
+/// A stored object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedObject {
     /// Resource of the object: `pods`, `volumeattachments.storage.k8s.io`.
     pub resource: String,
-    /// Place within its kind: `namespace/name`, or `name`.
+    /// Key of the object within its kind: `namespace/name`, or `name`.
     pub key: String,
     /// The revision that wrote it.
     pub revision: u64,
@@ -27,10 +27,10 @@ pub struct SavedObject {
 }
 
 impl Store {
-    /// Puts kept objects in their places, in a store that is still empty. `revision` is the newest that was given out.
+    /// Restores stored objects into an empty store. `revision` is the newest that was given out.
     ///
     /// # Errors
-    /// The first object that has no place.
+    /// The first object whose key or kind is invalid.
     pub fn restore(&mut self, now: Now, revision: u64, kept: Vec<SavedObject>) -> Result<(), String> {
         self.mono = now.mono;
         self.revision = revision;
@@ -61,7 +61,7 @@ impl Store {
                 kind.ok_or_else(|| format!("{} {}: no definition makes it a resource", kept.resource, kept.key))?;
             self.shelve_kept(now, &kind, kept)?;
         }
-        // Watches cannot begin before this process did.
+        // Watches cannot start before this process did.
         self.compact(revision);
         Ok(())
     }

@@ -13,11 +13,11 @@ use super::{FieldError, Store};
 use crate::kinds::Kind;
 use crate::patch::{self, PatchKind};
 
-/// Where a kind keeps what a Scale shows.
+/// Paths of the fields that a Scale shows.
 struct Paths {
     spec: Vec<String>,
     status: Vec<String>,
-    /// A label selector: an object for built-in kinds, a text for custom ones; none when there is none.
+    /// A label selector: an object for built-in kinds, a string for custom ones; `None` if the kind has none.
     selector: Option<Vec<String>>,
 }
 
@@ -38,10 +38,10 @@ fn find<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     at(object, &path)
 }
 
-/// The Scale of an object.
+/// Returns the Scale of an object.
 ///
 /// # Errors
-/// 400 when what stands where the replicas should be is no number.
+/// 400 if the replicas are not a number.
 pub fn scale_of(kind: &Kind, object: &Value) -> Result<Value, Status> {
     let paths = paths(kind);
     let number = |path: &[String]| match find(object, path) {
@@ -70,12 +70,12 @@ pub fn scale_of(kind: &Kind, object: &Value) -> Result<Value, Status> {
     Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}))
 }
 
-/// A label selector as it stands in a query.
+/// Returns a label selector in the form of a query.
 fn selector_text(selector: &Value) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();
     }
-    // That of a ReplicationController is a plain map.
+    // The selector of a ReplicationController is a plain map.
     let is_map = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
     let labels = if is_map { selector } else { &selector["matchLabels"] };
     let mut terms: Vec<String> = labels
@@ -99,7 +99,7 @@ fn selector_text(selector: &Value) -> String {
 }
 
 impl Store {
-    /// PUT of a Scale.
+    /// Handles PUT of a Scale.
     pub(super) fn update_scale(
         &mut self,
         now: Now,
@@ -118,7 +118,7 @@ impl Store {
             object: scale,
             old: &scale_of(kind, &old.value)?,
         };
-        // Webhooks come after policies: their Scale replaces the one that was sent.
+        // Webhooks run after policies: their Scale replaces the one that was sent.
         let mutated = options.mutated.as_deref();
         if mutated.is_some_and(|mutated| mutated.revision != old.revision) {
             return Err(Status::modified(kind, &target.name));
@@ -145,7 +145,7 @@ impl Store {
         }
         let mut object = old.value.clone();
         for field in ["resourceVersion", "uid"] {
-            // A precondition, where it is sent.
+            // A precondition, if it is sent.
             let sent = text(scale, &["metadata", field]);
             if field == "uid" && !sent.is_empty() && sent != value::uid(&old.value) {
                 let why = format!(
@@ -172,7 +172,7 @@ impl Store {
         }
     }
 
-    /// PATCH of a Scale.
+    /// Handles PATCH of a Scale.
     pub(super) fn patch_scale(
         &mut self,
         now: Now,
@@ -189,13 +189,13 @@ impl Store {
         if patch_kind == PatchKind::Strategic {
             take_type(&mut scale, "autoscaling/v1", "Scale");
         }
-        // A version that the patch names is a precondition; without one it is that of now.
+        // A version in the patch is a precondition; without one the present version counts.
         value::metadata(&mut scale).entry("resourceVersion").or_insert_with(|| version.unwrap_or_default());
         self.update_scale(now, target, &scale, options)
     }
 }
 
-/// Sets the number at `path`, making the maps on the way.
+/// Sets the number at `path` and creates missing maps.
 fn put_number(object: &mut Value, path: &[String], number: i64) {
     let mut slot = object;
     for step in path {

@@ -9,7 +9,7 @@ use super::value::{self, int, list, text};
 use super::{FieldError, Store};
 use crate::kinds;
 
-/// The range of the addresses of services (`--service-cluster-ip-range`), IPv4.
+/// Range of service addresses (`--service-cluster-ip-range`), IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceRange {
     network: u32,
@@ -17,17 +17,17 @@ pub struct ServiceRange {
 }
 
 impl Default for ServiceRange {
-    /// The range of kubeadm, 10.96.0.0/12.
+    /// Kubeadm's range, 10.96.0.0/12.
     fn default() -> Self {
         Self { network: u32::from(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 }
     }
 }
 
 impl ServiceRange {
-    /// Reads an IPv4 CIDR with room for eight addresses at least.
+    /// Parses an IPv4 CIDR with at least eight addresses.
     ///
     /// # Errors
-    /// The reason why the text is no such range.
+    /// The reason why the text is not such a range.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || format!("invalid CIDR address: {text}");
         let (address, bits) = text.split_once('/').ok_or_else(invalid)?;
@@ -43,22 +43,22 @@ impl ServiceRange {
         Ok(Self { network: u32::from(address) & mask, bits })
     }
 
-    /// The range as a CIDR.
+    /// Returns the range as a CIDR.
     pub fn cidr(self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.network), self.bits)
     }
 
-    /// The address of the API server's own service: the first of the range.
+    /// Returns the address of the API server's own service: the first of the range.
     pub fn own_address(self) -> String {
         Ipv4Addr::from(self.network.wrapping_add(1)).to_string()
     }
 
-    /// Addresses in it, as many as upstream hands out.
+    /// Returns the number of addresses, at most as many as upstream allocates from.
     fn size(self) -> u32 {
         1_u32.checked_shl(u32::from(32 - self.bits)).unwrap_or(u32::MAX).min(1 << 16)
     }
 
-    /// Offsets of the addresses that services get by themselves. The lower ones are for services that ask for one
+    /// Returns the offsets of automatically allocated addresses. The lower ones are for services that request one
     /// (KEP-3070, `calculateRangeOffset`).
     fn dynamic(self) -> std::ops::Range<u32> {
         let lower = (self.size() / 16).clamp(16, 256);
@@ -72,16 +72,16 @@ impl ServiceRange {
     }
 }
 
-/// Ports of nodes that services get (`--service-node-port-range`).
+/// Range of node ports (`--service-node-port-range`).
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 impl Store {
-    /// Sets the range of the addresses of services.
+    /// Sets the range of service addresses.
     pub fn serve_range(&mut self, range: ServiceRange) {
         self.service_range = range;
     }
 
-    /// Gives a service the addresses and node ports that it needs; those of `old` stay its own.
+    /// Allocates the addresses and node ports of a service; those of `old` are kept.
     pub(super) fn give_addresses(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         let kind = kinds::SERVICES;
         let name = value::name(service).to_owned();
@@ -127,7 +127,7 @@ impl Store {
         Ok(())
     }
 
-    /// The lowest address that no service has; empty when there is none.
+    /// Returns the lowest free address; empty if there is none.
     fn free_address(&self) -> String {
         let range = self.service_range;
         let taken: std::collections::BTreeSet<u32> = self
@@ -143,7 +143,7 @@ impl Store {
     }
 }
 
-/// Each port that has one on the nodes, with that.
+/// Returns each port that has a node port, with that node port.
 fn ports_of(service: &Value) -> Vec<(i64, i64)> {
     list(service, &["spec", "ports"])
         .iter()
@@ -152,7 +152,7 @@ fn ports_of(service: &Value) -> Vec<(i64, i64)> {
 }
 
 impl Store {
-    /// `ip:port` of the first ready endpoint behind a port of a service.
+    /// Returns `ip:port` of the first ready endpoint behind a port of a service.
     pub fn service_endpoint(&self, namespace: &str, name: &str, port: i64) -> Option<String> {
         let service = self.get(kinds::SERVICES, &format!("{namespace}/{name}"))?;
         let ports = list(&service.value, &["spec", "ports"]);

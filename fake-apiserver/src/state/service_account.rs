@@ -9,15 +9,15 @@ use super::status::Status;
 use super::value::{self, list, name, text};
 use crate::kinds::{self, Kind};
 
-/// The account of a pod that names none.
+/// Account of a pod that names none.
 const DEFAULT: &str = "default";
-/// First part of the name of the token volume; a pod that has such a volume gets no second one.
+/// Prefix of the name of the token volume. A pod that already has such a volume gets no second one.
 const VOLUME: &str = "kube-api-access-";
-/// Directory in every container.
+/// Mount path of the token in every container.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Seconds that the token lives; kube-apiserver gives it a year all the same, and warns after this time.
+/// Lifetime of the token in seconds. kube-apiserver issues it for a year anyway, and warns after this time.
 const TOKEN_SECONDS: i64 = 3607;
-/// The annotation of mirror pods.
+/// Annotation of mirror pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The work of the admission plugin ServiceAccount on new pods.
@@ -33,7 +33,7 @@ pub enum ServiceAccounts {
 }
 
 impl Store {
-    /// Sets how new pods are admitted by their service accounts.
+    /// Sets the admission of new pods by their service accounts.
     pub fn admit_service_accounts(&mut self, how: ServiceAccounts) {
         self.service_accounts = how;
     }
@@ -46,7 +46,7 @@ impl Store {
         if kind != kinds::PODS || self.service_accounts == ServiceAccounts::Ignored {
             return Ok(());
         }
-        // The kubelet compares a mirror pod with the static pod that it stands for.
+        // The kubelet compares a mirror pod with its static pod.
         if value::at(pod, &["metadata", "annotations", MIRROR]).is_some() {
             return match refused_to_mirrors(pod) {
                 Some(why) => Err(Status::forbidden(kind, name(pod), why)),
@@ -60,7 +60,7 @@ impl Store {
             spec.insert("serviceAccountName", DEFAULT.into());
         }
         let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The field's old name is kept equal.
+        // The field's deprecated name is kept equal.
         spec.insert("serviceAccount", account.as_str().into());
         let Some(found) = self.get(kinds::SERVICE_ACCOUNTS, &format!("{namespace}/{account}")).cloned() else {
             let why = format!(
@@ -81,7 +81,7 @@ impl Store {
         Ok(())
     }
 
-    /// Mounts the token into every container that has nothing at its place, and adds the volume if one does.
+    /// Mounts the token into every container whose mount path is free, and adds the volume if it is needed.
     fn mount_token(&mut self, pod: &mut Value) {
         let present = list(pod, &["spec", "volumes"]).iter().map(name_of).find(|name| name.starts_with(VOLUME));
         let present = present.map(str::to_owned);
@@ -103,7 +103,7 @@ impl Store {
     }
 }
 
-/// The reason why a mirror pod is refused, if it is.
+/// Returns the reason why a mirror pod is refused, if it is.
 fn refused_to_mirrors(pod: &Value) -> Option<&'static str> {
     let volumes = list(pod, &["spec", "volumes"]);
     let projects = |volume: &Value| {
@@ -118,7 +118,8 @@ fn refused_to_mirrors(pod: &Value) -> Option<&'static str> {
     volumes.iter().any(projects).then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
-/// True if the token of an account is mounted into a pod: the pod's own word counts before the account's.
+/// Returns true if the token of an account is mounted into a pod: the pod's setting takes precedence over the
+/// account's.
 fn is_mounted(account: &Value, pod: &Value) -> bool {
     let of_pod = pod["spec"].get("automountServiceAccountToken").and_then(Value::as_bool);
     let of_account = || account.get("automountServiceAccountToken").and_then(Value::as_bool);
@@ -137,7 +138,7 @@ fn push(object: &mut Value, field: &str, element: Value) {
     }
 }
 
-/// The volume that holds the token, the certificate of the API server and the pod's namespace.
+/// Returns the volume with the token, the certificate of the API server and the pod's namespace.
 fn token_volume(name: &str) -> Value {
     let namespace = json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
     json!({"name": name, "projected": {"defaultMode": 0o644, "sources": [

@@ -1,7 +1,7 @@
-//! Structural decoding: what decoding into Go structs and encoding again does to an object.
+//! Structural decoding: the effect of decoding an object into Go structs and encoding it again.
 //!
-//! Unknown fields are found and dropped, nulls vanish, and so does what is empty where the type says so; types are
-//! checked, quantities take their canonical form.
+//! Unknown fields are reported and dropped. Nulls and empty values are dropped if the type says so. Types are checked,
+//! and quantities get their canonical form.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,9 +23,9 @@ use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 /// A value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistyped {
-    /// Its path, `spec.containers[0].image`; empty for the object itself.
+    /// Its path, such as `spec.containers[0].image`; empty for the object itself.
     pub field: String,
-    /// The fault, in the words of Go's decoder.
+    /// The error, in the words of Go's decoder.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Mistyped {
     }
 }
 
-/// The words of a decoder that does not know where it is.
+/// The message of a decoder that does not know its position in the object.
 struct Words(String);
 
 impl Words {
@@ -44,13 +44,13 @@ impl Words {
     }
 }
 
-/// The answer to an object that cannot be decoded, or not strictly.
+/// Returns the answer to an object that cannot be decoded, or not strictly.
 pub fn refusal(kind: &Kind, why: impl fmt::Display) -> Status {
     let Kind { kind, version, .. } = kind;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
-/// Decodes `object` in place. Fields that its kind does not have are dropped; their paths are given.
+/// Decodes `object` in place. Drops unknown fields and returns their paths.
 ///
 /// # Errors
 /// 400 for a value of the wrong type.
@@ -58,7 +58,7 @@ pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
     unmarshal(kind, object).map_err(|why| refusal(kind, why))
 }
 
-/// The same for a configuration that is to be applied: who sends an empty field owns it.
+/// Decodes a configuration that is to be applied. Empty fields stay, because the client owns the fields that it sends.
 ///
 /// # Errors
 /// 400 for a value of the wrong type.
@@ -66,8 +66,8 @@ pub fn decode_applied(kind: &Kind, object: &mut Value) -> Result<Vec<String>, St
     walk(kind, object, true).map_err(|why| refusal(kind, why))
 }
 
-/// Decodes what is posted beside the objects of kinds: options, bindings, reviews. It is of the `expected` apiVersion
-/// and kind where it does not say.
+/// Decodes a posted object that is not stored: options, bindings, reviews. It is of the `expected` apiVersion and kind
+/// if it does not name its own.
 ///
 /// # Errors
 /// 400 for a value of the wrong type.
@@ -86,13 +86,13 @@ pub fn decode_posted(expected: (&str, &str), posted: &mut Value) -> Result<(), S
     decoded.map_err(|why| Status::bad_request(format!("{head}{why}")))
 }
 
-/// Drops what is empty of a decoded object, where its type says so.
+/// Drops empty fields of a decoded object, if their type says so.
 pub fn drop_empty(kind: &Kind, object: &mut Value) {
-    // What is decoded has the right types, and no field that its kind lacks.
+    // A decoded object has the right types and no unknown fields.
     let _ = walk(kind, object, false);
 }
 
-/// The same as [`decode`], with the bare text of what is wrong.
+/// Decodes like [`decode`], but returns the bare error.
 ///
 /// # Errors
 /// A value of the wrong type.
@@ -125,7 +125,7 @@ fn walk(kind: &Kind, object: &mut Value, keep_empty: bool) -> Result<Vec<String>
 /// Decodes `object` in place.
 ///
 /// # Errors
-/// 400 for a value of the wrong type, and for fields that its kind does not have.
+/// 400 for a value of the wrong type and for unknown fields.
 pub fn decode_strictly(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let unknown = decode(kind, object)?;
     if unknown.is_empty() {
@@ -135,13 +135,13 @@ pub fn decode_strictly(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     Err(refusal(kind, format!("strict decoding error: {}", fields.join(", "))))
 }
 
-/// One walk through an object.
+/// State of one walk through an object.
 struct Walk {
-    /// The places of unknown fields, as they are found.
+    /// Paths of unknown fields, in order.
     unknown: Vec<String>,
-    /// Whether empty fields stay that Go leaves out.
+    /// If set, keeps empty fields that Go omits.
     keep_empty: bool,
-    /// The Go struct that has the field at hand.
+    /// Go struct that has the current field.
     holder: &'static str,
 }
 
@@ -150,7 +150,7 @@ impl Walk {
         let Some(map) = value.as_object_mut() else {
             return Err(self.mismatch(value, struct_of(of), at));
         };
-        // A struct of a custom kind has no name, and no field of a wrong type: its schema says what is wrong.
+        // A struct of a custom kind has no name, and its values are checked by its schema.
         let outer = self.holder;
         self.holder = name_of(of).unwrap_or(outer);
         let mut dropped = BTreeSet::new();
@@ -218,7 +218,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Checks a value that has no parts.
+    /// Checks a scalar value.
     fn conform(&self, of: Go, value: &mut Value, at: &FieldPath<'_>) -> Result<(), Mistyped> {
         let fits = match of.shape {
             Shape::Any => true,
@@ -230,14 +230,14 @@ impl Walk {
             Shape::Int64 => value.is_i64(),
             Shape::Number => value.is_number(),
             Shape::IntOrString if value.is_string() => true,
-            // It decodes itself, and does not know where it stands.
+            // This type decodes itself and does not know its position.
             Shape::IntOrString => {
                 let fits = value.as_i64().is_some_and(|n| i32::try_from(n).is_ok());
                 return if fits { Ok(()) } else { Err(nowhere(value, "int32").at(at)) };
             }
             Shape::Time | Shape::MicroTime => return time(of.shape, value).map_err(|why| why.at(at)),
             Shape::Quantity => return canonical_quantity(value).map_err(|why| why.at(at)),
-            // These have forms of their own.
+            // These are checked elsewhere.
             Shape::Ref(_)
             | Shape::Custom(_)
             | Shape::List(_)
@@ -255,16 +255,16 @@ impl Walk {
     }
 }
 
-/// A type with the name that Go has for it.
+/// A type with its Go name.
 #[derive(Clone, Copy)]
 struct Go {
     shape: &'static Shape,
-    /// The name, if the shape does not tell it.
+    /// The name, if the shape alone does not give it.
     name: Option<&'static str>,
 }
 
 impl Go {
-    /// The type of the elements of a list or of the values of a map.
+    /// Returns the type of the elements of a list or of the values of a map.
     fn element(self, shape: &'static Shape) -> Self {
         let behind = |name: &'static str| match name.strip_prefix("[]") {
             Some(element) => Some(element),
@@ -284,17 +284,17 @@ impl fmt::Display for Go {
     }
 }
 
-/// The name of a struct of the table in its package.
+/// Returns the name of a struct without its package.
 fn name_of(of: &Type) -> Option<&'static str> {
     of.name.rsplit('.').next().filter(|name| !name.is_empty())
 }
 
-/// The name of a struct with that of its package (`v1.PodSpec`).
+/// Returns the name of a struct with its package (`v1.PodSpec`).
 fn struct_of(of: &Type) -> &'static str {
     of.name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("map[string]interface {}")
 }
 
-/// A value as Go's decoder calls it: a number that an integer does not hold is shown.
+/// Names a value as Go's decoder does: a number that does not fit an integer is printed.
 fn shown(value: &Value, go: &str) -> String {
     match value {
         Value::Number(number) if go.starts_with("int") && go != "intstr.IntOrString" => format!("number {number}"),
@@ -302,19 +302,20 @@ fn shown(value: &Value, go: &str) -> String {
     }
 }
 
-/// The refusal of a type that decodes itself.
+/// Returns the error of a type that decodes itself.
 fn nowhere(value: &Value, go: &str) -> Words {
     Words(format!("json: cannot unmarshal {} into Go value of type {go}", shown(value, go)))
 }
 
-/// Whether Go leaves a field out for its value (`omitempty`): an empty list or map, or the zero of what is no pointer.
+/// Returns true if Go omits a field because of its value (`omitempty`): an empty list or map, or the zero of a type
+/// other than a pointer.
 fn is_left_out(field: &Field, value: &Value) -> bool {
     if field.unset.is_some() || field.zero {
         return false;
     }
     match value {
         Value::Array(list) => list.is_empty(),
-        // An empty struct is one.
+        // An empty struct is not omitted.
         Value::Object(map) => map.is_empty() && matches!(field.shape, Shape::Map(_)),
         Value::String(text) => text.is_empty(),
         Value::Bool(is) => !is,
@@ -323,7 +324,7 @@ fn is_left_out(field: &Field, value: &Value) -> bool {
     }
 }
 
-/// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
+/// Checks base64. Line ends are ignored and removed, as in Go.
 fn base64(value: &mut Value) -> Result<(), Words> {
     let text = value.as_str().unwrap_or_default();
     let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
@@ -331,7 +332,7 @@ fn base64(value: &mut Value) -> Result<(), Words> {
     if let Err(error) = STANDARD.decode(text) {
         let at = match error {
             DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
-            // The last group is not whole.
+            // The last group is incomplete.
             _ => text.len() / 4 * 4,
         };
         return Err(Words(format!("illegal base64 data at input byte {at}")));
@@ -342,7 +343,7 @@ fn base64(value: &mut Value) -> Result<(), Words> {
     Ok(())
 }
 
-/// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
+/// Converts a time to Go's output format: UTC, in whole seconds or with six decimals.
 fn time(shape: &Shape, value: &mut Value) -> Result<(), Words> {
     let micro = *shape == Shape::MicroTime;
     let Some(text) = value.as_str() else { return Err(nowhere(value, "string")) };
@@ -360,7 +361,7 @@ fn time(shape: &Shape, value: &mut Value) -> Result<(), Words> {
 fn canonical_quantity(value: &mut Value) -> Result<(), Words> {
     let text = match &*value {
         Value::String(text) => text.clone(),
-        // It reads the text of whatever stands there.
+        // Go's Quantity parses the text of any JSON value.
         other => Text::from(other.to_string()),
     };
     match quantity::canonical(&text) {
@@ -373,7 +374,7 @@ fn canonical_quantity(value: &mut Value) -> Result<(), Words> {
     }
 }
 
-/// Takes out of the metadata what says nothing: empty lists and maps, which Go omits when it encodes.
+/// Removes empty lists and maps from the metadata, which Go omits when it encodes.
 pub fn tidy_metadata(metadata: &mut Map) {
     metadata.retain(|name, value| match (name.as_str(), &*value) {
         ("annotations" | "labels", Value::Object(map)) => !map.is_empty(),

@@ -1,4 +1,4 @@
-//! All objects of one kind, with what finds some of them without looking at all.
+//! All objects of one kind, with an index.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,33 +13,33 @@ use super::object::{Key, Object};
 use super::selector::Selector;
 use crate::kinds::{self, KindRef};
 
-/// Objects of one kind, and what became of them lately.
+/// Objects of one kind, with their history.
 pub(super) struct Shelf {
     /// The kind as it is stored.
     pub kind: KindRef,
-    /// All objects, in the order of lists.
+    /// All objects, in list order.
     objects: OrdMap<Key, Arc<Object>>,
-    /// What changed.
+    /// The recent events.
     pub history: History,
-    /// The same objects by their node: of pods, which kubelets and the node controllers list so.
+    /// Pods by node. Kubelets and the node controllers list them this way.
     by_node: BTreeMap<Box<str>, BTreeMap<Key, Arc<Object>>>,
-    /// Whether objects are kept without their trees.
+    /// If set, objects are kept without their trees.
     folds: bool,
 }
 
-/// The field by which pods are indexed.
+/// Field by which pods are indexed.
 const NODE: &str = "spec.nodeName";
 
 impl Shelf {
-    /// An empty one, whose history begins after revision `floor`.
+    /// Creates an empty shelf whose history begins after revision `floor`.
     pub fn new(kind: KindRef, limits: Limits, floor: u64) -> Self {
         let history = History::new(limits, floor);
-        // Of events there are more than of anything else, and they are written to be read by people.
+        // Events are the most numerous objects, and mostly people read them.
         let folds = limits.folds || kind == kinds::EVENTS;
         Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds }
     }
 
-    /// All objects, in the order of lists.
+    /// Returns all objects, in list order.
     pub fn objects(&self) -> &OrdMap<Key, Arc<Object>> {
         &self.objects
     }
@@ -48,7 +48,7 @@ impl Shelf {
         self.kind == kinds::PODS
     }
 
-    /// Puts an object in its place; gives the one that was there.
+    /// Inserts an object and returns the previous one.
     pub fn insert(&mut self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
         let object = if self.folds { object.folded() } else { object };
         let old = self.objects.insert(key.clone(), object.clone());
@@ -57,7 +57,7 @@ impl Shelf {
             if let Some(old) = old.as_ref().filter(|old| old.node() != node) {
                 self.forget(old.node(), &key);
             }
-            // Pods without a node are no node's.
+            // Pods without a node are not indexed.
             if !node.is_empty() {
                 match self.by_node.get_mut(node) {
                     Some(pods) => drop(pods.insert(key, object.clone())),
@@ -68,7 +68,7 @@ impl Shelf {
         old
     }
 
-    /// Takes an object away.
+    /// Removes an object.
     pub fn remove(&mut self, key: &str) -> Option<Arc<Object>> {
         let old = self.objects.remove(key)?;
         if self.is_indexed() {
@@ -86,12 +86,13 @@ impl Shelf {
         }
     }
 
-    /// Wipes the objects; the history begins anew after revision `floor`.
+    /// Removes all objects and restarts the history after revision `floor`.
     pub fn wipe(&mut self, limits: Limits, floor: u64) {
         *self = Self::new(self.kind.clone(), limits, floor);
     }
 
-    /// Objects among which are all that `selector` matches, of those whose key begins with `prefix`, from `start` on.
+    /// Returns a superset of the objects that `selector` matches, of those whose key begins with `prefix`, from `start`
+    /// on.
     pub fn candidates<'a>(
         &'a self,
         prefix: &'a str,

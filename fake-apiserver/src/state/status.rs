@@ -11,13 +11,13 @@ use crate::kinds::Kind;
 pub struct Status {
     /// The HTTP status.
     pub code: u16,
-    /// The machine-readable reason; empty where upstream has none.
+    /// Machine-readable reason; empty if upstream has none.
     pub reason: &'static str,
-    /// The text for people.
+    /// Message for people.
     pub message: String,
-    /// What it is about.
+    /// Object and causes.
     pub details: Box<Details>,
-    /// A token with which an expired list can go on, inconsistently (R9).
+    /// Token with which an expired list can continue, inconsistently.
     pub continue_token: String,
 }
 
@@ -32,29 +32,29 @@ pub struct Details {
     pub kind: String,
     /// The object's uid.
     pub uid: String,
-    /// The single causes.
+    /// The causes.
     pub causes: Vec<Cause>,
-    /// After how many seconds a retry makes sense.
+    /// Seconds after which a retry makes sense.
     pub retry_after_seconds: Option<u32>,
-    /// Whether they are written even where they are empty, as those of generic failures are.
+    /// If set, `details` is written even if it is empty, as in generic failures.
     pub is_written: bool,
-    /// Warnings that the answer has in its headers.
+    /// Warnings for the headers of the answer.
     pub warnings: Vec<String>,
 }
 
 /// One cause in the details of a [`Status`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// The machine-readable reason.
+    /// Machine-readable reason.
     pub reason: &'static str,
-    /// The text for people.
+    /// Message for people.
     pub message: String,
-    /// The path of the field; empty when it is not about one.
+    /// Path of the field; empty if the cause is not about one.
     pub field: String,
 }
 
 impl FieldError {
-    /// As a cause of a `Status`.
+    /// Converts a field error to a cause of a `Status`.
     pub fn into_cause(self) -> Cause {
         let reason = match self.fault {
             FieldFault::Invalid(_) => "FieldValueInvalid",
@@ -71,13 +71,13 @@ impl FieldError {
     }
 }
 
-/// `resource.group`, as messages name a resource.
+/// Returns `resource.group`, the name of a resource in messages.
 pub fn qualified(kind: &Kind) -> String {
     if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) }
 }
 
 impl Status {
-    /// A failure without details.
+    /// Creates a failure without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Box::default(), continue_token: String::new() }
     }
@@ -92,52 +92,52 @@ impl Status {
         Self { code, reason, message, details: Box::new(details), continue_token: String::new() }
     }
 
-    /// 404: the object does not exist.
+    /// Creates a 404: the object does not exist.
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         Self::about(404, "NotFound", kind, name, format!("{} \"{name}\" not found", qualified(kind)))
     }
 
-    /// A failure that any server could tell (`NewGenericServerResponse`).
+    /// Creates a generic failure (`NewGenericServerResponse`).
     pub fn generic(code: u16, reason: &'static str, message: &str) -> Self {
         let mut status = Self::new(code, reason, message);
         status.details.is_written = true;
         status
     }
 
-    /// 404: nothing is served at this path.
+    /// Creates a 404: the path does not exist.
     pub fn no_such_resource() -> Self {
         Self::generic(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 405: the path is served, but not for this method.
+    /// Creates a 405: the path exists, but not with this method.
     pub fn method_not_allowed() -> Self {
         Self::generic(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    /// 405: the kind does not have this verb (`NewMethodNotSupported`).
+    /// Creates a 405: the kind does not have this verb (`NewMethodNotSupported`).
     pub fn unsupported(kind: &Kind, verb: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind {:?}", qualified(kind));
         Self::about(405, "MethodNotAllowed", kind, "", message)
     }
 
-    /// 409: the name is taken.
+    /// Creates a 409: the name is taken.
     pub fn already_exists(kind: &Kind, name: &str) -> Self {
         Self::about(409, "AlreadyExists", kind, name, format!("{} \"{name}\" already exists", qualified(kind)))
     }
 
-    /// 409 with its own explanation.
+    /// Creates a 409 with its own explanation.
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(kind));
         Self::about(409, "Conflict", kind, name, message)
     }
 
-    /// 409: the resourceVersion is not the stored one.
+    /// Creates a 409: the resourceVersion is not the stored one.
     pub fn modified(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
-    /// 409 from a binding, which names its subresource.
+    /// Creates the 409 of a binding, which names its subresource.
     pub fn binding_conflict(name: &str, why: &str) -> Self {
         let mut status =
             Self::new(409, "Conflict", format!("Operation cannot be fulfilled on pods/binding \"{name}\": {why}"));
@@ -146,13 +146,13 @@ impl Status {
         status
     }
 
-    /// 403 from an admission step.
+    /// Creates the 403 of an admission step.
     pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let name_part = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
         Self::about(403, "Forbidden", kind, name, format!("{}{name_part} is forbidden: {why}", qualified(kind)))
     }
 
-    /// 429: a disruption budget does not allow an eviction; `retry` is in seconds, 0 for none.
+    /// Creates a 429: a disruption budget does not allow an eviction. `retry` is in seconds, 0 for none.
     pub fn disrupted(why: String, retry: u32) -> Self {
         let mut status =
             Self::new(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
@@ -161,17 +161,17 @@ impl Status {
         status
     }
 
-    /// 400.
+    /// Creates a 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 422 with every field that is wrong.
+    /// Creates a 422 with an error for each invalid field.
     pub fn invalid(kind: &Kind, name: &str, errors: Vec<FieldError>) -> Self {
         Self::invalid_type(kind.kind, kind.group, name, errors)
     }
 
-    /// 422 for something that is not of a served kind, such as options.
+    /// Creates a 422 for an object that is not of a served kind, such as options.
     pub fn invalid_type(kind: &str, group: &str, name: &str, errors: Vec<FieldError>) -> Self {
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let all = match texts.as_slice() {
@@ -190,17 +190,17 @@ impl Status {
         status
     }
 
-    /// 410: the revision is no longer in the history (R9, R12).
+    /// Creates a 410: the revision is no longer in the history.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 504: something did not happen in time (`NewTimeoutError`).
+    /// Creates a 504: a wait has timed out (`NewTimeoutError`).
     pub fn timeout(why: &str) -> Self {
         Self::new(504, "Timeout", format!("Timeout: {why}"))
     }
 
-    /// 504: the revision lies in the future (R8).
+    /// Creates a 504: the revision lies in the future.
     pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let mut status = Self::timeout(&format!("Too large resource version: {wanted}, current: {current}"));
         status.details.causes = vec![Cause {
@@ -212,19 +212,19 @@ impl Status {
         status
     }
 
-    /// 415: the body's media type is not understood.
+    /// Creates a 415: the body has an unknown media type.
     pub fn unsupported_media_type(accepted: &str) -> Self {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 413: the body is larger than this server takes.
+    /// Creates a 413: the body is larger than this server accepts.
     pub fn too_large(message: impl Into<String>) -> Self {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -277,7 +277,7 @@ impl Cause {
     }
 }
 
-/// The `Status` that tells of success; `code` only where upstream writes one (201 of bindings and evictions).
+/// Returns a `Status` of success. It has no `code`; upstream writes one only for bindings and evictions (201).
 pub fn success(kind: &Kind, name: &str, uid: &str) -> Value {
     let details = Details {
         name: name.to_owned(),
@@ -289,7 +289,7 @@ pub fn success(kind: &Kind, name: &str, uid: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details.to_map()})
 }
 
-/// The `Status` that answers a binding or an eviction.
+/// Returns the `Status` that answers a binding or an eviction.
 pub fn created() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }

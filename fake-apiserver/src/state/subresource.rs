@@ -1,4 +1,4 @@
-//! Binding and eviction of pods (`registry/core/pod/storage`; R29).
+//! Binding and eviction of pods (`registry/core/pod/storage`).
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
@@ -57,7 +57,7 @@ impl Store {
             spec.insert("nodeName", chosen.into());
         }
         self.merge_binding_metadata(&mut bound, binding, chosen);
-        // It is where it was nominated to be, or it is somewhere else: nobody is to wait for it there any more.
+        // Binding clears the nomination: the scheduler no longer reserves room on the nominated node.
         if let Some(status) = value::map_mut(&mut bound, "status") {
             status.remove("nominatedNodeName");
         }
@@ -68,7 +68,7 @@ impl Store {
         Ok(Reply::Status(created()))
     }
 
-    /// Asks the policies about what is posted to a subresource.
+    /// Runs the policies on an object that is posted to a subresource.
     pub(super) fn check_posted(
         &mut self,
         kind: &Kind,
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// Deletes a pod on behalf of an Eviction, as far as its disruption budget allows.
+    /// Deletes a pod on behalf of an Eviction, if its disruption budget allows it.
     pub(super) fn evict(
         &mut self,
         now: Now,
@@ -141,7 +141,7 @@ impl Store {
         Ok(Reply::Status(created()))
     }
 
-    /// The disruption budget of a pod with one disruption less; nothing when no budget is concerned
+    /// Returns the disruption budget of a pod with one disruption less; `None` if no budget applies
     /// (`registry/core/pod/storage/eviction.go`).
     fn spend(&self, now: Now, target: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
         let Some(pod) = self.get(kinds::PODS, &target.key()) else { return Ok(None) };
@@ -167,7 +167,7 @@ impl Store {
                 Err(Status::new(500, "InternalError", why))
             };
         };
-        // A pod that is not ready does not count, when the budget says so or has enough healthy ones.
+        // A pod that is not ready can be evicted freely if the budget says so or has enough healthy pods.
         let ready =
             list(&pod.value, &["status", "conditions"]).iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
         let count = |field: &str| value::int(budget, &["status", field]).unwrap_or(0);
@@ -204,10 +204,10 @@ impl Store {
 }
 
 impl DeleteOptions {
-    /// Reads a DeleteOptions body; null means none.
+    /// Parses a DeleteOptions body; null means that there is no body.
     ///
     /// # Errors
-    /// 400 for a value of the wrong type, 422 for one that makes no sense.
+    /// 400 for a value of the wrong type, 422 for an invalid one.
     pub fn parse(body: &Value) -> Result<Self, Status> {
         let mut options = Self::default();
         let Some(fields) = body.as_object() else {
@@ -257,7 +257,7 @@ impl DeleteOptions {
     /// Sets the propagation by its name.
     ///
     /// # Errors
-    /// 422 for a name that does not exist.
+    /// 422 for an unknown name.
     pub fn set_propagation(&mut self, policy: &str) -> Result<(), Status> {
         self.propagation = Some(match policy {
             "Orphan" => super::Propagation::Orphan,
@@ -292,7 +292,7 @@ fn check_binding(name: &str, binding: &Value) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid_type("Binding", "", name, errors)) }
 }
 
-/// The condition PodScheduled becomes true.
+/// Sets the condition PodScheduled to true.
 fn set_scheduled(pod: &mut Value, now: Now) {
     let Some(status) = value::map_mut(pod, "status") else { return };
     let slot = status.entry("conditions").or_insert_with(|| json!([]));

@@ -1,5 +1,5 @@
-//! Tokens of service accounts (TokenRequest, `registry/core/serviceaccount/storage/token.go`), signed by a key of the
-//! server's seed and verified without a record of them.
+//! Tokens of service accounts (TokenRequest, `registry/core/serviceaccount/storage/token.go`). They are signed with the
+//! issuer's key, or else with a key from the server's seed, and verified without a stored record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,58 +22,58 @@ use crate::kinds;
 /// Issuer and default audience, as kubeadm sets them.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The issuer of the tokens of service accounts.
+/// Issuer of service account tokens.
 #[derive(Clone, Debug)]
 pub struct TokenIssuer {
-    /// Its names (`--service-account-issuer`): the first stands in new tokens, all are accepted.
+    /// Names of the issuer (`--service-account-issuer`): the first is used in new tokens, all are accepted.
     pub names: Vec<String>,
-    /// The audiences that the server itself is (`--api-audiences`).
+    /// Audiences of the API server itself (`--api-audiences`).
     pub audiences: Vec<String>,
-    /// The key that signs (`--service-account-signing-key-file`); a key of the server's seed when absent.
+    /// Signing key (`--service-account-signing-key-file`); a key from the server's seed if absent.
     pub key: Option<Arc<SigningKey>>,
 }
 
 impl Default for TokenIssuer {
-    /// Names and audience as kubeadm sets them.
+    /// Name and audience as kubeadm sets them.
     fn default() -> Self {
         Self { names: vec![ISSUER.to_owned()], audiences: vec![ISSUER.to_owned()], key: None }
     }
 }
-/// The issuer of tokens in secrets.
+/// Issuer of tokens in secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-/// How long a token lives when the request does not say, in seconds.
+/// Default lifetime of a token in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
-/// The shortest life that may be asked for, in seconds.
+/// Minimum lifetime that may be requested, in seconds.
 const MIN_SECONDS: i64 = 600;
-/// The longest, in seconds.
+/// Maximum lifetime in seconds.
 const MAX_SECONDS: i64 = 1 << 32;
 
-/// Whom a token stands for.
+/// Authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The user's name.
     pub username: String,
-    /// The uid; empty when there is none.
+    /// The uid; empty if there is none.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What else is known of the user.
+    /// Further attributes of the user.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
-    /// The server itself, which may do everything.
+    /// Returns the server itself, which may do everything.
     pub fn of_server() -> Self {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         Self { username: "system:apiserver".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
     }
 
-    /// A service account, by its name alone.
+    /// Returns a service account, by its name alone.
     pub fn of_account(namespace: &str, name: &str) -> Self {
         account(namespace, &format!("system:serviceaccount:{namespace}:{name}"), "")
     }
 
-    /// As `authentication.k8s.io/v1` UserInfo.
+    /// Returns the user as `authentication.k8s.io/v1` UserInfo.
     pub fn user_info(&self) -> Value {
         let mut info = json!({"username": self.username, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -150,7 +150,7 @@ impl Store {
         ))
     }
 
-    /// The object that the token is to end with: a pod, a secret or a node, which must be there.
+    /// Returns the object that the token is bound to: an existing pod, secret or node.
     fn bound_object(&self, namespace: &str, reference: &Value) -> Result<Option<(&'static str, Value)>, Status> {
         if reference.is_null() {
             return Ok(None);
@@ -177,7 +177,7 @@ impl Store {
         Ok(Some((field, json!({"name": name, "uid": found}))))
     }
 
-    /// A JSON web token.
+    /// Signs a JSON web token.
     fn sign(&self, claims: &Value) -> Result<String, Status> {
         let key = self.issuer.key.as_deref();
         let header = match key {
@@ -201,10 +201,10 @@ impl Store {
         mac
     }
 
-    /// Whom a token stands for, and which of the wanted audiences it is for.
+    /// Verifies a token. Returns its user and those of the wanted audiences that it has.
     ///
     /// # Errors
-    /// Why the token is worth nothing.
+    /// The reason why the token is invalid.
     pub fn verify_token(&self, now: Now, token: &str, wanted: &[String]) -> Result<(Identity, Vec<String>), String> {
         let (signed, signature) = token.rsplit_once('.').ok_or("invalid bearer token")?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "invalid bearer token")?;
@@ -212,7 +212,7 @@ impl Store {
         let read = |part: &str| -> Option<Value> { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok() };
         let header = read(header).ok_or("invalid bearer token")?;
         let genuine = match text(&header, &["alg"]) {
-            // An issuer with a key of its own signs with that.
+            // An issuer with its own key does not sign with that of the seed.
             "HS256" if self.issuer.key.is_none() => self.mac(signed).verify_slice(&signature).is_ok(),
             other => self.token_verifiers.iter().any(|key| key.verifies(other, signed.as_bytes(), &signature)),
         };
@@ -220,7 +220,8 @@ impl Store {
         if text(&claims, &["iss"]) == LEGACY_ISSUER {
             return self.verify_legacy(token, &claims, wanted);
         }
-        // The keys that kube-controller-manager signs with are told by themselves, without its issuer.
+        // Without an own key the issuer is not checked: tokens that kube-controller-manager signs are verified by its
+        // key alone.
         if self.issuer.key.is_some() && !self.issuer.names.iter().any(|name| name == text(&claims, &["iss"])) {
             return Err("invalid bearer token".to_owned());
         }
@@ -251,8 +252,8 @@ impl Store {
         Ok((identity, audiences))
     }
 
-    /// A token that kube-controller-manager wrote into a secret: it is worth as much as that secret, has no end, and
-    /// is for this server (`pkg/serviceaccount/legacy.go`).
+    /// Verifies a token that kube-controller-manager wrote into a secret. It is valid as long as the secret exists,
+    /// does not expire, and is for this server (`pkg/serviceaccount/legacy.go`).
     fn verify_legacy(&self, token: &str, claims: &Value, wanted: &[String]) -> Result<(Identity, Vec<String>), String> {
         let claim = |name: &str| text(claims, &[&format!("kubernetes.io/serviceaccount/{name}")]);
         let invalid = |why: &str| Err(format!("[invalid bearer token, {why}]"));
@@ -286,25 +287,25 @@ impl Store {
         Ok((account(namespace, &subject, sent), own.clone()))
     }
 
-    /// Sets the issuer of the tokens of service accounts.
+    /// Sets the issuer of service account tokens.
     pub fn issue_tokens(&mut self, issuer: TokenIssuer) {
         self.issuer = issuer;
     }
 
-    /// Accepts tokens of service accounts that are signed for one of `keys`, beside those that this server signs.
+    /// Accepts tokens of service accounts that verify with one of `keys`, in addition to those that this server signs.
     pub fn trust_tokens(&mut self, keys: Vec<PublicKey>) {
         self.token_verifiers = keys;
     }
 }
 
-/// Whom the token of an account stands for.
+/// Returns the user of a service account's token.
 fn account(namespace: &str, username: &str, uid: &str) -> Identity {
     let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
     let groups = groups.map(str::to_owned).to_vec();
     Identity { username: username.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
 }
 
-/// How long the token is to live (`pkg/apis/authentication/validation`).
+/// Returns the lifetime of a requested token in seconds (`pkg/apis/authentication/validation`).
 fn seconds(name: &str, spec: &Value) -> Result<i64, Status> {
     let sent = &spec["expirationSeconds"];
     let seconds = match sent {

@@ -18,7 +18,7 @@ use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchError, PatchKind};
 
 impl Target {
-    /// Where the object stands within its kind.
+    /// Returns the key of the object within its kind.
     pub fn key(&self) -> Key {
         key(self.namespace.as_deref(), &self.name)
     }
@@ -47,7 +47,7 @@ impl Store {
             if !sent.is_empty() {
                 return Err(uid_mismatch(served, target, sent, ""));
             }
-            // Leases and Events may be made by PUT (their strategies' AllowCreateOnUpdate).
+            // PUT may create Leases and Events (their strategies' AllowCreateOnUpdate).
             if target.part == Part::Main && strategy::is_made_by_put(kind) {
                 return self.create(now, kind, target.namespace.as_deref(), object, options);
             }
@@ -61,7 +61,7 @@ impl Store {
         self.write(Write::of(target, old, object, options, now))
     }
 
-    /// Server-side apply.
+    /// Handles server-side apply.
     pub(super) fn apply_configuration(
         &mut self,
         now: Now,
@@ -73,7 +73,7 @@ impl Store {
         let served = &target.kind;
         if target.part == Part::Scale {
             check_applied_type("autoscaling/v1", "Scale", &applied)?;
-            // A Scale has one field: to apply it is to set it.
+            // A Scale has one field, so an apply is a merge patch.
             return self.patch_scale(now, target, PatchKind::Merge, applied, options);
         }
         check_applied_type(&served.api_version(), served.kind, &applied)?;
@@ -102,7 +102,7 @@ impl Store {
                 return Err(Status::conflict(served, &target.name, &why));
             }
             check_named(&as_sent, &target.name)?;
-            // Storage does not look at the revision of an object that an update makes.
+            // Upstream's storage ignores the resourceVersion of an object that an update creates.
             value::metadata(&mut applied).remove("resourceVersion");
             managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
@@ -118,7 +118,7 @@ impl Store {
         self.write(Write { applied: true, ..write })
     }
 
-    /// The object that `target` names, as it is stored.
+    /// Returns the object that `target` names, as it is stored.
     pub(super) fn existing(&self, target: &Target) -> Result<Arc<Object>, Status> {
         let found = self.get(kinds::stored(&target.kind), &target.key());
         found.map(Object::unfolded).ok_or_else(|| Status::not_found(&target.kind, &target.name))
@@ -176,8 +176,8 @@ impl Store {
     }
 }
 
-/// Gives an object the type of its URL: the Go type that a strategic merge patch is decoded into decides, not the type
-/// that the patch names.
+/// Gives an object the type of its URL. A strategic merge patch is decoded into that Go type, whatever type the patch
+/// names.
 pub(super) fn take_type(object: &mut Value, api_version: &str, kind: &str) {
     value::set(object, "apiVersion", Some(api_version.into()));
     value::set(object, "kind", Some(kind.into()));
@@ -192,7 +192,7 @@ pub fn check_applied_type(api_version: &str, kind: &str, applied: &Value) -> Res
     if (sent_version, sent_kind) == (api_version, kind) {
         return Ok(());
     }
-    // Go reads a version with two slashes as no type at all.
+    // Go's parser returns an empty group and version if there are two slashes.
     let shown = match sent_version.split_once('/') {
         Some((_, version)) if version.contains('/') => "/, Kind=".to_owned(),
         Some((group, version)) => format!("{group}/{version}, Kind={sent_kind}"),
@@ -201,7 +201,7 @@ pub fn check_applied_type(api_version: &str, kind: &str, applied: &Value) -> Res
     Err(Status::bad_request(format!("invalid object type: {shown}")))
 }
 
-/// A patch that cannot be applied, as a failure.
+/// Converts the error of a patch to a failure.
 pub fn refused(error: &PatchError) -> Status {
     let message = error.to_string();
     match error {
@@ -210,13 +210,13 @@ pub fn refused(error: &PatchError) -> Status {
     }
 }
 
-/// Whether `metadata.resourceVersion` is missing or `"0"`: storage reads both as no revision.
+/// Returns true if `metadata.resourceVersion` is missing or `"0"`: upstream's storage treats both as no revision.
 pub(super) fn names_no_revision(object: &Value) -> bool {
     let sent = resource_version(object);
     sent.is_empty() || sent.parse() == Ok(0_u64)
 }
 
-/// 422 for a write without a revision, where the kind wants one.
+/// Refuses, with 422, a write without a revision if the kind requires one.
 fn check_unconditional(kind: &Kind, target: &Target, object: &Value) -> Result<(), Status> {
     if kind.allow_unconditional_update || !names_no_revision(object) {
         return Ok(());
@@ -226,7 +226,7 @@ fn check_unconditional(kind: &Kind, target: &Target, object: &Value) -> Result<(
     Err(Status::invalid_type(kind.plural, kind.group, &target.name, vec![error]))
 }
 
-/// 409 as storage words it; upstream shows the key under `/registry`.
+/// Creates the 409 of a uid precondition in the words of upstream's storage, which prints the key under `/registry`.
 fn uid_mismatch(kind: &Kind, target: &Target, sent: &str, found: &str) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \

@@ -1,11 +1,12 @@
-//! Kinds that are another form of a stored kind: Events of two groups, autoscalers of two versions.
+//! Kinds that are another form of a stored kind: Events of two groups, autoscalers of two versions, custom kinds with
+//! several versions.
 
 use substrate::json::Value;
 
 use super::{autoscaler_view, complete, event_view, shape};
 use crate::kinds::{self, Kind, schema};
 
-/// A stored object as the kind `served`, which is a view, shows it.
+/// Converts a stored object to the kind `served`, which is a view.
 pub fn to_view(served: &Kind, object: &Value) -> Value {
     if served.custom.is_some() {
         return with_version(served, object);
@@ -14,7 +15,7 @@ pub fn to_view(served: &Kind, object: &Value) -> Value {
         "Event" => event_view::to_view(object),
         _ => autoscaler_view::to_view(object),
     };
-    // The two forms leave out different fields that are empty, and write different ones.
+    // The two forms omit different empty fields and have different zero values.
     shape::drop_empty(served, &mut view);
     if is_complete(kinds::stored(served), object) {
         complete(served, &mut view);
@@ -22,12 +23,12 @@ pub fn to_view(served: &Kind, object: &Value) -> Value {
     view
 }
 
-/// True if an object of a stored kind has all that a Go server writes of fields that are not set.
+/// Returns true if an object of a stored kind has all zero values that a Go server writes.
 fn is_complete(stored: &Kind, object: &Value) -> bool {
     schema::built_in(stored).is_some_and(|of| of.unset().all(|(field, _)| object.get(&field.name).is_some()))
 }
 
-/// An object of the kind `served`, which is a view, as it is stored.
+/// Converts an object of the kind `served`, which is a view, to its stored form.
 pub fn from_view(served: &Kind, object: &Value) -> Value {
     if served.custom.is_some() {
         return with_version(crate::kinds::stored(served), object);

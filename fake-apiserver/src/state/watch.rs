@@ -1,4 +1,4 @@
-//! How a watch begins, and what it is told of a commit (R11, R12, R14).
+//! Start of a watch, and the type of the event that a watch receives for a commit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::status::Status;
 use super::{FieldError, Store};
 use crate::kinds::Kind;
 
-/// The parameters of a watch that decide how it begins.
+/// Parameters of a watch that decide how it starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WatchOptions {
     /// resourceVersion.
@@ -21,15 +21,15 @@ pub struct WatchOptions {
     pub send_initial_events: Option<bool>,
     /// allowWatchBookmarks.
     pub allow_bookmarks: bool,
-    /// Whether `continue` was given, which no watch allows.
+    /// True if `continue` was given, which a watch does not allow.
     pub continued: bool,
 }
 
 impl WatchOptions {
-    /// Refuses combinations that make no sense (apimachinery `ValidateListOptions` for watches).
+    /// Refuses invalid combinations (apimachinery `ValidateListOptions` for watches).
     ///
     /// # Errors
-    /// 422 with what is wrong.
+    /// 422 with the reason.
     pub fn check(&self) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let mut errors = Vec::new();
@@ -53,12 +53,13 @@ impl WatchOptions {
         if errors.is_empty() { Ok(()) } else { Err(invalid_options(errors)) }
     }
 
-    /// Whether the stream begins with the present state and a bookmark that ends it.
+    /// Returns true if the stream starts with the present state, followed by a bookmark (WatchList).
     pub fn is_watch_list(&self) -> bool {
         self.send_initial_events == Some(true) && self.allow_bookmarks
     }
 
-    /// The revision that must exist before the stream can begin: only a watch that begins with state waits for one.
+    /// Returns the revision that must exist before the stream can start. Only a watch that starts with state waits for
+    /// one.
     pub fn needed(&self) -> Option<u64> {
         match (self.send_initial_events, self.version) {
             (Some(true), Version::At(revision)) => Some(revision),
@@ -67,37 +68,37 @@ impl WatchOptions {
     }
 }
 
-/// What a watch is told before anything new happens.
+/// An event that a watch receives before live ones.
 #[derive(Clone, Debug)]
 pub enum Initial {
-    /// An object that is there: a synthetic ADDED.
+    /// A present object: a synthetic ADDED.
     Present(Arc<Object>),
-    /// A commit that it missed.
+    /// A commit that the watch missed.
     Missed(Arc<Event>, EventType),
 }
 
-/// How a watch begins.
+/// Start of a watch.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// What it is told first.
+    /// Events at the start.
     pub initial: Vec<Initial>,
-    /// The revision of the bookmark that ends the initial events, if there is one.
+    /// Revision of the bookmark that ends the initial events, if there is one.
     pub bookmark: Option<u64>,
-    /// What it is told after that bookmark; only of a stream that began behind the present.
+    /// Events after that bookmark; only if the state was older than the present one.
     pub later: Vec<Initial>,
-    /// Whether it begins with what is there.
+    /// True if it starts with the state of the objects.
     pub state: bool,
-    /// The revision that it begins at.
+    /// The revision at which it starts.
     pub from: u64,
-    /// Commits above this revision follow.
+    /// Live events are those above this revision.
     pub after: u64,
 }
 
 impl Store {
-    /// Begins a watch at the present revision. The caller has waited for the revision that the options need.
+    /// Starts a watch at the present revision. The caller has waited for the revision that the options need.
     ///
     /// # Errors
-    /// 422 for options that make no sense, 410 for a revision that is gone, 504 for one that is not yet there.
+    /// 422 for invalid options, 410 for a revision that is no longer held, 504 for a future one.
     pub fn watch(
         &self,
         kind: &Kind,
@@ -108,7 +109,7 @@ impl Store {
         self.watch_behind(kind, namespace, selector, options, 0)
     }
 
-    /// The same, but what is there is what was there `behind` revisions ago, or as many as the history reaches back.
+    /// Starts a watch whose initial state is `behind` revisions old, or as old as the history reaches back.
     ///
     /// # Errors
     /// As [`Store::watch`].
@@ -163,7 +164,9 @@ impl Store {
     }
 }
 
-/// What a watch of `namespace` and `selector` is told of a commit; nothing when it is none of its business (R14).
+/// Returns the type of the event that a watch of `namespace` and `selector` receives for a commit; `None` if it does
+/// not concern the watch. An object that starts to match is ADDED, one that stops matching is DELETED, as in apiserver
+/// `storage/cacher` (`convertToWatchEvent`).
 pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Option<EventType> {
     if let Some(namespace) = namespace {
         let inside = event.key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'));
@@ -174,7 +177,7 @@ pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Opti
     if selector.is_empty() {
         return Some(event.own_type());
     }
-    // A name never changes: there is no need for the objects.
+    // Names never change, so the objects need not be parsed.
     if selector.fields.required("metadata.name").is_some_and(|name| name != name_of(&event.key)) {
         return None;
     }

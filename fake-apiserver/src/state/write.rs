@@ -1,5 +1,5 @@
-//! One write on its way from the request to the store: the stages that POST, PUT, PATCH and apply share
-//! (apiserver `registry/rest/{create,update}.go`, `registry/generic/registry/store.go`).
+//! Stages of a write from the request to the store, which POST, PUT, PATCH and apply share (apiserver
+//! `registry/rest/{create,update}.go`, `registry/generic/registry/store.go`).
 
 use std::sync::Arc;
 
@@ -18,12 +18,13 @@ use super::value::{self, copy_meta, finalizers, int, is_terminating, name, resou
 use super::{FieldError, Store, identity, managed, shape, strategy};
 use crate::kinds::{self, Kind};
 
-/// What generateName may be long at most before five characters are added (R23).
+/// Maximum length of generateName; the rest is cut before five characters are added (apiserver
+/// `storage/names/generate.go`).
 const MAX_GENERATED_BASE: usize = 58;
 
-/// How often a generated name is drawn anew when it is taken (KEP-4420).
+/// Maximum number of attempts to find a free generated name (KEP-4420).
 const ATTEMPTS: usize = 8;
-/// What only the server sets of the metadata (R5).
+/// Fields of the metadata that only the server sets.
 const SERVERS: [&str; 7] = [
     "uid",
     "creationTimestamp",
@@ -34,7 +35,7 @@ const SERVERS: [&str; 7] = [
     "resourceVersion",
 ];
 
-/// One write.
+/// A write in progress.
 pub(super) struct Write<'a> {
     /// The time of the request.
     pub now: Now,
@@ -42,45 +43,45 @@ pub(super) struct Write<'a> {
     pub served: &'a Kind,
     /// The kind under which the object is stored.
     pub kind: &'a Kind,
-    /// The part that is written.
+    /// The part to write.
     pub part: Part,
     /// The namespace of the URL.
     pub namespace: Option<&'a str>,
-    /// The name of the URL; empty for an object that is to be made.
+    /// The name of the URL; empty for a create.
     pub named: &'a str,
-    /// The object as it is; none for one that is to be made.
+    /// The stored object; `None` for a create.
     pub old: Option<Arc<Object>>,
-    /// The object as it is to be, as far as the stages have brought it.
+    /// The new object, as the stages so far have changed it.
     pub object: Value,
-    /// How it is written.
+    /// Options of the write.
     pub options: WriteOptions,
-    /// Whether it is applied: then its managers are known already.
+    /// True for an apply, whose managers are set already.
     pub applied: bool,
-    /// What is wrong with it, as far as it is known.
+    /// Errors so far.
     pub errors: Vec<FieldError>,
 }
 
 impl<'a> Write<'a> {
-    /// An object that is to be made, in its stored form.
+    /// Starts the create of an object in its stored form.
     pub fn new(served: &'a Kind, namespace: Option<&'a str>, object: Value, options: WriteOptions, now: Now) -> Self {
         let kind = kinds::stored(served);
         let (part, errors) = (Part::Main, Vec::new());
         Self { now, served, kind, part, namespace, named: "", old: None, object, options, applied: false, errors }
     }
 
-    /// An object in the place of `old`.
+    /// Starts the replacement of `old`.
     pub fn of(target: &'a Target, old: Arc<Object>, object: Value, options: WriteOptions, now: Now) -> Self {
         let (namespace, named) = (target.namespace.as_deref(), target.name.as_str());
         let (part, old) = (target.part, Some(old));
         Self { part, named, old, ..Self::new(&target.kind, namespace, object, options, now) }
     }
 
-    /// The object as it was; null for one that is to be made.
+    /// Returns the stored object; null for a create.
     fn before(&self) -> &Value {
         self.old.as_ref().map_or(&Value::Null, |old| &old.value)
     }
 
-    /// The write as admission sees it.
+    /// Returns the write as admission sees it.
     fn request(&self) -> Attributes<'_> {
         Attributes {
             kind: self.served,
@@ -97,17 +98,17 @@ impl<'a> Write<'a> {
         managed::Writer { kind: self.served, part: self.part, manager: &self.options.manager, now: self.now }
     }
 
-    /// 422 with what is wrong, where anything is.
+    /// Fails with 422 if there are errors.
     fn judge(&mut self, named: &str) -> Result<(), Status> {
         let errors = std::mem::take(&mut self.errors);
-        // An object that was not made is of the kind under which it would be stored.
+        // Upstream names the stored kind in errors about a create.
         let kind = if self.old.is_some() { self.served } else { self.kind };
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kind, named, errors)) }
     }
 
-    /// Takes from a new object what only the server sets.
+    /// Removes the fields that only the server sets from a new object.
     fn strip(&mut self) -> Result<(), Status> {
-        // What is no revision is as none, as storage has it.
+        // Upstream's storage ignores a resourceVersion that does not parse.
         if revision(resource_version(&self.object)).is_ok_and(|named| named != 0) {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
@@ -120,7 +121,7 @@ impl<'a> Write<'a> {
         Ok(())
     }
 
-    /// Notes who manages the fields of an object that was updated.
+    /// Records the managers of the fields of an updated object.
     fn note_managers(&mut self, sent: Option<Value>, sent_any: bool) {
         let Some(old) = self.old.clone().filter(|_| !self.applied) else { return };
         if managed::is_tracked(&old.value) || sent_any {
@@ -135,7 +136,7 @@ impl<'a> Write<'a> {
 }
 
 impl Store {
-    /// Brings a write through all stages.
+    /// Runs a write through all stages.
     ///
     /// # Errors
     /// The first stage that refuses it.
@@ -146,12 +147,12 @@ impl Store {
         }
     }
 
-    /// Makes an object.
+    /// Creates an object.
     fn make(&mut self, mut write: Write<'_>) -> Result<Reply, Status> {
         let (kind, now) = (write.kind, write.now);
         self.admit_namespace(write.namespace, kind, name(&write.object))?;
         strategy::default(kind, &mut write.object);
-        // What the server makes by itself has no manager.
+        // Objects that the server itself creates have no managers.
         if self.tracks && !write.options.manager.is_empty() && !managed::is_tracked(&write.object) {
             let mut object = std::mem::take(&mut write.object);
             managed::first(&write.writer(), &mut object);
@@ -191,14 +192,14 @@ impl Store {
         Ok(Reply::Created(self.put(now, kind, key, write.object)))
     }
 
-    /// Puts an object in the place of `old`, as far as the part that is written allows.
+    /// Replaces `old`, as far as the written part allows.
     fn replace(&mut self, mut write: Write<'_>, old: &Arc<Object>) -> Result<Reply, Status> {
         let (kind, part, now) = (write.kind, write.part, write.now);
         let managed_as_sent = write.object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
         let sent_managers = managed::are_written(part, &write.object);
         self.check_revision(&write, old)?;
         strategy::default(kind, &mut write.object);
-        // Of a scale they have seen the Scale.
+        // For a scale, mutating policies have already seen the Scale.
         if part != Part::Scale {
             self.mutate(&mut write)?;
             if write.options.stage == Stage::Mutated {
@@ -215,13 +216,13 @@ impl Store {
             let why = "this server does not convert stored objects: delete them first, or keep the storage version";
             write.errors.push(FieldError::forbidden("spec.versions", why));
         }
-        // The old object has it, too, and the two are compared from here on.
+        // The old object has its zero values, too; from here on the two are compared.
         self.complete(kind, &mut write.object);
         strategy::count(kind, &mut write.object, &old.value);
         // A scale changes the object itself.
         let written = if part == Part::Scale { Part::Main } else { part };
         write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));
-        // The containers of a pod are checked when it is made.
+        // The containers of a pod were checked when it was created.
         if part == Part::Main && kind != kinds::PODS {
             write.errors.extend(self.check_privileged(kind, &write.object));
         }
@@ -230,7 +231,7 @@ impl Store {
             self.warnings.extend(strategy::warn(kind, &write.object, &old.value));
         }
         strategy::check_update(self, kind, part, &write.object, &old.value)?;
-        // Of a scale they have been asked, with the Scale.
+        // For a scale, the policies have already seen the Scale.
         if part != Part::Scale {
             self.check(&write)?;
         }
@@ -248,7 +249,7 @@ impl Store {
         Ok(self.commit(write, old, charges))
     }
 
-    /// 409 for a write that names another revision than the stored one.
+    /// Refuses, with 409, a write that names another revision than the stored one.
     fn check_revision(&self, write: &Write<'_>, old: &Object) -> Result<(), Status> {
         let named = resource_version(&write.object);
         if !named.is_empty() {
@@ -261,11 +262,11 @@ impl Store {
         Ok(())
     }
 
-    /// Lets mutating policies change it, or takes what the webhooks after them made of it.
+    /// Runs the mutating policies, or takes the object as webhooks changed it after them.
     fn mutate(&self, write: &mut Write<'_>) -> Result<(), Status> {
         let before = write.options.mutated.take();
         if let Some(mutated) = &before {
-            // The webhooks spoke of another object.
+            // The webhooks saw another revision of the object.
             if mutated.revision != write.old.as_ref().map_or(0, |old| old.revision) {
                 return Err(Status::modified(write.served, write.named));
             }
@@ -282,13 +283,13 @@ impl Store {
         Ok(())
     }
 
-    /// What Pod Security and validating policies say of it.
+    /// Checks Pod Security and the validating policies.
     fn check(&mut self, write: &Write<'_>) -> Result<(), Status> {
         self.check_pod_security(&write.request())?;
         self.check_policies(&write.request())
     }
 
-    /// Keeps what has passed all stages; a terminating object that nothing holds any more goes.
+    /// Stores an object that has passed all stages. Removes a terminating object that has no finalizers left.
     fn commit(&mut self, write: Write<'_>, old: &Arc<Object>, charges: Vec<Charge>) -> Reply {
         let Write { now, kind, object, .. } = write;
         let (key, dry_run) = (key(write.namespace, write.named), write.options.dry_run);
@@ -299,7 +300,7 @@ impl Store {
             }
             return Reply::Object(gone);
         }
-        // A write that changes nothing is none: no revision, no event (R3).
+        // A no-op write: no revision, no event.
         if same(&object, &old.value) {
             return Reply::Object(old.clone());
         }
@@ -310,7 +311,7 @@ impl Store {
         Reply::Object(self.put(now, kind, key, object))
     }
 
-    /// The key of a new object; draws a name from its generateName when it has none.
+    /// Returns the key of a new object. Generates its name from generateName if needed.
     fn choose_key(&mut self, kind: &Kind, namespace: Option<&str>, object: &mut Value) -> Result<Key, Status> {
         let named = name(object).to_owned();
         if !named.is_empty() {
@@ -318,7 +319,7 @@ impl Store {
         }
         let base = text(object, &["metadata", "generateName"]).to_owned();
         if base.is_empty() {
-            // Validation says so.
+            // Validation reports the missing name.
             return Ok(key(namespace, ""));
         }
         let mut end = base.len().min(MAX_GENERATED_BASE);
@@ -337,14 +338,15 @@ impl Store {
     }
 }
 
-/// Whether a terminating object has nothing left that holds it.
+/// Returns true if a terminating object can be removed.
 fn may_go(kind: &Kind, object: &Value) -> bool {
     finalizers(object).is_empty()
         && int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
         && !strategy::holds(kind, object)
 }
 
-/// Brings back what a client cannot change and says where it tried (`BeforeUpdate`, `ValidateObjectMetaUpdate`; R5).
+/// Restores the fields that a client cannot change, and reports attempts to change them (`BeforeUpdate`,
+/// `ValidateObjectMetaUpdate`).
 fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let metadata = value::metadata(object);
@@ -352,14 +354,14 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     let before = |field: &str| before.and_then(|m| m.get(field));
     for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let Some(sent) = metadata.get(field).filter(|sent| !sent.is_null() && *sent != "") else { continue };
-        // The time of a deletion that is under way is kept, whatever was sent.
+        // The deletionTimestamp of a terminating object is kept without an error.
         let is_kept = field == "deletionTimestamp" && before(field).is_some();
         if before(field) != Some(sent) && !is_kept {
             errors.push(FieldError::invalid(format!("metadata.{field}"), sent, "field is immutable"));
         }
     }
     shape::tidy_metadata(metadata);
-    // The revision is equal for every update that goes on, and needed to compare the two.
+    // The revision was checked before; the two objects are compared with it.
     for field in SERVERS {
         value::put(metadata, field, before(field));
     }
@@ -378,12 +380,12 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether the same fields have the same managers, whenever they got them.
+/// Returns true if two managedFields are equal apart from their times.
 fn same_managers(a: Option<&Value>, b: Option<&Value>) -> bool {
     a == b || managed::timeless(a) == managed::timeless(b)
 }
 
-/// Whether two objects are equal but for the times in managedFields.
+/// Returns true if two objects are equal apart from the times in managedFields.
 fn same(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
     let rest_equal = a.len() == b.len() && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));

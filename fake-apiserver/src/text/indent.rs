@@ -1,7 +1,7 @@
-//! JSON text for people to read.
+//! Indented JSON.
 
-/// The same JSON with a member or an item a line, indented by two spaces, as Go's `json.MarshalIndent` writes it.
-/// What is indented already stays as it is.
+/// Indents JSON: one member or item per line, two spaces per level, like Go's `json.MarshalIndent`. Indented JSON stays
+/// as it is.
 pub fn indent(compact: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(compact.len() + compact.len() / 2);
     let mut depth = 0usize;
@@ -17,7 +17,7 @@ pub fn indent(compact: &[u8]) -> Vec<u8> {
             }
             b'{' | b'[' => {
                 out.push(byte);
-                // What is empty stays on its line.
+                // An empty object or list stays on its line.
                 if let Some(end @ (b'}' | b']')) = compact.get(at) {
                     out.push(*end);
                     at += 1;
@@ -50,7 +50,7 @@ fn line(depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// How long the rest of a string is, its closing quote included.
+/// Returns the length of the rest of a string, including its closing quote.
 fn string(rest: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = rest.get(at) {

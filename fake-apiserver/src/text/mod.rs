@@ -1,5 +1,5 @@
-//! Trees as JSON text, byte for byte as Go's `encoding/json` writes them. That most strings need no escape is seen
-//! eight bytes at a time.
+//! JSON encoder whose output equals that of Go's `encoding/json` byte for byte. It checks eight bytes at a time whether
+//! a string needs escapes; most do not.
 
 mod indent;
 mod typed;
@@ -15,15 +15,15 @@ pub use self::indent::indent;
 pub use self::typed::{document, object, ranked, struct_fields};
 pub use self::yaml::yaml;
 
-/// What is kept of the buffer between two uses, at most.
+/// Maximum size of the buffer that is kept between two uses.
 const KEPT_BYTES: usize = 64 * 1024;
 
 thread_local! {
-    /// Where everything is written first: it stays in the processor's caches, and what is made of it has its exact size.
+    /// Buffer for encoding: it stays in the processor's caches, and the result is allocated with its exact size.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What `write` writes into an empty buffer, in no more memory than it needs.
+/// Returns the output of `write` in an allocation of its exact size.
 pub fn bytes(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut buffer = BUFFER.take();
     write(&mut buffer);
@@ -34,8 +34,7 @@ pub fn bytes(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     bytes
 }
 
-/// Appends `value` to `out`, as Go writes what it has no struct for: the members of an object in the order of their
-/// names.
+/// Appends `value` to `out` in the form in which Go writes a map: the members of an object are sorted by name.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -68,10 +67,10 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// A number; one with a fraction in as few digits as tell it from its neighbours, and with an exponent only where it is
-/// very great or very small.
+/// Writes a number. A fraction has the fewest digits that identify it, and an exponent only if it is very large or very
+/// small.
 fn number(number: &Number, out: &mut Vec<u8>) {
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = match number.as_f64().filter(|_| number.is_f64()) {
         None => serde_json::to_writer(out, number).map_err(Into::into),
         Some(float) if float == 0.0 || (1e-6..1e21).contains(&float.abs()) => write!(out, "{float}"),
@@ -94,7 +93,7 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// What would end a string, or a script within a page, is escaped.
+/// Writes a string with escapes for the end of a string and for HTML.
 fn escaped(text: &str, out: &mut Vec<u8>) {
     let mut buffer = [0; 4];
     for c in text.chars() {
@@ -107,7 +106,7 @@ fn escaped(text: &str, out: &mut Vec<u8>) {
             '\u{8}' => out.extend_from_slice(b"\\b"),
             '\u{c}' => out.extend_from_slice(b"\\f"),
             '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                // Writing into memory cannot fail.
+                // Writing to memory cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             _ => out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes()),
@@ -115,11 +114,12 @@ fn escaped(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether this is ASCII that needs no escape; a "no" may be wrong.
+/// Returns true if the bytes are ASCII and need no escape. May return false for such bytes, too.
 fn is_plain(bytes: &[u8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
-    // A byte minus a greater one sets its highest bit; so does what is not ASCII. Borrows only err towards "no".
+    // Subtracting a greater byte sets the highest bit, which is also set outside ASCII. Borrows can only cause a false
+    // negative.
     let is = |word: u64, byte: u8| (word ^ (ONES * u64::from(byte))).wrapping_sub(ONES);
     let odd = |word: u64| {
         // A quote and an ampersand differ in one bit, and so do the two angle brackets.

@@ -16,7 +16,7 @@ fn of_its_type(value: &Value) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What Go's encoder escapes and serde_json does not.
+/// Adds the escapes of Go's encoder that serde_json does not have.
 fn as_go(text: &str) -> String {
     let escapes =
         [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
@@ -83,13 +83,13 @@ fn fields_of_managers_stand_in_the_order_of_their_paths() {
     assert!(text.find("\"manager\"").unwrap() < text.find("\"fieldsV1\"").unwrap());
 }
 
-/// The escapes that the record has for what is not ASCII.
+/// Escapes characters outside ASCII as the recording does.
 fn in_ascii(text: &str) -> String {
     let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
     text.chars().map(|c| if c.is_ascii() { c.to_string() } else { escape(c) }).collect()
 }
 
-/// Byte for byte what a real server wrote, but for the spaces that the record has between its tokens.
+/// Compares with the bytes of a real server, apart from the spaces that the recording has between tokens.
 #[test]
 fn recorded_objects_are_written_as_they_came() {
     let mut compared = 0;
@@ -151,7 +151,7 @@ proptest! {
         prop_assert!(same(&read, &value), "indented");
     }
 
-    /// Also where what is said of a type does not fit it.
+    /// Includes documents that do not match their type.
     #[test]
     fn every_document_is_written_whole(spec in tree(), status in tree(), metadata in tree()) {
         let value = json!({"apiVersion": "v1", "kind": "Pod", "spec": spec, "status": status, "metadata": metadata});

@@ -1,4 +1,4 @@
-//! Objects in the order in which Go writes them: that of the fields of their structs.
+//! Objects in Go's order: that of the fields of their structs.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use substrate::json::{Map, Value};
 use super::{string, write};
 use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 
-/// Structs have fewer fields.
+/// Maximum number of fields of a struct.
 const MOST: usize = 64;
 
-/// The members of Tables, and of lists of what is shown in place of objects.
+/// Members of Tables, and of lists of partial metadata.
 const SHOWN: &[&str] = &[
     "kind",
     "apiVersion",
@@ -34,7 +34,8 @@ const SHOWN: &[&str] = &[
     "items",
 ];
 
-/// Appends what says its own type: fields in the order of its struct, or by name when it is of a custom kind or of none.
+/// Appends an object with apiVersion and kind: fields in the order of its struct, or sorted by name for custom and
+/// unknown kinds.
 pub fn document(value: &Value, out: &mut Vec<u8>) {
     let Some(map) = value.as_object() else { return write(value, out) };
     match (place(map), map.get("kind").and_then(Value::as_str)) {
@@ -44,7 +45,7 @@ pub fn document(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an object, whose struct is known; by name where there is none.
+/// Appends an object in the order of its struct, or sorted by name if the struct is unknown.
 pub fn object(of: Option<TypeRef>, value: &Value, out: &mut Vec<u8>) {
     match (of, value) {
         (Some(of), Value::Object(map)) => fields(of.get(), map, out),
@@ -52,13 +53,13 @@ pub fn object(of: Option<TypeRef>, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `value` as the struct called `of` (`meta/v1.ListMeta`).
+/// Appends `value` as the struct named `of` (`meta/v1.ListMeta`).
 pub fn struct_fields(of: &str, value: &Value, out: &mut Vec<u8>) {
     object(TypeRef::named(of), value, out);
 }
 
-/// Appends `value` and what is in it with members in the order of `ranks`, and after them those that are not named
-/// there. What says its own type has the order of its struct.
+/// Appends `value` with the members of all its objects in the order of `ranks`, and then those that are not named
+/// there. An object with apiVersion and kind has the order of its struct.
 pub fn ranked(ranks: &[&str], value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Array(list) => array(list, out, |value, out| ranked(ranks, value, out)),
@@ -75,14 +76,14 @@ pub fn ranked(ranks: &[&str], value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The struct that an object names.
+/// Returns the struct of an object's apiVersion and kind.
 fn place(map: &Map) -> Option<TypeRef> {
     let text = |name: &str| map.get(name).and_then(Value::as_str);
     schema::place_of_object(text("apiVersion")?, text("kind")?)
 }
 
 fn fields(of: &'static Type, map: &Map, out: &mut Vec<u8>) {
-    // Which member stands at which place of the struct.
+    // Index of the member at each position of the struct.
     let (mut order, mut there) = ([0u8; MOST], 0u64);
     let mut unknown = false;
     for (member, (name, _)) in map.iter().enumerate() {
@@ -109,7 +110,7 @@ fn fields(of: &'static Type, map: &Map, out: &mut Vec<u8>) {
         within(field, value, out);
     }
     if unknown {
-        // Stored objects have none; of others nothing is lost.
+        // Unknown members. Stored objects have none; other documents keep them.
         let rest = map.iter().enumerate().filter(|(member, (name, _))| {
             of.place(name).is_none_or(|place| place >= MOST) || u8::try_from(*member).is_err()
         });
@@ -184,7 +185,8 @@ fn members<'a>(
     out.push(b'}');
 }
 
-/// A set of fields (`fieldsV1`) in the order of structured-merge-diff: numbers within keys and values count as such.
+/// Appends a set of fields (`fieldsV1`) in the order of structured-merge-diff, in which numbers within keys and values
+/// are compared as numbers.
 fn paths(value: &Value, out: &mut Vec<u8>) {
     let Some(map) = value.as_object() else { return write(value, out) };
     let of_list = map.keys().filter(|name| name.starts_with("k:") || name.starts_with("v:")).count();
@@ -195,8 +197,7 @@ fn paths(value: &Value, out: &mut Vec<u8>) {
     members(all.into_iter(), out, |_, value, out| paths(value, out));
 }
 
-/// The order of two elements of paths: by bytes, but where they differ within a number by the number, and where a text
-/// ends earlier it is the lesser.
+/// Compares two path elements: by bytes, but by value if they differ within a number; a prefix is smaller.
 fn by_path(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let Some(at) = (0..a.len().min(b.len())).find(|i| a[*i] != b[*i]) else { return a.len().cmp(&b.len()) };

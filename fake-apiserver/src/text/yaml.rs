@@ -1,12 +1,12 @@
-//! Trees as YAML, in the form that `sigs.k8s.io/yaml` writes: block style, lists as far to the left as their key, texts
-//! plain where they stay texts.
+//! YAML in the form that `sigs.k8s.io/yaml` writes: block style, lists at the indentation of their key, strings without
+//! quotes if they stay strings.
 
 use substrate::json::Value;
 
-/// How far a map within a map or a list stands to the right.
+/// Indentation of a map within a map or a list.
 const STEP: usize = 2;
 
-/// A whole document.
+/// Returns a whole document.
 pub fn yaml(value: &Value) -> String {
     let mut out = String::new();
     node(value, 0, &mut out);
@@ -16,7 +16,7 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
-/// Appends what stands behind a key or a dash, or at the beginning; the cursor is at `column`.
+/// Appends a value after a key or a dash, or at the beginning; the cursor is at `column`.
 fn node(value: &Value, column: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -54,7 +54,7 @@ fn node(value: &Value, column: usize, out: &mut String) {
     }
 }
 
-/// The end of the line before, unless it is the first of its kind.
+/// Ends the previous line, except before the first member.
 fn begin(position: usize, column: usize, out: &mut String) {
     if position > 0 {
         if !out.ends_with('\n') {
@@ -82,7 +82,7 @@ fn scalar(text: &str, column: usize, is_key: bool, out: &mut String) {
     }
 }
 
-/// True if a text can stand line by line, as it is.
+/// Returns true if a string can be written as a block, line by line.
 fn is_block(text: &str) -> bool {
     let is_whole = text.chars().all(|c| c == '\n' || is_printable(c));
     is_whole && !text.starts_with([' ', '\n']) && !text.ends_with(' ') && !text.contains(" \n")
@@ -107,7 +107,7 @@ fn block(text: &str, column: usize, out: &mut String) {
     out.extend(text[body.len()..].chars().skip(1));
 }
 
-/// A text between double quotes.
+/// Appends a string in double quotes.
 fn quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
@@ -124,12 +124,12 @@ fn quoted(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// True if a character needs no escape; line breaks do.
+/// Returns true if a character needs no escape; line breaks need one.
 fn is_printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// True if a text may stand without quotes.
+/// Returns true if a string can be written without quotes.
 fn is_plain(text: &str) -> bool {
     let is_marked = text.starts_with(['#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'])
         || ["-", "?", ":"].iter().any(|mark| text == *mark || text.starts_with(&format!("{mark} ")))
@@ -142,7 +142,7 @@ fn is_plain(text: &str) -> bool {
         && !text.contains('\n')
 }
 
-/// True if a text without quotes would be read as something else: YAML 1.1 has many words and numbers.
+/// Returns true if a string without quotes would be read as another type: YAML 1.1 has many words and numbers.
 fn is_other(text: &str) -> bool {
     const WORDS: [&str; 14] =
         ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "~", ".nan", ".inf", "+.inf", "-.inf"];
@@ -161,7 +161,7 @@ fn is_number(text: &str) -> bool {
     is_float || by_sixty || based("0x", 16) || based("0b", 2) || based("0o", 8)
 }
 
-/// True for a date, with or without a time.
+/// Returns true for a date, with or without a time.
 fn is_time(text: &str) -> bool {
     let (date, rest) = text.split_at(text.find(['T', 't', ' ']).unwrap_or(text.len()));
     let parts: Vec<&str> = date.split('-').collect();

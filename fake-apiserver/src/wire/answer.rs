@@ -1,4 +1,4 @@
-//! A whole document, ready to be sent: discovery and OpenAPI.
+//! Encoded documents: discovery and OpenAPI.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -18,32 +18,32 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// `value` as JSON with members in the order of `ranks`, as Go writes a struct, without a validator.
+    /// Encodes `value` as JSON with members in the order of `ranks`, like a Go struct, without an ETag.
     pub(super) fn json(value: &Value, ranks: &[&str]) -> Self {
         Self { content_type: "application/json", body: line(value, ranks).into(), etag: None }
     }
 
-    /// `value` as JSON for people to read.
+    /// Encodes `value` as indented JSON.
     pub(super) fn indented(value: &Value) -> Self {
         Self { content_type: "application/json", body: format!("{value:#}").into(), etag: None }
     }
 
-    /// JSON as [`json`](Self::json) writes it, with a validator, as `content_type`.
+    /// Encodes JSON like [`json`](Self::json), with an ETag and this `content_type`.
     pub(super) fn cached_line(value: &Value, ranks: &[&str], content_type: &'static str) -> Self {
         Self::cached_bytes(line(value, ranks), content_type)
     }
 
-    /// `value` as JSON with a validator, as `content_type`.
+    /// Encodes `value` as JSON with an ETag and this `content_type`.
     pub(super) fn cached(value: &Value, content_type: &'static str) -> Self {
         Self::cached_bytes(value.to_string().into_bytes(), content_type)
     }
 
-    /// A document with a validator.
+    /// Creates a document with an ETag.
     pub(super) fn cached_bytes(body: Vec<u8>, content_type: &'static str) -> Self {
         Self { content_type, etag: Some(format!("\"{}\"", hash(&body))), body: body.into() }
     }
 
-    /// Whether an If-None-Match header names this document, so that 304 is the answer.
+    /// Returns true if an If-None-Match header names this document, so that the answer is 304.
     pub fn is_cached_by(&self, if_none_match: &str) -> bool {
         self.etag.as_deref().is_some_and(|etag| {
             if_none_match.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
@@ -58,7 +58,7 @@ fn line(value: &Value, ranks: &[&str]) -> Vec<u8> {
     line
 }
 
-/// The upper-case hex digest that names a document's content.
+/// Returns the upper-case hex digest of a document's content.
 pub(super) fn hash(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
 }

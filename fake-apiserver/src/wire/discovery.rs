@@ -1,4 +1,4 @@
-//! Discovery: what is served, in the plain form and in the aggregated form (apidiscovery.k8s.io, KEP-3352).
+//! Discovery documents, in the plain form and in the aggregated form (apidiscovery.k8s.io, KEP-3352).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::negotiate::{Clause, clauses};
 use crate::kinds::{self, Kind, KindRef};
 
-/// The members of lists of resources, in the order of Go's structs.
+/// Members of lists of resources, in the order of Go's structs.
 const RESOURCES: &[&str] = &[
     "name",
     "singularName",
@@ -26,7 +26,7 @@ const RESOURCES: &[&str] = &[
     "storageVersionHash",
 ];
 
-/// The same of groups.
+/// Members of lists of groups.
 const GROUPS: &[&str] = &[
     "kind",
     "apiVersion",
@@ -39,7 +39,7 @@ const GROUPS: &[&str] = &[
     "serverAddressByClientCIDRs",
 ];
 
-/// The same of the aggregated form.
+/// Members of the aggregated form.
 const AGGREGATED: &[&str] = &[
     "group",
     "version",
@@ -61,7 +61,7 @@ const AGGREGATED: &[&str] = &[
     "freshness",
 ];
 
-/// Answers a GET of `/api`, `/apis` and what lies below; nothing for a path that is no discovery document.
+/// Answers a GET of `/api`, `/apis` and paths below them; `None` for a path without a discovery document.
 pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     let served = Served(custom);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -81,16 +81,16 @@ pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     }
 }
 
-/// What is served: the built-in kinds, and these custom ones after them.
+/// Served kinds: the built-in ones, then these custom ones.
 struct Served<'a>(&'a [KindRef]);
 
 impl Served<'_> {
-    /// All kinds.
+    /// Returns all kinds.
     fn kinds(&self) -> impl Iterator<Item = &Kind> {
         kinds::discoverable().map(|kind| kind as &Kind).chain(self.0.iter().map(|kind| &**kind))
     }
 
-    /// The groups other than core, in the order of the table.
+    /// Returns the groups other than core, in the order of the table.
     fn groups(&self) -> Vec<&'static str> {
         let mut groups = Vec::new();
         for kind in self.kinds() {
@@ -110,7 +110,7 @@ impl Served<'_> {
         versions
     }
 
-    /// What there is to GET, as the root of a server lists it.
+    /// Returns the paths for GET, as the root of a server lists them.
     fn index(&self) -> Value {
         let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
         for group in self.groups() {
@@ -137,7 +137,7 @@ impl Served<'_> {
                 let versions = json!({
                     "kind": "APIVersions",
                     "versions": self.versions(""),
-                    // A client is to keep the address that it came by.
+                    // Empty: clients keep the address that they used.
                     "serverAddressByClientCIDRs": [],
                 });
                 Answer::json(&versions, GROUPS)
@@ -184,7 +184,7 @@ fn api_group(group: &str, versions: &[&str]) -> Value {
         .iter()
         .map(|version| json!({ "groupVersion": format!("{group}/{version}"), "version": version }))
         .collect();
-    // The versions stand in the order of preference.
+    // The versions are in the order of preference.
     let preferred = versions.first().cloned().unwrap_or_default();
     json!({ "name": group, "versions": versions, "preferredVersion": preferred })
 }
@@ -227,13 +227,13 @@ impl Served<'_> {
     }
 }
 
-/// What tells clients that the version in which objects are stored has changed (apiserver `StorageVersionHash`).
+/// Returns the hash that changes with the storage version (apiserver `StorageVersionHash`).
 fn storage_version_hash(stored: &Kind) -> String {
     let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
     STANDARD.encode(&digest[..8])
 }
 
-/// Short names and categories, which are left out where there are none.
+/// Adds short names and categories, unless they are empty.
 fn names(kind: &Kind, entry: &mut Value) {
     if !kind.short_names.is_empty() {
         entry["shortNames"] = json!(kind.short_names);
@@ -273,8 +273,8 @@ impl Served<'_> {
     }
 }
 
-/// What a kind's responses are: built-in groups leave the group and version to be seen from the context, custom ones
-/// say them.
+/// Returns the response type of a kind. Built-in groups omit group and version, which follow from the context; custom
+/// ones include them.
 fn own(kind: &Kind) -> (&'static str, &'static str, &'static str) {
     if kind.custom.is_some() { (kind.group, kind.version, kind.kind) } else { ("", "", kind.kind) }
 }

@@ -1,13 +1,13 @@
-//! Lists in JSON, made of the bytes of their objects.
+//! Lists in JSON, built from the encoded objects.
 
 use substrate::json::{Value, json};
 
 use crate::kinds::Kind;
 use crate::text;
 
-/// What stands around the items of a list, and what of them is not said. Items of a built-in kind do not say their type,
-/// which Go knows from that of the list; Go writes it first, so an item is the rest of its object's bytes. Lists of
-/// custom kinds are maps to Go: sorted, with items that say all.
+/// Bytes around the items of a list. Items of a built-in kind have no apiVersion and kind, which Go infers from the
+/// list. In an encoded object they come first, so an item is the rest of the object's bytes. For Go, lists of custom
+/// kinds are maps: sorted, and with complete items.
 #[derive(Debug)]
 pub struct Frame {
     before: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// That of a list of objects of `kind`.
+    /// Builds the frame of a list of objects of `kind`.
     pub fn of(kind: &Kind, meta: &Value) -> Self {
         let (name, version) = (json!(kind.list_kind()), json!(kind.api_version()));
         if kind.custom.is_none() {
@@ -28,7 +28,7 @@ impl Frame {
         }
         let mut meta = meta.clone();
         if let Some(fields) = meta.as_object_mut() {
-            // Go's list of maps always says it.
+            // Go's list of maps always has it.
             fields.entry("continue").or_insert_with(|| "".into());
         }
         let mut after = format!("],\"kind\":{name},\"metadata\":").into_bytes();
@@ -37,17 +37,17 @@ impl Frame {
         Self { before: format!("{{\"apiVersion\":{version},\"items\":[").into(), own: Vec::new(), after }
     }
 
-    /// What stands before the items.
+    /// Returns the bytes before the items.
     pub fn before(&self) -> &[u8] {
         &self.before
     }
 
-    /// What stands after them.
+    /// Returns the bytes after the items.
     pub fn after(&self) -> &[u8] {
         &self.after
     }
 
-    /// An object as an item: what it begins with, and the rest of its bytes.
+    /// Returns an encoded object as an item: its first bytes, and the rest.
     pub fn item<'i>(&self, object: &'i [u8]) -> (&'static [u8], &'i [u8]) {
         match object.strip_prefix(&self.own[..]) {
             Some(rest) if !self.own.is_empty() => (b"{", rest),

@@ -1,4 +1,4 @@
-//! The wire: what requests ask for and how answers are written. Knows no state.
+//! The wire formats of requests and answers. This module has no state.
 
 pub(crate) mod answer;
 pub mod discovery;

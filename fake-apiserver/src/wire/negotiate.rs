@@ -1,8 +1,8 @@
-//! Content negotiation: which of an object's representations a request's Accept header asks for (R27).
+//! Content negotiation: representation and encoding of an answer by the request's Accept header.
 
 use super::protobuf;
 
-/// The bytes in which an answer is written.
+/// Encoding of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
@@ -12,7 +12,7 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// The form in which objects are answered.
+/// Representation of objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
     /// The object or list itself.
@@ -23,7 +23,7 @@ pub enum Representation {
     PartialMetadata,
 }
 
-/// How much of each object a Table row carries (query parameter `includeObject`).
+/// Part of each object that a Table row carries (query parameter `includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Cells only.
@@ -36,10 +36,10 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// Reads the query parameter; empty means the default.
+    /// Parses the query parameter; empty means the default.
     ///
     /// # Errors
-    /// The Status message for a value that does not exist.
+    /// The Status message about an unknown value.
     pub fn parse(value: &str) -> Result<Self, String> {
         match value {
             "" | "Metadata" => Ok(Self::Metadata),
@@ -71,23 +71,24 @@ impl<'a> Clause<'a> {
         self.parameters.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| *v)
     }
 
-    /// Whether JSON satisfies the range.
+    /// Returns true if the range includes JSON.
     pub(crate) fn takes_json(&self) -> bool {
         ["application/json", "application/*", "*/*"].iter().any(|m| self.media.eq_ignore_ascii_case(m))
     }
 
-    /// True for YAML, which is JSON written again; of streams there is none.
+    /// Returns true for YAML, which is converted from JSON; streams have no YAML form.
     fn is_yaml(&self) -> bool {
         self.media.eq_ignore_ascii_case("application/yaml") && self.parameter("stream").is_none_or(str::is_empty)
     }
 
-    /// True if JSON is made for the range, as it is or to be written as YAML.
+    /// Returns true if the answer is built as JSON, even if it is then converted to YAML.
     fn is_made_of_json(&self) -> bool {
         self.takes_json() || self.is_yaml()
     }
 }
 
-/// The ranges of an Accept header: higher `q` first, else in their order; `q=0` left out; empty means anything.
+/// Returns the ranges of an Accept header: higher `q` first, otherwise in order; without those of `q=0`. An empty
+/// header accepts everything.
 pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let accept = if accept.trim().is_empty() { "*/*" } else { accept };
     let mut weighted: Vec<(u32, Clause<'_>)> = accept
@@ -106,7 +107,7 @@ pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     weighted.into_iter().map(|(_, clause)| clause).collect()
 }
 
-/// True if an Accept header asks for YAML before JSON, where something can be served in either.
+/// Returns true if an Accept header prefers YAML to JSON, of the ranges that can be served.
 pub fn prefers_yaml(header: &str) -> bool {
     let servable = |clause: &Clause<'_>| clause.is_made_of_json() && representation(clause).is_some();
     clauses(header).into_iter().find(servable).is_some_and(|clause| clause.is_yaml())
@@ -115,23 +116,23 @@ pub fn prefers_yaml(header: &str) -> bool {
 /// Chooses the first range that can be served. YAML counts as JSON.
 ///
 /// # Errors
-/// When no range can be served; answered as 406.
+/// If no range can be served; answered as 406.
 pub fn accept(header: Option<&str>) -> Result<(Representation, Encoding), NotAcceptable> {
     choose(header, true)
 }
 
-/// The same for custom kinds, whose objects there are in JSON only.
+/// Chooses a range for custom kinds, whose objects exist in JSON only.
 ///
 /// # Errors
-/// When no range can be served; answered as 406.
+/// If no range can be served; answered as 406.
 pub fn accept_custom(header: Option<&str>) -> Result<(Representation, Encoding), NotAcceptable> {
     choose(header, false)
 }
 
-/// The same for what is neither stored nor listed: it has no table and no metadata.
+/// Chooses an encoding for documents that have neither a table nor partial metadata.
 ///
 /// # Errors
-/// When no range can be served; answered as 406.
+/// If no range can be served; answered as 406.
 pub fn accept_object(header: Option<&str>) -> Result<Encoding, NotAcceptable> {
     let wanted = clauses(header.unwrap_or_default());
     let whole = wanted.iter().filter(|clause| representation(clause) == Some(Representation::Object));
@@ -143,7 +144,7 @@ pub fn accept_object(header: Option<&str>) -> Result<Encoding, NotAcceptable> {
 }
 
 fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encoding), NotAcceptable> {
-    // What most clients send needs no reading.
+    // Most clients send this header.
     if header == Some("application/json") {
         return Ok((Representation::Object, Encoding::Json));
     }
@@ -157,7 +158,7 @@ fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encod
             } else {
                 return None;
             };
-            // A table's cells are of any type, for which there is no message.
+            // Tables have no protobuf message: their cells are of any type.
             representation(clause)
                 .filter(|r| *r != Representation::Table || encoding == Encoding::Json)
                 .filter(|r| messages || *r != Representation::Object || encoding == Encoding::Json)

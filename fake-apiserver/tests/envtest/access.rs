@@ -45,7 +45,7 @@ fn a_certificate_of_another_authority_is_answered_401_and_none_is_anonymous() {
     let pair = Pair::start();
     let (certificate, key) = Authority::new().user("admin", &["system:masters"]);
     let stranger = Client::new(pair.assets.port, &pair.assets.servers.pem(), Some((&certificate, &key)));
-    // The same for a probe that anyone may ask for: other than with no certificate, something is wrong with this one.
+    // The same for a health check, which is open to anonymous requests: an invalid certificate is refused even there.
     for path in [CONFIGS, "/healthz"] {
         let refused = stranger.get(path);
         assert_eq!((refused.status, &refused.json()["reason"]), (401, &json!("Unauthorized")), "{path}");
@@ -53,7 +53,7 @@ fn a_certificate_of_another_authority_is_answered_401_and_none_is_anonymous() {
     let anonymous = pair.assets.anyone().get(CONFIGS);
     assert_eq!(anonymous.status, 403);
     assert!(anonymous.body.contains("User \\\"system:anonymous\\\" cannot list"), "{anonymous:?}");
-    // A token counts although the certificate does not.
+    // A token counts even if the certificate is invalid.
     let token = token_of(&pair.admin(), "robot");
     assert_eq!(stranger.with_token(&token).get("/healthz").status, 200);
     assert_eq!(stranger.with_token("rubbish").get("/healthz").status, 401);
@@ -63,7 +63,7 @@ fn a_certificate_of_another_authority_is_answered_401_and_none_is_anonymous() {
 fn without_roles_everyone_who_is_known_may_do_everything() {
     let assets = Assets::new();
     let _etcd = assets.start_etcd();
-    // Requests without credentials are refused then, so envtest's own health check fails as with the real one.
+    // Requests without credentials are then refused, so envtest's own health check fails, as with the real server.
     let server = assets.spawn_with(&[assets.args(), vec!["--authorization-mode=AlwaysAllow".to_owned()]].concat());
     let ann = assets.user("ann", &[]);
     assets.wait_until(|| ann.open("GET", "/healthz", "").is_ok_and(|answer| answer.status == 200));
@@ -98,13 +98,13 @@ fn tokens_are_signed_by_the_key_of_the_command_line_and_outlive_the_server() {
     let refused = |pair: &Pair| pair.assets.anyone().with_token(&token).get(CONFIGS);
     let seen = refused(&pair);
     assert!(seen.status == 403 && seen.body.contains("system:serviceaccount:default:robot"), "{seen:?}");
-    // Another key of the same algorithm signs nothing that counts.
+    // A token with a forged signature is refused.
     let forged = format!("{}A", &token[..token.len() - 1]);
     assert_eq!(pair.assets.anyone().with_token(&forged).get(CONFIGS).status, 401);
     pair.end_apiserver("-TERM");
     pair.apiserver = Some(pair.assets.start_apiserver(&[]));
     assert_eq!(refused(&pair).status, 403);
-    // With another key the old token is worth nothing.
+    // After a change of the key the old token is invalid.
     pair.end_apiserver("-TERM");
     let signer = Authority::new();
     pair.assets.write("sa-signer.crt", &signer.pem());

@@ -1,4 +1,4 @@
-//! A client over TLS with a certificate, as envtest's users have one. Each request is a connection of its own.
+//! A client over TLS with a certificate, like those of envtest's users. Each request opens its own connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -40,7 +40,7 @@ pub struct Stream {
 }
 
 impl Client {
-    /// A client that trusts `ca` and shows `identity` (certificate and key), all PEM.
+    /// Creates a client that trusts `ca` and presents `identity` (certificate and key), all PEM.
     pub fn new(port: u16, ca: &str, identity: Option<(&str, &str)>) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
@@ -58,7 +58,7 @@ impl Client {
         Self { port, config: Arc::new(config), token: None }
     }
 
-    /// The same with a bearer token.
+    /// Returns the client with a bearer token.
     pub fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
@@ -109,12 +109,12 @@ impl Client {
         Reply { status, body: stream.rest().unwrap() }
     }
 
-    /// Reads an object.
+    /// Gets an object.
     pub fn get(&self, path: &str) -> Reply {
         self.send("GET", path, "")
     }
 
-    /// Creates or changes an object, which must go well.
+    /// Creates or changes an object; panics on failure.
     pub fn write(&self, method: &str, path: &str, object: &Value) -> Value {
         let reply = self.send(method, path, &object.to_string());
         assert!(matches!(reply.status, 200 | 201), "{method} {path}: {reply:?}");
@@ -123,10 +123,10 @@ impl Client {
 }
 
 impl Stream {
-    /// The next chunk; nothing after the last one.
+    /// Reads the next chunk; `None` after the last one.
     ///
     /// # Errors
-    /// The end of the connection before the last chunk.
+    /// The connection ends before the last chunk.
     pub fn chunk(&mut self) -> std::io::Result<Option<String>> {
         let mut line = String::new();
         self.reader.read_line(&mut line)?;
@@ -138,7 +138,7 @@ impl Stream {
         Ok((size > 0).then(|| String::from_utf8(bytes).unwrap()))
     }
 
-    /// All that is left.
+    /// Reads the rest of the stream.
     pub fn rest(mut self) -> std::io::Result<String> {
         let mut text = String::new();
         if self.chunked {

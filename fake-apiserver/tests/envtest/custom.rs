@@ -13,7 +13,7 @@ fn version(name: &str, field: &str, storage: bool) -> Value {
         "properties": {"spec": {"type": "object", "properties": {(field): {"type": "string"}}}}}}})
 }
 
-/// Renames `spec.old` and `spec.new` by the version that is wanted.
+/// Renames `spec.old` and `spec.new` as the desired version needs.
 fn convert(review: &Value) -> Value {
     let wanted = review["request"]["desiredAPIVersion"].as_str().unwrap().to_owned();
     let (from, to) = if wanted.ends_with("/v2") { ("old", "new") } else { ("new", "old") };
@@ -54,7 +54,7 @@ fn a_custom_resource_is_converted_by_a_webhook_whose_bundle_is_its_own_certifica
             "conversionReviewVersions": ["v1"], "clientConfig": webhook.config("/convert")}}}});
     admin.write("POST", DEFINITIONS, &definition);
     let made = admin.get(&format!("{DEFINITIONS}/gadgets.example.com")).json();
-    // envtest waits until discovery names the resource.
+    // envtest waits until discovery lists the resource.
     let is_established = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
     assert!(made["status"]["conditions"].as_array().unwrap().iter().any(is_established), "{made}");
     let found = admin.get("/apis/example.com/v1").json();

@@ -1,4 +1,4 @@
-//! Mistakes of a command line or a machine: the text of upstream, and exit code 1.
+//! Errors in the command line or the environment: upstream's message, and exit code 1.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use crate::pair::{Assets, Authority};
 
-/// Runs kube-apiserver with envtest's flags and `more` to its end; the exit code and what it said.
+/// Runs kube-apiserver with envtest's flags and `more` until it exits. Returns the exit code and its output.
 fn failed(assets: &Assets, more: &[&str]) -> (Option<i32>, String) {
     let args = assets.args();
     let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Namespaces: as bare as a kube-apiserver alone, or with the controllers that envtest's users ask for.
+//! Namespaces: without controllers, as with a kube-apiserver alone, or with those that envtest's users enable.
 
 use substrate::json::{Value, json};
 
@@ -22,14 +22,14 @@ fn a_deleted_namespace_stays_terminating_until_a_client_finalizes_it() {
     let mut found = admin.get(NAMESPACE).json();
     assert_eq!(found["status"]["phase"], "Terminating");
     assert_eq!(found["spec"]["finalizers"], json!(["kubernetes"]));
-    // Its content stays, no object can be added, and the namespace stays when the content is gone.
+    // The content stays, objects cannot be added, and the namespace stays after the content is gone.
     assert_eq!(admin.get(&format!("{NAMESPACE}/configmaps/c")).status, 200);
     let refused = admin.send("POST", &format!("{NAMESPACE}/configmaps"), r#"{"metadata": {"name": "d"}}"#);
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains("because it is being terminated"), "{refused:?}");
     assert_eq!(admin.send("DELETE", &format!("{NAMESPACE}/configmaps/c"), "").status, 200);
     assert_eq!(admin.get(NAMESPACE).status, 200);
-    // As suites do it.
+    // Suites do this.
     found["spec"]["finalizers"] = json!([]);
     admin.write("PUT", &format!("{NAMESPACE}/finalize"), &found);
     assert_eq!(admin.get(NAMESPACE).status, 404);
@@ -44,11 +44,11 @@ fn with_controllers_a_deleted_namespace_goes_with_its_content() {
     admin.write("POST", &format!("{NAMESPACE}/configmaps"), &held);
     assert_eq!(admin.send("DELETE", NAMESPACE, "").status, 200);
     assert_eq!(admin.get(&format!("{NAMESPACE}/configmaps/c")).status, 404);
-    // An object with a finalizer holds the namespace.
+    // An object with a finalizer keeps the namespace.
     assert_eq!(admin.get(NAMESPACE).json()["status"]["phase"], "Terminating");
     admin.write("PATCH", &format!("{NAMESPACE}/configmaps/held"), &json!({"metadata": {"finalizers": null}}));
     assert_eq!(admin.get(NAMESPACE).status, 404);
-    // No other controller runs: a namespace has no service account.
+    // There is no other controller: a namespace has no service account.
     let accounts = admin.get("/api/v1/namespaces/default/serviceaccounts").json();
     assert_eq!(accounts["items"], Value::Array(Vec::new()));
 }

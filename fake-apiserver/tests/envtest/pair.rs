@@ -1,4 +1,4 @@
-//! The pair of processes, started as controller-runtime's `pkg/internal/testing/controlplane` starts them.
+//! The two processes, started like controller-runtime's `pkg/internal/testing/controlplane` does.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 
-/// An authority as envtest's tiny CA.
+/// A CA like envtest's tiny CA.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -43,7 +43,7 @@ impl Authority {
         let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
         params.distinguished_name = DistinguishedName::new();
         for (i, group) in groups.iter().enumerate() {
-            // The library has one value for each type, and takes the same type by number for another one.
+            // The library keeps one value per type; the same type by its number counts as another one.
             let organization = if i == 0 { DnType::OrganizationName } else { DnType::CustomDnType(vec![2, 5, 4, 10]) };
             params.distinguished_name.push(organization, *group);
         }
@@ -53,27 +53,27 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// The certificate of a user, and its key.
+    /// Returns the certificate of a user, and its key.
     pub fn user(&self, name: &str, groups: &[&str]) -> (String, String) {
         self.certificate(name, groups, &[], ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// A serving certificate for loopback, and its key.
+    /// Returns a serving certificate for loopback, and its key.
     pub fn server(&self) -> (String, String) {
         self.certificate("localhost", &["envtest"], &["localhost", "127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth)
     }
 }
 
-/// A port that is free.
+/// Returns a free port.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A process that ends with the test.
+/// A process that is killed when the test ends.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Sends a signal and waits for the end; the exit code.
+    /// Sends a signal and waits for the end. Returns the exit code.
     pub fn end(mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.0.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -89,7 +89,7 @@ impl Drop for Running {
     }
 }
 
-/// The folder of the programs, the certificates and the data directory.
+/// Directory of the programs, the certificates and the data.
 pub struct Assets {
     folder: TempDir,
     pub servers: Authority,
@@ -136,7 +136,7 @@ impl Assets {
         std::fs::write(self.certs().join(name), text).unwrap();
     }
 
-    /// Runs a program to its end.
+    /// Runs a program until it exits.
     pub fn run(&self, program: &str, args: &[&str]) -> Output {
         let mut command = self.command(program);
         command.args(args).output().unwrap()
@@ -149,7 +149,7 @@ impl Assets {
         command
     }
 
-    /// envtest's flags for etcd.
+    /// Returns envtest's flags for etcd.
     pub fn etcd_args(&self) -> Vec<String> {
         let url = format!("http://127.0.0.1:{}", self.etcd_port);
         vec![
@@ -161,7 +161,7 @@ impl Assets {
         ]
     }
 
-    /// envtest's flags for kube-apiserver.
+    /// Returns envtest's flags for kube-apiserver.
     pub fn args(&self) -> Vec<String> {
         let certs = self.certs().display().to_string();
         vec![
@@ -209,7 +209,7 @@ impl Assets {
         let mut args = self.args();
         args.extend(more.iter().map(ToString::to_string));
         let mut apiserver = self.spawn("kube-apiserver", &args);
-        // envtest's check shows no certificate, and verifies none.
+        // envtest's check sends no certificate and verifies none.
         let anyone = self.anyone();
         self.wait("kube-apiserver", &mut apiserver, || {
             anyone.open("GET", "/healthz", "").is_ok_and(|answer| answer.status == 200)
@@ -217,12 +217,12 @@ impl Assets {
         apiserver
     }
 
-    /// Starts kube-apiserver with `args`, and does not wait for it.
+    /// Starts kube-apiserver with `args` without waiting for it.
     pub fn spawn_with(&self, args: &[String]) -> Running {
         self.spawn("kube-apiserver", args)
     }
 
-    /// Waits for something to become true.
+    /// Waits until a condition holds.
     pub fn wait_until(&self, is_so: impl Fn() -> bool) {
         for _ in 0..2_000 {
             if is_so() {
@@ -244,12 +244,12 @@ impl Assets {
         panic!("{program} was not ready within 20 s: {}", self.log(program));
     }
 
-    /// A client without a certificate.
+    /// Returns a client without a certificate.
     pub fn anyone(&self) -> Client {
         Client::new(self.port, &self.servers.pem(), None)
     }
 
-    /// A client of envtest's `AddUser`.
+    /// Returns a client for envtest's `AddUser`.
     pub fn user(&self, name: &str, groups: &[&str]) -> Client {
         let (certificate, key) = self.clients.user(name, groups);
         Client::new(self.port, &self.servers.pem(), Some((&certificate, &key)))
@@ -268,7 +268,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts both as envtest does.
+    /// Starts both like envtest.
     pub fn start() -> Self {
         Self::start_in(Assets::new(), &[])
     }
@@ -291,18 +291,18 @@ impl Pair {
         self.assets.admin()
     }
 
-    /// Ends the API server; its exit code.
+    /// Ends the API server. Returns its exit code.
     pub fn end_apiserver(&mut self, signal: &str) -> Option<i32> {
         self.apiserver.take().unwrap().end(signal)
     }
 
-    /// Ends etcd; its exit code.
+    /// Ends etcd. Returns its exit code.
     pub fn end_etcd(&mut self, signal: &str) -> Option<i32> {
         self.etcd.take().unwrap().end(signal)
     }
 }
 
-/// The names of the files in a folder.
+/// Returns the names of the files in a directory.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()

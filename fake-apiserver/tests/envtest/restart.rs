@@ -1,4 +1,4 @@
-//! The state outlives the processes, as suites expect that stop and start the API server.
+//! The state outlives the processes, for suites that stop and start the API server.
 
 use substrate::json::{Value, json};
 
@@ -20,7 +20,7 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Objects of each kind that matters, and one that was deleted.
+/// Creates objects of each relevant kind, and deletes one.
 fn furnish(admin: &Client) -> Vec<(String, Value)> {
     let mut made = Vec::new();
     for name in ["a", "b"] {
@@ -39,7 +39,7 @@ fn furnish(admin: &Client) -> Vec<(String, Value)> {
     made
 }
 
-/// All is as it was, and writes go on after it.
+/// Checks that all objects are unchanged, and that writes continue with the next revision.
 fn check(admin: &Client, made: &[(String, Value)], newest: u64) -> u64 {
     for (path, object) in made {
         assert_eq!(admin.get(path).json(), *object, "{path}");
@@ -49,7 +49,7 @@ fn check(admin: &Client, made: &[(String, Value)], newest: u64) -> u64 {
     assert!(revision(&list) >= newest, "{list}");
     let next = admin.write("POST", CONFIGS, &json!({"metadata": {"generateName": "next-"}}));
     assert!(revision(&next) > newest, "{next}");
-    // A watch that began before is told to begin again.
+    // A watch from before the restart gets 410.
     let gone = admin.get(&format!("{CONFIGS}?watch=true&resourceVersion=1"));
     assert!(gone.body.contains("too old resource version"), "{gone:?}");
     revision(&next)
@@ -60,13 +60,13 @@ fn a_restarted_api_server_goes_on_where_the_last_one_ended() {
     let mut pair = Pair::start();
     let made = furnish(&pair.admin());
     let mut newest = made.iter().map(|(_, object)| revision(object)).max().unwrap() + 1;
-    // SIGTERM and kill -9 are the same to what was answered.
+    // SIGTERM and kill -9 preserve the same state: every answered write.
     for signal in ["-TERM", "-KILL"] {
         pair.end_apiserver(signal);
         pair.apiserver = Some(pair.assets.start_apiserver(&[]));
         newest = check(&pair.admin(), &made, newest);
     }
-    // Both end, and etcd starts with the same data directory.
+    // Both processes end, and etcd starts with the same data directory.
     for signal in ["-TERM", "-KILL"] {
         pair.end_apiserver(signal);
         pair.end_etcd(signal);
@@ -105,7 +105,7 @@ fn many_writes_survive_kill_9_in_the_middle_of_them() {
         }
         answered
     });
-    // As soon as some are there.
+    // Continues as soon as some objects exist.
     let watcher = pair.admin();
     pair.assets
         .wait_until(|| watcher.open("GET", &format!("{CONFIGS}/c20"), "").is_ok_and(|answer| answer.status == 200));

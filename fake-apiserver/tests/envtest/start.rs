@@ -1,4 +1,4 @@
-//! Starting, what is there then, and stopping.
+//! Start, initial objects, and stop.
 
 use std::net::TcpListener;
 
@@ -54,17 +54,17 @@ fn what_a_kube_apiserver_makes_by_itself_is_there_and_nothing_else() {
     assert!(!names(&admin.get("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas").json()).is_empty());
     let trusted = admin.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication").json();
     assert_eq!(trusted["data"]["client-ca-file"], pair.assets.clients.pem());
-    // These are made by kube-controller-manager, which does not run.
+    // kube-controller-manager would create these; it does not run here.
     assert!(names(&admin.get("/api/v1/serviceaccounts").json()).is_empty());
     admin.write("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "a"}}));
     for path in ["serviceaccounts", "configmaps", "secrets"] {
         assert!(names(&admin.get(&format!("/api/v1/namespaces/a/{path}")).json()).is_empty(), "{path}");
     }
-    // A pod needs no service account, since envtest switches that plugin off.
+    // A pod needs no service account, since envtest disables that admission plugin.
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let made = admin.write("POST", "/api/v1/namespaces/a/pods", &pod);
     assert_eq!(made["spec"]["volumes"], Value::Null);
-    // A service gets an address of the range.
+    // A service gets an address from the range.
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let made = admin.write("POST", "/api/v1/namespaces/a/services", &service);
     assert!(made["spec"]["clusterIP"].as_str().unwrap().starts_with("10.0.0."), "{made}");
@@ -88,14 +88,14 @@ fn a_certificate_that_is_missing_is_made() {
     std::fs::remove_file(assets.certs().join("apiserver.crt")).unwrap();
     std::fs::remove_file(assets.certs().join("apiserver.key")).unwrap();
     let _etcd = assets.start_etcd();
-    // No client trusts it before it is there, so the file is waited for, and then the health check.
+    // Without this file no client trusts the server: the test waits for the file first, and then for the health check.
     let mut args: Vec<String> = assets.args();
     args.push("--external-hostname=api.example".to_owned());
     let made = assets.certs().join("apiserver.crt");
     let child = assets.spawn_with(&args);
     assets.wait_until(|| made.exists());
     let chain = std::fs::read_to_string(&made).unwrap();
-    // The authority stands behind the certificate.
+    // The CA follows the certificate.
     let authority = chain.rfind("-----BEGIN").map(|at| chain[at..].to_owned()).unwrap();
     let (certificate, key) = assets.clients.user("admin", &["system:masters"]);
     let client = crate::client::Client::new(assets.port, &authority, Some((&certificate, &key)));
@@ -111,7 +111,7 @@ fn ten_starts_and_stops_leave_nothing() {
         let (etcd, apiserver) = (assets.start_etcd(), assets.start_apiserver(&[]));
         assert_eq!(assets.admin().get("/api/v1/namespaces/default").status, 200);
         assert_eq!((apiserver.end("-TERM"), etcd.end("-TERM")), (Some(0), Some(0)));
-        // The ports are free again at once.
+        // The ports are free at once.
         drop(TcpListener::bind(("127.0.0.1", assets.port)).unwrap());
         drop(TcpListener::bind(("127.0.0.1", assets.etcd_port)).unwrap());
     }
@@ -129,9 +129,9 @@ fn it_speaks_through_an_old_watch_until_the_end_and_then_ends_it_whole() {
     admin.write("POST", "/api/v1/namespaces/default/configmaps", &config);
     let told = watch.chunk().unwrap().unwrap();
     assert!(told.contains("ADDED") && told.contains("\"name\":\"c\""), "{told}");
-    // SIGTERM in the middle of a watch: the stream ends with its last chunk, and the process at once.
+    // SIGTERM during a watch: the stream ends with its last chunk, and the process exits at once.
     assert_eq!(pair.end_apiserver("-TERM"), Some(0));
     assert_eq!(watch.chunk().unwrap(), None);
-    // etcd ends with a client as well.
+    // etcd also exits while a client is connected.
     assert_eq!(pair.end_etcd("-TERM"), Some(0));
 }

@@ -1,4 +1,4 @@
-//! A webhook server as controller-runtime's: its certificate itself, not that of its authority, goes into `caBundle`.
+//! A webhook server like controller-runtime's: `caBundle` holds its own certificate, not its CA's.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,14 +13,14 @@ use substrate::json::Value;
 
 use crate::pair::Authority;
 
-/// A running webhook server. It ends with the process of the test.
+/// A running webhook server. It ends with the test process.
 pub struct Webhook {
     port: u16,
     certificate: String,
 }
 
 impl Webhook {
-    /// Serves `answer`, which gets the path and the review.
+    /// Serves `answer`, which receives the path and the review.
     pub fn start(answer: impl Fn(&str, Value) -> Value + Send + Sync + 'static) -> Self {
         let (certificate, key) = Authority::new().server();
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
@@ -36,7 +36,7 @@ impl Webhook {
                 let (config, answer) = (config.clone(), answer.clone());
                 std::thread::spawn(move || {
                     let stream = StreamOwned::new(ServerConnection::new(config).unwrap(), tcp);
-                    // A client that goes away is not the test's.
+                    // Errors of clients that disconnect do not matter here.
                     let _ = serve(stream, &*answer);
                 });
             }
@@ -44,7 +44,7 @@ impl Webhook {
         Self { port, certificate }
     }
 
-    /// A `clientConfig` for `path`, as envtest makes it: with two slashes before the path.
+    /// Returns a `clientConfig` for `path` like envtest's: with two slashes before the path.
     pub fn config(&self, path: &str) -> Value {
         substrate::json::json!({
             "url": format!("https://127.0.0.1:{}/{path}", self.port),
@@ -75,7 +75,7 @@ fn serve(
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    // Go's servers answer a path that is not clean with a redirect, which no API server follows.
+    // Go's servers redirect a path that is not clean, and API servers do not follow redirects.
     if path.starts_with("//") {
         let head = "HTTP/1.1 301 Moved Permanently\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         return reader.get_mut().write_all(head.as_bytes());

@@ -1,4 +1,4 @@
-//! Fields that are not set, where Go writes them: objects of a server that keeps them as a real one does.
+//! Go's zero values for unset fields, in a server that keeps objects as a real one does.
 
 use super::*;
 

@@ -211,7 +211,7 @@ fn defaults_are_those_that_controllers_rely_on() {
 
 #[test]
 fn an_event_ends_an_hour_after_its_last_write() {
-    // Nothing else falls due.
+    // Compaction is off, so nothing else is due.
     let mut m = Machine::with(Limits { compaction: Duration::ZERO, ..Limits::default() });
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default", "name": "p"}});
     m.create("events", event).unwrap();

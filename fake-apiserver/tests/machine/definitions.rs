@@ -1,4 +1,4 @@
-//! Custom kinds: served from the commit that defines them, to the commit that takes the last of their objects.
+//! Custom kinds, from the commit that defines them to the commit that removes the last of their objects.
 
 use fake_apiserver::kinds::KindRef;
 use fake_apiserver::state::ListOptions;
@@ -238,7 +238,7 @@ fn what_is_wrong_with_a_definition_is_said_by_field() {
     }
 }
 
-/// Definitions of the external snapshotter, as a real server has them.
+/// Serves the definitions of the external snapshotter, recorded from a real server.
 #[test]
 fn recorded_definitions_are_served() {
     let mut m = Machine::new();

@@ -7,7 +7,7 @@ fn grace(seconds: i64) -> DeleteOptions {
     DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() }
 }
 
-/// A machine with pod `p`, bound unless `node` is empty.
+/// Returns a machine with pod `p`, bound unless `node` is empty.
 fn with_pod(node: &str) -> Machine {
     let mut m = Machine::new();
     m.create("pods", pod("p")).unwrap();

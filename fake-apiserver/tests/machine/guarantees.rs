@@ -1,5 +1,5 @@
-//! The guarantees of watches (R18) under random writers, watchers, reconnects and compactions: ordered, unique,
-//! reliable, atomic, resumable, bookmarkable, filterable.
+//! Guarantees of watches (those of etcd's robustness tests) under random writers, watchers, reconnects and compactions:
+//! ordered, unique, reliable, atomic, resumable, bookmarkable, filterable.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-/// A client that keeps a cache by watching, and comes back after a disconnect with the last revision it saw.
+/// A client that maintains a cache with a watch, and after a disconnect resumes from the last revision that it saw.
 #[derive(Default)]
 struct Watcher {
     selector: Selector,
@@ -83,7 +83,7 @@ impl Watcher {
                     }
                 }
             }
-            // List and watch from there, as a reflector does.
+            // Lists, and watches from there, like a reflector.
             None => {
                 let listed = store.list(kind, Some("default"), &self.selector, &ListOptions::default()).unwrap();
                 self.cache = listed.items.iter().map(|o| (value::name(&o.value).to_owned(), o.value.clone())).collect();
@@ -92,7 +92,7 @@ impl Watcher {
                 assert!(started.unwrap().initial.is_empty(), "a fresh list can always be watched from");
             }
         }
-        // A bookmark tells the revision of the store, and covers nothing that comes later.
+        // A bookmark has the revision of the store, and does not cover later events.
         self.seen = self.seen.max(store.revision());
         self.connected = true;
     }

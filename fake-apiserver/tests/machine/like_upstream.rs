@@ -1,4 +1,4 @@
-//! New objects as a real 1.36 server answers them: what it adds, and in which words it refuses.
+//! New objects as a real 1.36 server answers them: the fields that it adds, and its messages of refusal.
 
 use rstest::rstest;
 use substrate::json::json;

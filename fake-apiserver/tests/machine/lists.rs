@@ -79,7 +79,7 @@ fn options_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(list(&m, options).unwrap_err().code, code);
     }
-    // Numbers are those of Go's strconv.ParseUint.
+    // Parsed like Go's strconv.ParseUint.
     for bad in ["x", "-1", "1.0", "+1", "18446744073709551616"] {
         assert_eq!(Version::parse(bad).unwrap_err().code, 400, "{bad}");
     }
@@ -95,6 +95,6 @@ fn keys_are_in_the_order_of_their_bytes() {
     }
     let listed = m.store.list(kind("serviceaccounts"), None, &Selector::default(), &ListOptions::default()).unwrap();
     let namespaces: Vec<_> = listed.items.iter().map(|o| value::namespace(&o.value)).collect();
-    // `-` comes before `/`, as in etcd.
+    // `-` sorts before `/`, as in etcd.
     assert_eq!(&namespaces[..2], ["a-b", "a"]);
 }

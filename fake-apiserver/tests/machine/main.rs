@@ -1,4 +1,4 @@
-//! The pure machine: what it stores, refuses, defaults and admits. No server, no runtime.
+//! The pure machine: storage, validation, defaults and admission. No server, no runtime.
 
 #![cfg(test)]
 
@@ -105,7 +105,7 @@ impl Machine {
         self.store.get(kind, &key).map(|o| o.value.clone())
     }
 
-    /// `TYPE plural/key` of the commits since the last call.
+    /// Returns `TYPE plural/key` of the commits since the last call.
     fn commits(&mut self) -> Vec<String> {
         let events = self.store.take_committed();
         events.iter().map(|e| format!("{} {}/{}", e.own_type().as_str(), e.kind.plural, e.key)).collect()

@@ -1,4 +1,4 @@
-//! How a watch begins: upstream's table `RunWatchSemantics` (R11), with its eighteen rows.
+//! Start of a watch: upstream's table `RunWatchSemantics` with its eighteen rows.
 
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{Initial, Match, Version, WatchOptions};
@@ -15,7 +15,7 @@ enum At {
     First,
 }
 
-/// Which of the three objects a row begins with.
+/// The objects, of three, with which a row begins.
 const NONE: &[&str] = &[];
 const ALL: &[&str] = &["a", "b", "c"];
 const LATER: &[&str] = &["b", "c"];
@@ -102,7 +102,7 @@ fn a_revision_outside_the_window_has_expired_and_the_one_of_a_fresh_list_has_not
     assert_eq!((status.code, status.reason), (410, "Expired"));
     assert_eq!(status.message, format!("too old resource version: {} ({})", start + 1, start + 2));
     assert_eq!(watch(&m, "configmaps", start + 2).unwrap(), 2);
-    // A quiet resource can be resumed from any revision that its lists ever had.
+    // A watch of a quiet resource can resume from any revision that its lists ever had.
     assert_eq!(watch(&m, "csinodes", start).unwrap(), 0);
     m.store.compact(start + 3);
     assert_eq!(watch(&m, "csinodes", start).unwrap_err().code, 410);
@@ -123,7 +123,7 @@ fn a_change_of_selection_is_an_addition_or_a_deletion() {
     let told: Vec<_> =
         events.iter().map(|e| fake_apiserver::state::told(e, Some("default"), &selector).map(|t| t.as_str())).collect();
     assert_eq!(told, [None, Some("ADDED"), Some("MODIFIED"), Some("DELETED"), Some("ADDED"), Some("DELETED")]);
-    // Leaving the selection shows the previous content at the new revision (R14).
+    // An object that leaves the selection is shown with its previous content at the new revision.
     let left = events[3].object(fake_apiserver::state::EventType::Deleted).unwrap();
     assert_eq!(left.value["metadata"]["labels"]["x"], "1");
     assert_eq!(left.value["metadata"]["resourceVersion"], events[3].revision.to_string());

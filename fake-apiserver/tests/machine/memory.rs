@@ -1,4 +1,4 @@
-//! What a store holds when a load is over.
+//! Memory of a store after a load.
 
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{Initial, ListOptions, Match, Packing, Version, WatchOptions};
@@ -6,7 +6,8 @@ use substrate::memory;
 
 use super::*;
 
-/// What this process holds, in MiB; nothing where that cannot be known or the C library keeps what is free.
+/// Returns the resident memory of this process in MiB; `None` if it cannot be read, or if the C library does not return
+/// free memory.
 fn resident() -> Option<u64> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return None;
@@ -47,7 +48,7 @@ fn memory_comes_back_when_a_collection_is_gone_and_the_history_compacted() {
     .unwrap();
     m.store.take_committed();
     assert!(lists_at(&m, start));
-    // Nothing is written any more: the clock alone does it.
+    // Without writes, the timers alone free the memory.
     while m.now < Duration::from_secs(460) {
         m.now = m.store.next_deadline().unwrap();
         m.store.tick(Now::at(m.now));
@@ -56,12 +57,12 @@ fn memory_comes_back_when_a_collection_is_gone_and_the_history_compacted() {
     let after = resident();
     println!("resident, MiB: {before:?}, with the objects {full:?}, after them {after:?}");
     if let (Some(before), Some(full), Some(after)) = (before, full, after) {
-        // The newest hundred events are held for watches whatever their age.
+        // The newest hundred events are held for watches at any age.
         assert!(full > before + 90 && after < before + 30, "{before} {full} {after}");
     }
 }
 
-/// Lines of a watch from `revision`, and objects of the list of that revision.
+/// Returns the lines of a watch from `revision`, and the objects of a list at that revision.
 fn told_since(m: &Machine, revision: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let options = WatchOptions { version: Version::At(revision), ..WatchOptions::default() };
     let started = m.store.watch(kind("configmaps"), Some("default"), &Selector::default(), &options).unwrap();
@@ -101,13 +102,13 @@ fn a_packed_history_tells_the_same() {
                 break;
             }
             let events = pass.pack(events);
-            // Writes go on meanwhile, and what they add is not lost.
+            // Concurrent writes and their events are not lost.
             m.create("configmaps", config(&format!("new-{}-{}", passes.len(), pass.packed()))).unwrap();
             m.store.repack(&mut pass, events);
         }
         passes.push(pass.packed());
     }
-    // Every event held something that is not there any more; a second pass finds none.
+    // Every event held an object that no longer exists; a second pass finds none.
     assert_eq!(passes, [800, 0]);
     let after = [start, full].map(|revision| told_since(&m, revision));
     for (before, after) in before.iter().zip(&after) {

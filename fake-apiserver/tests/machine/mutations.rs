@@ -1,4 +1,4 @@
-//! MutatingAdmissionPolicies: bound expressions that change what is written.
+//! MutatingAdmissionPolicies: bound expressions that change objects on a write.
 
 use super::*;
 
@@ -44,9 +44,9 @@ fn a_configuration_is_put_into_the_object_by_the_keys_of_its_lists() {
     let names: Vec<&str> = containers.iter().filter_map(|c| c["name"].as_str()).collect();
     assert_eq!(names, ["proxy", "c"], "in the order of the configuration");
     assert_eq!((&containers[1]["image"], &containers[1]["env"]), (&json!("i"), &json!([{"name": "A", "value": "b"}])));
-    // What was put there has defaults, as anything that is sent.
+    // An added container gets defaults, like one that was sent.
     assert_eq!(containers[0]["terminationMessagePath"], "/dev/termination-log");
-    // Others are not changed, and nothing happens to what is deleted.
+    // Other kinds are not changed, and deletes are not affected.
     assert!(m.create("configmaps", config("c")).unwrap()["metadata"]["labels"].is_null());
     assert!(m.delete("pods", "p", DeleteOptions::default()).is_ok());
 }
@@ -60,7 +60,7 @@ fn a_json_patch_says_what_becomes_of_the_object() {
     )]);
     let with_data = json!({"metadata": {"name": "c"}, "data": {"k": "v"}});
     let slashes = policy("p", json!(["configmaps"]), mutations);
-    // A key of this kind has no slash: the object is refused for what the policy made of it.
+    // Keys of this kind must not contain slashes: the object is refused for the policy's change.
     let refused = bound(std::slice::from_ref(&slashes)).create("configmaps", with_data.clone()).unwrap_err();
     assert!(refused.message.contains("a/b"), "{}", refused.message);
     let mut text = slashes.to_string();
@@ -71,12 +71,12 @@ fn a_json_patch_says_what_becomes_of_the_object() {
         (&made["data"], &made["metadata"]["annotations"]),
         (&json!({"k": "v", "n": "1"}), &json!({"seen": "CREATE"}))
     );
-    // A test that fails leaves everything as it was.
+    // A failed test leaves everything unchanged.
     let other = json!({"metadata": {"name": "d"}, "data": {"k": "w"}});
     assert_eq!(m.create("configmaps", other).unwrap()["data"], json!({"k": "w"}));
     let updated = m.patch("configmaps", "c", Part::Main, json!({"data": {"x": "y"}})).unwrap();
     assert_eq!(updated["metadata"]["annotations"]["seen"], "UPDATE");
-    // A write that changes nothing is none, with policies too.
+    // A no-op write stays one, with policies too.
     m.commits();
     let again = m.patch("configmaps", "c", Part::Main, json!({"data": {"n": "3"}})).unwrap();
     assert_eq!((&again["metadata"]["resourceVersion"], m.commits()), (&updated["metadata"]["resourceVersion"], vec![]));

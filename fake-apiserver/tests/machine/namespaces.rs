@@ -35,11 +35,11 @@ fn a_cluster_begins_with_what_its_own_components_look_for() {
     assert_eq!(priority(&m, "system-node-critical"), 2_000_001_000);
     let authentication = m.store.get(kind("configmaps"), "kube-system/extension-apiserver-authentication").unwrap();
     assert_eq!(authentication.value["data"]["requestheader-username-headers"], "[\"X-Remote-User\"]");
-    // Nothing is made twice, and nothing that was changed is made anew.
+    // Existing objects are neither duplicated nor overwritten.
     let revision = m.store.revision();
     m.store.bootstrap(Now::at(Duration::ZERO));
     assert_eq!(m.store.revision(), revision);
-    // Whose client certificates are to be trusted is told when it is known, and after a reset.
+    // The CA of client certificates is published when it is known, and after a reset.
     let authority = |m: &Machine| {
         let config = m.store.get(kind("configmaps"), "kube-system/extension-apiserver-authentication").unwrap();
         ["client-ca-file", "requestheader-client-ca-file"].map(|field| config.value["data"][field].clone())

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies: bound expressions that refuse what does not hold.
+//! ValidatingAdmissionPolicies: bound expressions that refuse objects.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn binding(more: &Value) -> Value {
 fn bound(validations: Value, more: &Value) -> Machine {
     let mut m = Machine::new();
     m.create("validatingadmissionpolicies", policy(validations)).unwrap();
-    // Nothing happens until it is bound.
+    // A policy has no effect until it is bound.
     m.create("configmaps", config("before")).unwrap();
     m.create("validatingadmissionpolicybindings", binding(more)).unwrap();
     m
@@ -41,7 +41,7 @@ fn a_bound_policy_refuses_what_does_not_hold() {
     assert_eq!((refused.code, refused.message.as_str()), (422, why));
     let refused = m.create("configmaps", config("x")).unwrap_err();
     assert!(refused.code == 403 && refused.message.ends_with("denied request: name x"), "{}", refused.message);
-    // Updates too; other kinds not.
+    // Updates are checked, too; other kinds are not.
     two["metadata"]["name"] = "a".into();
     assert_eq!(m.put("configmaps", two, Part::Main).unwrap_err().code, 422);
     assert!(m.create("secrets", json!({"metadata": {"name": "x"}})).is_ok());
@@ -118,7 +118,7 @@ fn a_message_does_not_ask_about_access() {
     assert!(refused.message.contains(wanted) && refused.message.contains("undeclared reference to 'authorizer'"));
 }
 
-/// A policy on these resources, bound.
+/// Returns a machine with a bound policy on these resources.
 fn bound_to(resources: Value, expression: &str) -> Machine {
     let mut m = Machine::new();
     let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": resources}]);
@@ -144,7 +144,7 @@ fn a_policy_on_a_subresource_sees_what_is_written_there_and_one_on_the_object_do
     assert!(m.patch("deployments", "web", Part::Scale, scale(3)).is_ok());
     let refused = m.patch("deployments", "web", Part::Scale, scale(4)).unwrap_err();
     assert!(refused.message.ends_with("denied request: Scale scale"), "{}", refused.message);
-    // The replicas of the object itself are another matter.
+    // A write of the replicas of the object itself does not match.
     assert!(m.patch("deployments", "web", Part::Main, scale(4)).is_ok());
 
     let mut m = bound_to(json!(["deployments"]), "request.operation == 'CREATE'");
@@ -164,7 +164,7 @@ fn a_policy_on_a_subresource_sees_what_is_written_there_and_one_on_the_object_do
         let refused = m.apply(command).unwrap_err();
         assert!(refused.message.ends_with(said), "{}", refused.message);
     }
-    // An eviction is none of the business of a policy on deletions.
+    // A policy on DELETE does not see evictions.
     let mut m = bound_to(json!(["pods"]), "request.operation != 'DELETE'");
     m.create("pods", pod("p")).unwrap();
     let evict = |eviction| Command::Evict { namespace: "default".into(), name: "p".into(), eviction, dry_run: false };
@@ -200,14 +200,14 @@ fn large(name: &str, items: usize) -> Value {
 
 #[test]
 fn what_expressions_cost_is_bounded_by_what_is_at_hand() {
-    // Each key beside each: quadratic in what is written.
+    // Compares each key with each: quadratic in the size of the expression's input.
     let pairs = "object.data.all(a, object.data.all(b, object.data[a] == object.data[b] || a != b))";
     let mut m = bound(json!([{"expression": pairs}]), &json!({}));
     assert!(m.create("configmaps", large("small", 50)).is_ok());
     let why = m.create("configmaps", large("large", 400)).unwrap_err().message;
     let wanted = format!("expression '{pairs}' resulted in error: operation cancelled: actual cost limit exceeded");
     assert!(why.ends_with(&wanted), "{why}");
-    // None alone is too dear, all together are.
+    // Each rule alone is within the limit; all together are not.
     let rules: Vec<Value> = (0..40).map(|_| json!({"expression": pairs})).collect();
     let mut m = bound(Value::from(rules), &json!({}));
     assert!(m.create("configmaps", large("small", 20)).is_ok());

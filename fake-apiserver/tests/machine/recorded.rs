@@ -1,4 +1,4 @@
-//! Objects as a real server stored them: decoding must find every field known and change nothing.
+//! Objects as a real server stored them: decoding must know every field and change nothing.
 
 use fake_apiserver::state::shape;
 
@@ -23,7 +23,7 @@ fn objects_of_a_real_server_decode_to_themselves() {
     assert_eq!(seen, 39, "every recorded object is of a served kind");
 }
 
-/// Go writes null for times that are not set; they are left out here.
+/// Removes nulls, which Go writes for unset times.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

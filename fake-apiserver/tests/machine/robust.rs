@@ -1,4 +1,4 @@
-//! No input makes the machine panic, and none that is wrong is kept.
+//! No input makes the machine panic, and invalid objects are not stored.
 
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{ListOptions, Version};
@@ -7,7 +7,7 @@ use substrate::json::json;
 
 use super::*;
 
-/// Any JSON, with keys that objects really have.
+/// Generates JSON with keys of real objects.
 fn tree() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -121,7 +121,7 @@ fn the_phase_of_a_volume_is_stamped_when_it_changes() {
     assert_eq!(object["status"]["lastPhaseTransitionTime"], "2026-01-01T00:00:05Z");
 }
 
-/// One row: kind, object, what its status is first, the patch, and the text of the refusal or none.
+/// A row: kind, object, initial status, patch, and the message of the refusal, if any.
 #[rstest]
 #[case("persistentvolumeclaims", claim("x"), json!({}), json!({"spec": {"volumeName": "v"}}), None)]
 #[case("persistentvolumeclaims", claim("x"), json!({}), json!({"spec": {"storageClassName": "c"}}), None)]

@@ -1,4 +1,4 @@
-//! Workloads, services, priorities, limits, budgets: what kube-controller-manager and kubectl rely on.
+//! Workloads, services, priorities, limits, budgets: the behaviour that kube-controller-manager and kubectl rely on.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn services_get_addresses_and_node_ports_and_keep_them() {
         (&b["spec"]["ports"][0]["nodePort"], &b["spec"]["ports"][0]["targetPort"]),
         (&json!(30_000), &json!(80))
     );
-    // As `kubectl replace` sends it: without what was given.
+    // As `kubectl replace` sends it: without the allocated fields.
     let again = m.put("services", service("b", "NodePort"), Part::Main).unwrap();
     assert_eq!(again["spec"], b["spec"]);
     let mut moved = a.clone();
@@ -207,7 +207,7 @@ fn both_versions_of_an_autoscaler_are_one_object() {
     assert_eq!(stored["spec"]["minReplicas"], 1);
 }
 
-/// What a namespace with one limit says to a pod whose containers have these resources; empty when it takes it.
+/// Returns the refusal of a pod with these container resources in a namespace with one limit; empty if it is accepted.
 fn under(limit: &Value, containers: &[Value], init: &[Value]) -> String {
     let mut m = Machine::new();
     m.create("limitranges", json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}})).unwrap();

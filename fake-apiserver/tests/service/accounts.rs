@@ -45,7 +45,7 @@ fn the_token_of_a_pods_account_is_mounted() {
         let mount = json!({"name": name, "readOnly": true, "mountPath": MOUNT_PATH});
         assert_eq!(pod["spec"]["containers"][0]["volumeMounts"], json!([mount]));
 
-        // A container that has something else there gets no token.
+        // A container with another mount at that path gets no token.
         let own = json!([{"name": "own", "mountPath": MOUNT_PATH}]);
         let (_, pod) = made(&client, |pod| {
             pod["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
@@ -74,7 +74,7 @@ fn pods_and_accounts_may_forgo_the_token() {
         assert_eq!(client.post("/api/v1/namespaces/default/serviceaccounts", account).await.0, 201);
         let (_, pod) = made(&client, |pod| pod["spec"]["serviceAccountName"] = "bare".into()).await;
         assert_eq!((pod["spec"].get("volumes"), &pod["spec"]["imagePullSecrets"]), (None, &json!([{"name": "s"}])));
-        // The word of the pod counts before that of the account.
+        // The pod's setting takes precedence over the account's.
         let (_, pod) = made(&client, |pod| {
             pod["spec"]["serviceAccountName"] = "bare".into();
             pod["spec"]["automountServiceAccountToken"] = true.into();

@@ -87,7 +87,7 @@ fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
             (&json!(1), &saved["resources"]["backups.example.com"][0]["metadata"]["uid"])
         );
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
-        // The fork: as it was before.
+        // The earlier state is restored.
         assert_eq!(client.put("/admin/v1/state", earlier).await.0, 200);
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200);
         assert_eq!(client.get("/apis/example.com/v1/namespaces/default/backups/b").await.0, 404);

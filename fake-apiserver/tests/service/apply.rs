@@ -1,4 +1,4 @@
-//! Server-side apply: who manages which field, conflicts, and what goes when it is no longer applied.
+//! Server-side apply: field managers, conflicts, and removal of fields that are no longer applied.
 
 use http::Request;
 use substrate::body::full;
@@ -18,7 +18,7 @@ fn map(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
-/// `manager operation fieldsV1` of every entry.
+/// Returns manager, operation and fieldsV1 of every entry.
 fn managers(object: &Value) -> Vec<(String, String, Value)> {
     let text = |v: &Value| v.as_str().unwrap().to_owned();
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
@@ -37,7 +37,7 @@ fn apply_makes_changes_and_takes_away() {
         assert_eq!((code, same), (200, made.clone()), "nothing changed");
         let (_, changed) = apply(&client, &uri, "me", false, map(json!({"x": "3"}))).await;
         assert_eq!(changed["data"], json!({"x": "3"}));
-        // Two managers of one value keep it until both let go.
+        // A value with two managers stays until both release it.
         apply(&client, &uri, "other", false, map(json!({"x": "3", "z": "4"}))).await;
         let (_, kept) = apply(&client, &uri, "me", false, map(json!({}))).await;
         assert_eq!(kept["data"], json!({"x": "3", "z": "4"}));
@@ -75,7 +75,7 @@ fn other_writes_are_tracked_from_the_first_apply_on() {
         assert_eq!(found, ["before-first-apply Update", "test Update"]);
         let (code, status) = apply(&client, &uri, "me", false, map(json!({"x": "4"}))).await;
         assert_eq!(code, 409, "{status}");
-        // An empty entry asks for no more tracking.
+        // An empty entry ends the tracking.
         let (_, stripped) = client.merge(&uri, json!({"metadata": {"managedFields": [{}]}})).await;
         assert!(stripped["metadata"].get("managedFields").is_none(), "{stripped}");
     });
@@ -104,7 +104,7 @@ fn elements_of_lists_are_managed_one_by_one() {
         let (code, other) =
             apply(&client, &uri, "other", false, object(json!({"m": "2"}), json!([{"name": "c"}]))).await;
         assert_eq!((code, &other["metadata"]["labels"]), (200, &json!({"l": "1", "m": "2"})), "{other}");
-        // The status is not written by an apply of the object, and apart from it by one of the status.
+        // An apply of the object does not write the status; an apply of `/status` does.
         let status =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running"}});
         let (_, unchanged) = apply(&client, &uri, "kubelet", false, {
@@ -184,14 +184,14 @@ fn a_patch_of_the_managers_finds_a_list_of_them_on_every_object() {
             let uri = format!("{uri}{query}");
             client.send(Method::PATCH, &uri, "application/json-patch+json", Some(operations)).await
         };
-        // What kubectl sends after an apply with --server-side --dry-run=server, of the managers that the dry run told.
+        // kubectl sends this after an apply with --server-side --dry-run=server, with the managers from the dry run.
         let managers = json!([{"manager": "kubectl", "operation": "Apply", "apiVersion": "v1",
             "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}}}}]);
         let replace = |value: &Value| json!([{"op": "replace", "path": "/metadata/managedFields", "value": value}]);
         let (code, answer) = patch("?dryRun=All", replace(&managers)).await;
         assert_eq!((code, &answer["metadata"]["managedFields"]), (200, &managers), "{answer}");
         assert_eq!(client.get(&uri).await.1["metadata"]["managedFields"], Value::Null);
-        // And how everyone's fields are let go.
+        // This removes all managers.
         let (code, answer) = patch("", replace(&json!([{}]))).await;
         assert_eq!((code, &answer["metadata"]["managedFields"]), (200, &Value::Null), "{answer}");
     });

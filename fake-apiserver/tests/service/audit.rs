@@ -33,7 +33,7 @@ impl Log {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// `stage verb resource code` of every event.
+    /// Returns stage, verb, resource and code of every event.
     fn told(&self) -> Vec<String> {
         let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let one = |e: &Value| {
@@ -165,7 +165,7 @@ rules:
             "ResponseComplete create secrets 422",
             "ResponseComplete patch pods 200",
         ];
-        // A secret's data is base64, which this is not.
+        // The data of a Secret must be base64; this is not.
         let told = log.told();
         assert_eq!(told.len(), 3, "{told:?}");
         assert_eq!((told[0].as_str(), told[2].as_str()), (wanted[0], wanted[2]));
@@ -204,7 +204,7 @@ fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
         ] {
             let request = Request::builder().method(method).uri(uri).header("content-type", "application/json");
             let body = body.map_or_else(substrate::body::empty, |body| full(body.to_string()));
-            // Without a link between the two, the request ends when its caller does not wait any more.
+            // Without a link between the two, the request ends when its caller stops waiting.
             let mut service = client.service();
             let asked = tower::Service::call(&mut service, request.body(body).unwrap());
             assert!(tokio::time::timeout(patience, asked).await.is_err());

@@ -1,4 +1,4 @@
-//! Each row of the table of faults: what is accepted happens, and as the row says.
+//! Each row of the fault table: every accepted fault has the effect of its row.
 
 use std::pin::pin;
 
@@ -9,25 +9,25 @@ use substrate::fault::{Kind, Moment, Operation};
 
 use super::*;
 
-/// What is seen of one operation.
+/// Observed result of one operation.
 #[derive(Debug, PartialEq)]
 struct Seen {
-    /// The HTTP status; none when the connection broke or nothing came.
+    /// HTTP status; `None` if the connection broke or there was no answer.
     code: Option<u16>,
-    /// The answer, or what came of it.
+    /// The answer, or the error.
     answer: Value,
-    /// When it came.
+    /// Time of the answer.
     at: Duration,
-    /// What was there a minute later.
+    /// Objects a minute later.
     left: Vec<String>,
     hits: u64,
-    /// The answer came as soon as the fault was gone.
+    /// The answer came as soon as the fault was removed.
     released: bool,
 }
 
 const LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
 
-/// A request of the operation.
+/// Returns a request of the operation.
 fn request(op: &str, version: &Value) -> http::Request<substrate::Body> {
     let one = format!("{CONFIGS}/a");
     let (method, uri, media, body) = match op {
@@ -97,7 +97,7 @@ fn see(op: &str, fault: Option<Value>) -> Seen {
         let one = |object: &Value| format!("{} {}", object["metadata"]["name"], object["data"]["k"]);
         let left = list["items"].as_array().unwrap().iter().map(one).collect();
         let ((code, mut answer), at) = answer.unwrap_or(((None, Value::Null), Duration::ZERO));
-        // What was made later has another time.
+        // An object that was created later has another time.
         if let Some(metadata) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("creationTimestamp");
         }
@@ -105,7 +105,7 @@ fn see(op: &str, fault: Option<Value>) -> Seen {
     })
 }
 
-/// The values to try of an effect.
+/// Returns the values to try for an effect.
 fn values(possible: &Possible) -> Vec<Value> {
     match possible.values {
         Values::Flag => vec![true.into()],
@@ -113,7 +113,7 @@ fn values(possible: &Possible) -> Vec<Value> {
         Values::Number { least, .. } => vec![least.into()],
         Values::OneOf(words) => words.iter().map(|word| (*word).into()).collect(),
         Values::Process => vec!["self".into()],
-        // There are no nodes here, and so it is refused.
+        // There are no nodes here, so such a fault is refused.
         Values::Node => Vec::new(),
         other => panic!("values of {other:?} are not tried"),
     }
@@ -124,7 +124,7 @@ fn check(operation: &Operation, possible: &Possible, at: Moment, value: &Value, 
         "when": {"nth": 1}, "effect": {}});
     fault["effect"][possible.effect.name()] = value.clone();
     let streams = operation.name == "watch-event";
-    // A lease that is over takes its report with it.
+    // The report of a fault ends with its lease.
     let leased = streams && possible.effect == Kind::Hang;
     if leased {
         fault["lease"] = json!({"ttl": "10s"});
@@ -167,7 +167,7 @@ fn check(operation: &Operation, possible: &Possible, at: Moment, value: &Value, 
             };
             assert!(expected, "{row}");
         }
-        // Nothing but the past, the second answer, is another answer.
+        // The answer differs only because it is stale or a second one.
         Kind::StaleRead | Kind::Duplicate => assert!(!same && is_done, "{row}"),
         other => panic!("{other:?} is not looked at: {row}"),
     }
@@ -243,7 +243,7 @@ fn what_is_made_is_known_by_its_name_before_it_is_made() {
         assert_eq!(seen, [503, 201, 503, 503]);
         let there = async |name: &str| client.get(&format!("{CONFIGS}/{name}")).await.0;
         assert_eq!((there("a").await, there("b").await, there("c").await), (404, 200, 200));
-        // What breaks the limit of a body, or is no object, is refused as ever.
+        // A body that is too large or is not an object is refused as usual.
         assert_eq!(client.post(CONFIGS, json!(["none"])).await.0, 400);
     });
 }

@@ -1,4 +1,4 @@
-//! Requests for certificates, as kubectl, kubelets and kube-controller-manager's approver and signer write them.
+//! Certificate signing requests, as kubectl, kubelets and kube-controller-manager's approver and signer write them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -44,7 +44,7 @@ fn a_certificate_is_approved_by_one_subresource_and_issued_by_the_other() {
         let (_, status) = client.get(&format!("{REQUESTS}/a/status")).await;
         let mut approved = status.clone();
         approved["status"] = json!({"conditions": [decision("Approved")], "certificate": "bm8="});
-        // The status takes no decision.
+        // `/status` ignores decisions.
         let (code, ignored) = client.put(&format!("{REQUESTS}/a/status"), approved.clone()).await;
         assert_eq!((code, &ignored["status"]["conditions"]), (200, &Value::Null), "{ignored}");
         let certificate = json!({"status": {"certificate": null}});

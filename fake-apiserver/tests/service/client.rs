@@ -1,4 +1,4 @@
-//! A server in virtual time and a client that knows nothing but HTTP.
+//! A server in virtual time, and a client that uses only HTTP.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use substrate::world::{Options, simulate};
 use substrate::{Ctx, Level, Process, Seed, World};
 use tokio::sync::oneshot;
 
-/// Talks to one server.
+/// Client of one server.
 #[derive(Clone)]
 pub struct Client {
     service: HttpService,
@@ -32,7 +32,7 @@ where
     story_with(Config::default(), story)
 }
 
-/// Runs `story` against a new server that is made with `config`.
+/// Runs `story` against a new server with this `config`.
 pub fn story_with<T, F>(config: Config, story: impl FnOnce(Client) -> F) -> T
 where
     F: Future<Output = T>,
@@ -60,7 +60,7 @@ pub async fn serve(world: &World, apiserver: &Apiserver) -> Client {
 }
 
 impl Client {
-    /// One request; gives the HTTP status and the answer as JSON, or as a string when it is none.
+    /// Sends a request. Returns the HTTP status and the answer as JSON, or as a string if it is not JSON.
     pub async fn send(&self, method: Method, uri: &str, media: &str, body: Option<Value>) -> (u16, Value) {
         let request = Request::builder()
             .method(method)
@@ -72,7 +72,7 @@ impl Client {
         self.request(request).await
     }
 
-    /// One request as it is.
+    /// Sends a request as it is.
     pub async fn request(&self, request: Request<Body>) -> (u16, Value) {
         let response = call(self.service.clone(), request).await.unwrap();
         let code = response.status().as_u16();
@@ -105,7 +105,7 @@ impl Client {
         self.send(Method::DELETE, uri, "application/json", Some(body)).await
     }
 
-    /// The server itself.
+    /// Returns the service of the server.
     pub fn service(&self) -> HttpService {
         self.service.clone()
     }
@@ -131,12 +131,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Those of an answer.
+    /// Wraps the body of an answer.
     pub fn of(response: http::Response<Body>) -> Self {
         Self { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// The next event; nothing when the stream has ended or is silent for `patience`.
+    /// Returns the next event; `None` if the stream has ended or sends nothing for `patience`.
     pub async fn next_within(&mut self, patience: Duration) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
@@ -148,12 +148,12 @@ impl Lines {
         }
     }
 
-    /// The next event that comes at once.
+    /// Returns the next event that is there already.
     pub async fn next(&mut self) -> Option<Value> {
         self.next_within(Duration::from_millis(1)).await
     }
 
-    /// `TYPE name` of every event that comes at once.
+    /// Returns `TYPE name` of every event that is there already.
     pub async fn told(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(event) = self.next().await {
@@ -164,13 +164,13 @@ impl Lines {
     }
 }
 
-/// A claim that is valid.
+/// Returns a valid claim.
 pub fn claim(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}})
 }
 
-/// A pod that is valid.
+/// Returns a valid pod.
 pub fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }

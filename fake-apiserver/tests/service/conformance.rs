@@ -1,4 +1,4 @@
-//! What Kubernetes' own end-to-end suite found missing.
+//! Defects that Kubernetes' own end-to-end suite found.
 
 use rstest::rstest;
 

@@ -1,4 +1,4 @@
-//! Custom kinds whose versions a webhook converts.
+//! Custom kinds with a conversion webhook.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const V1: &str = "/apis/example.com/v1/namespaces/default/disks";
 const V2: &str = "/apis/example.com/v2/namespaces/default/disks";
 
-/// `spec.size` of version v1 is `spec.capacity.gib` of v2, the stored one.
+/// Defines a kind with two versions: `spec.size` of v1 is `spec.capacity.gib` of v2, the stored one.
 fn definition(url: &str) -> Value {
     let version = |name: &str, stored: bool, spec: Value| {
         json!({"name": name, "served": true, "storage": stored, "subresources": {"status": {}},
@@ -103,11 +103,11 @@ fn objects_are_written_and_read_in_either_version() {
         let mut whole = client.get(&format!("{V1}/d")).await.1;
         whole["spec"]["size"] = json!(11);
         assert_eq!(client.put(&format!("{V1}/d"), whole.clone()).await.1["spec"]["size"], 11);
-        // The version that was read is a condition.
+        // The resourceVersion that was read is a precondition.
         assert_eq!(client.put(&format!("{V1}/d"), whole).await.0, 409);
         let status = json!({"status": {"phase": "Ready"}});
         assert_eq!(client.merge(&format!("{V1}/d/status"), status).await.1["status"]["phase"], "Ready");
-        // Each version has rules of its own.
+        // Each version has its own rules.
         assert_eq!(client.merge(&format!("{V1}/d"), json!({"spec": {"size": 0}})).await.0, 422);
         assert_eq!(client.merge(&format!("{V1}/none"), json!({"spec": {"size": 1}})).await.0, 404);
         let (code, gone) = client.delete(&format!("{V1}/d")).await;
@@ -122,7 +122,7 @@ fn a_webhook_that_converts_wrong_fails_the_request_and_says_why() {
         let (code, failed) = client.post(V1, disk("v1", json!({"size": 1}))).await;
         let why = "conversion webhook for example.com/v1, Kind=Disk failed: expected 1 objects, got 0";
         assert_eq!((code, failed["message"].as_str().unwrap()), (500, why));
-        // The stored version needs none.
+        // The stored version needs no webhook.
         assert_eq!(client.post(V2, disk("v2", json!({"capacity": {"gib": 1}}))).await.0, 201);
         assert_eq!(client.get(&format!("{V1}/d")).await.0, 500);
     });

@@ -5,7 +5,7 @@ use fake_apiserver::kinds::{self, schema};
 
 use super::*;
 
-/// Path to which a kind's objects are posted.
+/// Returns the path to which objects of a kind are posted.
 fn collection(kind: &kinds::Kind) -> String {
     let group = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
     let namespace = if kind.namespaced { "namespaces/default/" } else { "" };
@@ -112,7 +112,7 @@ fn every_field_of_every_kind_refuses_what_it_cannot_be() {
             let of = schema::built_in(kind).unwrap();
             let uri = collection(kind);
             for field in &of.fields {
-                // A value that each cannot take. Some types decode themselves, and have other words.
+                // A value of a wrong type for each field. Types that decode themselves have other messages.
                 let wrong = match field.shape {
                     Shape::Any | Shape::Time | Shape::MicroTime | Shape::Quantity | Shape::IntOrString => continue,
                     Shape::String | Shape::Bytes => json!({}),

@@ -1,4 +1,4 @@
-//! Answers and parameters as a real server has them, in details that clients and suites depend on.
+//! Details of answers and parameters that clients and suites depend on, as on a real server.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -29,7 +29,7 @@ fn a_delete_of_services_and_device_kinds_answers_the_object() {
             assert_eq!(answer["metadata"]["uid"], made["metadata"]["uid"]);
             assert_eq!(client.get(&format!("{uri}/s")).await.0, 404);
         }
-        // Others answer with a Status.
+        // Other kinds answer with a Status.
         client.post(CONFIGS, config("s")).await;
         let (_, answer) = client.delete(&format!("{CONFIGS}/s")).await;
         assert_eq!((&answer["kind"], &answer["status"]), (&json!("Status"), &json!("Success")));
@@ -40,7 +40,7 @@ fn a_delete_of_services_and_device_kinds_answers_the_object() {
 fn resource_version_zero_writes_over_whatever_is_there() {
     story(|client| async move {
         let uri = format!("{CONFIGS}/c");
-        // On POST it is none.
+        // On POST, "0" counts as unset.
         let mut object = config("c");
         object["metadata"]["resourceVersion"] = "0".into();
         let (code, made) = client.post(CONFIGS, object.clone()).await;
@@ -85,14 +85,14 @@ fn discovery_tells_the_storage_version_of_each_kind() {
             let found = list["resources"].as_array().unwrap().iter().find(|r| r["name"] == name).unwrap().clone();
             found.get("storageVersionHash").cloned()
         };
-        // As a real server tells them.
+        // Values of a real server.
         for (list, name, told) in [
             ("/api/v1", "pods", "xPOwRZ+Yhw8="),
             ("/api/v1", "persistentvolumes", "HN/zwEC+JgM="),
             ("/apis/apps/v1", "deployments", "8aSe+NMegvE="),
             ("/apis/storage.k8s.io/v1", "volumeattachments", "tJx/ezt6UDU="),
             ("/apis/coordination.k8s.io/v1", "leases", "gqkMMb/YqFM="),
-            // Both are stored in one version.
+            // Both groups are stored in one version.
             ("/api/v1", "events", "r2yiGXH7wu8="),
             ("/apis/events.k8s.io/v1", "events", "r2yiGXH7wu8="),
             ("/apis/autoscaling/v1", "horizontalpodautoscalers", "qwQve8ut294="),
@@ -128,7 +128,7 @@ fn a_watch_of_tables_sends_the_columns_once() {
         let bookmark = watch.next_within(Duration::from_secs(61)).await.unwrap();
         assert_eq!(bookmark["type"], "BOOKMARK");
         assert_eq!(bookmark["object"].get("columnDefinitions"), Some(&Value::Null));
-        // A bookmark that comes first has them.
+        // If a bookmark is the first event, it has the columns.
         let options = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan";
         let mut empty = client.watch_as(&format!("{SERVICES}?{options}&labelSelector=no"), TABLE).await;
         let bookmark = empty.next().await.unwrap();
@@ -158,7 +158,7 @@ fn a_timeout_that_is_no_duration_is_refused() {
         for fine in ["", "0", "1m30s", "-1s"] {
             assert_eq!(client.get(&format!("{CONFIGS}/c?timeout={fine}")).await.0, 200, "{fine}");
         }
-        // Of a watch it is not read.
+        // A watch ignores this parameter.
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&timeout=invalid")).await;
         assert_eq!((watch.code, watch.told().await), (200, vec!["ADDED c".to_owned()]));
     });
@@ -176,7 +176,7 @@ fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
             assert_eq!(list["metadata"].get("continue").is_some(), list["items"].as_array().unwrap().len() == 1);
             list["items"].as_array().unwrap().len()
         };
-        // Less than nothing is no limit.
+        // A negative limit means no limit.
         assert_eq!([count("limit=1").await, count("limit=-1").await, count("timeoutSeconds=-1").await], [1, 2, 2]);
         let why = |text: &str, why: &str| format!("strconv.ParseInt: parsing \"{text}\": {why}");
         for (query, message) in [
@@ -195,7 +195,7 @@ fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
         let (code, status) = client.delete(&format!("{CONFIGS}/a?gracePeriodSeconds=x")).await;
         assert_eq!((code, &status["message"]), (400, &json!(why("x", "invalid syntax"))));
         assert_eq!(count("").await, 2);
-        // Whatever is not false is true.
+        // Every value except false and 0 is true.
         for yes in ["watch", "watch=yes", "watch=TRUE"] {
             let mut watch = client.watch(&format!("{CONFIGS}?{yes}")).await;
             assert_eq!(watch.told().await, ["ADDED a", "ADDED b"], "{yes}");
@@ -203,7 +203,7 @@ fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
         for no in ["watch=False", "watch=0"] {
             assert_eq!(count(no).await, 2, "{no}");
         }
-        // A watch of less than no time is over at once.
+        // A watch with a negative timeout ends at once.
         let mut watch = client.watch(&format!("{PODS}?watch=1&timeoutSeconds=-1")).await;
         let before = client.ctx.now().mono;
         assert_eq!(watch.next_within(Duration::from_secs(60)).await, None);
@@ -235,7 +235,7 @@ fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
     story(|client| async move {
         let rule = |rule: &str, optional: bool| {
             let mut rule = json!({"rule": rule});
-            // Only a rule that uses `oldSelf` may say so.
+            // Only a rule that uses `oldSelf` may set this.
             if optional {
                 rule["optionalOldSelf"] = true.into();
             }
@@ -291,7 +291,7 @@ fn a_bad_continue_token_is_refused_in_upstreams_words() {
             let message = format!("invalid continue token: continue key is not valid{why}");
             assert_eq!((code, &status["message"]), (400, &json!(message)));
         }
-        // A good one goes on, also with a slash before its key.
+        // A valid token continues the list, even with a slash before its key.
         for start in ["b", "/b"] {
             let token = token(&format!(r#"{{"v":"meta.k8s.io/v1","rv":-1,"start":"{start}"}}"#));
             let (code, list) = client.get(&format!("{CONFIGS}?continue={token}")).await;

@@ -1,4 +1,4 @@
-//! The bytes of answers, which are those that Go writes.
+//! The bytes of answers equal Go's.
 
 use http::Request;
 use substrate::body::{call, collect, empty, full};
@@ -8,7 +8,7 @@ use super::*;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The text of an answer to a GET, with these headers.
+/// Returns the text of the answer to a GET with these headers.
 async fn text(client: &Client, uri: &str, headers: &[(&str, &str)]) -> String {
     let mut request = Request::get(uri);
     for (name, value) in headers {
@@ -25,7 +25,7 @@ async fn plain(client: &Client, uri: &str) -> String {
     text(client, uri, &[]).await
 }
 
-/// The text between two others.
+/// Returns the text between two others.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).unwrap_or_else(|| panic!("{text}")).0
 }
@@ -78,12 +78,12 @@ fn items_of_a_typed_list_are_the_bytes_of_objects_without_their_types() {
         );
         let none = plain(&client, &format!("{PODS}?labelSelector=x")).await;
         assert!(none.ends_with("\"items\":[]}\n"), "{none}");
-        // A view is made for each answer, and has the same form.
+        // A view is converted for each answer, and has the same form.
         let event = json!({"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"kind": "Pod", "namespace": "default"}});
         assert_eq!(client.post("/api/v1/namespaces/default/events", event).await.0, 201);
         let events = plain(&client, "/apis/events.k8s.io/v1/events").await;
         assert!(events.contains("\"items\":[{\"metadata\":{\"name\":\"e\""), "{events}");
-        // What stands in the place of objects says its type everywhere.
+        // Partial metadata always have apiVersion and kind.
         let accept = ("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
         let partial = text(&client, CONFIGS, &[accept]).await;
         assert!(partial.contains("\"items\":[{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"name\":\"a\""), "{partial}");
@@ -188,11 +188,11 @@ fn who_asks_for_it_gets_lines_to_read() {
         for uri in ["/api", "/apis", "/api/v1", CONFIGS, "/api/v1/nodes/none", "/api/v1/none", "/version"] {
             assert!(text(&client, uri, &people).await.starts_with("{\n  \""), "{uri}");
         }
-        // As upstream: these are for people whoever asks.
+        // As upstream, these are indented for every client.
         assert_eq!(plain(&client, "/version").await, text(&client, "/version", &people).await);
         assert!(plain(&client, "/version").await.starts_with("{\n  \"major\": \"1\",\n  \"minor\": "));
         assert!(plain(&client, "/").await.starts_with("{\n  \"paths\": [\n    \"/api\","));
-        // A stream stays a line an event.
+        // A stream has one line per event.
         let request =
             Request::get(format!("{CONFIGS}?watch=1&resourceVersion=0&pretty=true")).header("user-agent", "curl/8.5.0");
         let response = call(client.service(), request.body(empty()).unwrap()).await.unwrap();
@@ -217,7 +217,7 @@ fn watch_events_hold_the_bytes_of_objects() {
     });
 }
 
-/// What decoding into Go structs and encoding again leaves out, and what it does not.
+/// Checks the fields that decoding into Go structs and encoding omits, and those that it does not.
 #[test]
 fn what_is_empty_is_left_out_where_the_type_says_so() {
     let config = fake_apiserver::Config { track_managers: true, ..Default::default() };
@@ -244,11 +244,11 @@ fn what_is_empty_is_left_out_where_the_type_says_so() {
             (&spec["volumes"][0]["emptyDir"], &container["securityContext"], &container["resources"]),
             (&json!({}), &json!({}), &json!({}))
         );
-        // What has no `omitempty` is written, and a message cannot tell an empty list from none.
+        // A field without `omitempty` is written, and protobuf does not distinguish an empty list from an unset one.
         let role = json!({"metadata": {"name": "r"}, "rules": []});
         let (_, made) = client.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).await;
         assert_eq!(made.get("rules"), Some(&Value::Null), "{made}");
-        // Who applies an empty field owns it, although nobody sees it.
+        // A manager that applies an empty field owns it, although the field is not shown.
         let uri = format!("{CONFIGS}/b?fieldManager=m");
         let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {}});
         let request = Request::patch(&uri)
@@ -261,7 +261,7 @@ fn what_is_empty_is_left_out_where_the_type_says_so() {
             (None, &json!({"f:data": {}})),
             "{made}"
         );
-        // A patch that empties a field leaves it out, too.
+        // A field that a patch empties is omitted, too.
         let (_, patched) = client.merge(&format!("{CONFIGS}/b"), json!({"data": {"k": "v"}})).await;
         assert_eq!(patched["data"], json!({"k": "v"}));
         let (_, patched) = client.merge(&format!("{CONFIGS}/b"), json!({"data": {"k": null}})).await;

@@ -1,4 +1,4 @@
-//! One Event in its two groups, each with the fields that Go writes for its type.
+//! One Event in its two groups, each with Go's zero values for its type.
 
 use fake_apiserver::Config;
 
@@ -39,7 +39,7 @@ fn what_is_empty_is_left_out_as_the_group_has_it() {
         }
         let mut watch = client.watch(&format!("{VIEW}?watch=1")).await;
         assert_eq!(names(&watch.next().await.unwrap()["object"]), written);
-        // A field that is set has the name of its group.
+        // A set field has the name of its group.
         let other = json!({"metadata": {"name": "f", "namespace": "default"}, "eventTime": "2026-01-01T00:00:00.000000Z",
             "reportingController": "c", "reportingInstance": "i", "action": "A", "reason": "R", "type": "Normal", "note": "n",
             "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}});
@@ -50,7 +50,7 @@ fn what_is_empty_is_left_out_as_the_group_has_it() {
             (&json!("c"), &json!("n"), &json!("Normal"))
         );
         assert_eq!(client.get(&format!("{CORE}/f")).await.1["reportingComponent"], "c");
-        // A patch of one view keeps what the other writes.
+        // A patch of one view keeps the zero values of the other.
         let (code, seen) = client.merge(&format!("{VIEW}/e"), json!({"note": "x"})).await;
         assert_eq!((code, seen.get("reportingController")), (200, None), "{seen}");
     });

@@ -1,4 +1,4 @@
-//! What the server tells the trace: commits, with the few words of each kind, and what goes out on watch streams.
+//! Trace events of the server: commits, with a summary for each kind, and watch events.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const NODES: &str = "/api/v1/nodes";
 
-/// What the line of the last commit says after the number of the event.
+/// Returns the line of the last commit without its event number.
 fn last(client: &client::Client) -> String {
     let lines = client.world.trace().lines();
     let commits: Vec<_> = lines.iter().filter(|line| line.kind == "api.commit").collect();
@@ -71,7 +71,7 @@ fn commits_say_how_far_storage_objects_are() {
     });
 }
 
-/// What an observer hears of streams, in short.
+/// Records the trace events about streams, in short form.
 fn hear(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = heard.clone();
@@ -177,7 +177,7 @@ fn a_stale_list_begins_with_the_past_and_goes_on_to_the_present() {
             heard.lock().unwrap()[..2],
             [format!("opened 1 - from {at} state=true filtered=false"), "spoiled 1 old - None".to_owned()]
         );
-        // Without the end of a list the past is told by the same stream.
+        // Without a bookmark after the initial events, the stream catches up by itself.
         let mut plain = client.watch(&format!("{CONFIGS}?watch=1")).await;
         assert_eq!(plain.told().await, ["ADDED b", "MODIFIED b", "ADDED c"]);
     });

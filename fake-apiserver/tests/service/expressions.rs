@@ -1,5 +1,4 @@
-//! Rules of custom kinds and policies over the wire: what is refused with them, what they cost, and what an update leaves
-//! alone.
+//! Rules of custom kinds and policies over HTTP: refusals, costs, and unchanged values in updates.
 
 use super::*;
 
@@ -7,7 +6,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const ROPES: &str = "/apis/example.com/v1/namespaces/default/ropes";
 
-/// The definition of a kind whose spec is of this schema.
+/// Returns the definition of a kind with this schema of the spec.
 fn definition(spec: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     json!({"metadata": {"name": "ropes.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
@@ -116,9 +115,10 @@ fn a_rule_that_compares_is_held_against_what_stays_too() {
     });
 }
 
-/// A rule that costs about `cost` for a text of ten thousand characters, and a quarter of that for each of its bytes.
+/// Returns a rule that costs about `cost` for a text of ten thousand characters. The estimate by the schema is four
+/// times as high, because a character may have four bytes.
 fn costly(cost: usize) -> Value {
-    // A thousand for the text, and a quarter for each character of the pattern.
+    // 1000 for the text, times 0.25 for each character of the pattern.
     let pattern = vec!["a"; cost / 500].join("|");
     json!({"rule": format!("!self.matches('{pattern}')"), "message": "has an a"})
 }
@@ -138,7 +138,7 @@ fn one_evaluation_may_cost_so_much_and_all_of_them_together() {
                       validation rules will be run due to call cost exceeds limit for rule: has an a";
         assert!(code == 422 && said(&answer).contains(wanted), "{answer}");
         assert_eq!(client.delete(&format!("{DEFINITIONS}/ropes.example.com")).await.0, 200);
-        // Twelve of nine hundred thousand are more than ten million.
+        // Twelve times nine hundred thousand exceed ten million.
         let rules: Vec<Value> = std::iter::repeat_n(costly(900_000), 12).collect();
         let (code, answer) = client.post(DEFINITIONS, definition(&long(json!(rules)))).await;
         assert_eq!(code, 201, "{answer}");

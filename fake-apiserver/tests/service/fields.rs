@@ -1,5 +1,5 @@
-//! Server-side field validation (KEP-2885): fields that a kind does not have, and fields that are named twice. The
-//! expected words are upstream's (`test/integration/apiserver/field_validation_test.go` has the like).
+//! Server-side field validation (KEP-2885): unknown and duplicate fields. The expected messages are upstream's
+//! (`test/integration/apiserver/field_validation_test.go` has similar cases).
 
 use http::header;
 use rstest::rstest;
@@ -15,7 +15,7 @@ const PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const GADGETS: &str = "/apis/shop.example.com/v1/gadgets";
 
-/// Sends text; the code, the message of a refusal, and the warnings as a client reads them.
+/// Sends text. Returns the code, the message of a refusal, and the warnings as a client reads them.
 async fn send(
     client: &client::Client,
     method: Method,
@@ -68,7 +68,7 @@ const CLAIM_FLAWS: [&str; 7] = [
     r#"duplicate field "metadata.name""#,
     r#"unknown field "metadata.owner""#,
     r#"unknown field "spec.zone""#,
-    // What is unknown and repeated is only unknown.
+    // A field that is unknown and duplicate is reported as unknown only.
     r#"unknown field "spec.color""#,
     r#"duplicate field "spec.volumeMode""#,
     r#"unknown field "spec.dataSourceRef.size""#,
@@ -95,7 +95,7 @@ const CLAIM_YAML_LINES: [&str; 4] = [
     r#"line 3: key "name" already set in map"#,
     r#"line 7: key "volumeMode" already set in map"#,
     r#"line 14: key "storage" already set in map"#,
-    // Where the value begins.
+    // The line at which the value begins.
     r#"line 12: key "resources" already set in map"#,
 ];
 const CLAIM_YAML_UNKNOWN: [&str; 2] = [r#"unknown field "metadata.owner""#, r#"unknown field "spec.color""#];

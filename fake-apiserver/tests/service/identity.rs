@@ -1,5 +1,5 @@
-//! Identity of an object under every way to write it: apiVersion, kind, name, namespace, uid and creationTimestamp stay,
-//! and each field of the metadata is answered as kube-apiserver 1.36 answers it.
+//! Identity of an object under every kind of write: apiVersion, kind, name, namespace, uid and creationTimestamp do not
+//! change, and each field of the metadata is answered as kube-apiserver 1.36 does.
 
 use fake_apiserver::Config;
 use http::Request;
@@ -29,7 +29,7 @@ fn identity(object: &Value) -> Vec<Value> {
     of_type.chain(IDENTITY.iter().map(|field| object["metadata"][*field].clone())).collect()
 }
 
-/// A definition of a kind with one version, whose root keeps unknown fields if `open`.
+/// Returns the definition of a kind with one version, whose root keeps unknown fields if `open`.
 fn definition(open: bool) -> Value {
     let spec = json!({"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}}});
     let schema = if open {
@@ -50,7 +50,7 @@ async fn define(client: &Client, open: bool) {
     assert_eq!(code, 201, "{made}");
 }
 
-/// The collection and an object of a kind of each sort.
+/// Returns the collection and an object of one kind of each sort.
 fn sorts() -> [(&'static str, Value); 5] {
     [
         (CONFIGS, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})),
@@ -73,7 +73,7 @@ fn attachment() -> Value {
         "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
 }
 
-/// Metadata that a manager can own.
+/// Returns metadata that a manager can own.
 fn owned(field: &str) -> Value {
     match field {
         "labels" | "annotations" => json!({"a": "1"}),
@@ -101,7 +101,7 @@ fn an_apply_that_drops_all_its_metadata_keeps_the_identity() {
                     let (code, dropped) = apply(&client, &uri, "me", &object).await;
                     assert_eq!((code, identity(&dropped)), (200, identity(&made)), "{collection} {field}");
                     assert_eq!(dropped["metadata"].get(field), None, "{dropped}");
-                    // A configuration may leave out the name that the URL has.
+                    // A configuration may omit the name that the URL has.
                     let mut nameless = with.clone();
                     nameless["metadata"] = json!({});
                     apply(&client, &uri, "me", &with).await;
@@ -115,7 +115,7 @@ fn an_apply_that_drops_all_its_metadata_keeps_the_identity() {
     }
 }
 
-/// One write of a manager: the metadata that it wants, and how it sends it.
+/// A write of a manager: the metadata that it applies or sends, and the way it sends it.
 #[derive(Clone, Debug)]
 enum Step {
     Apply { manager: usize, metadata: Value },
@@ -124,7 +124,7 @@ enum Step {
 }
 
 fn metadata() -> impl Strategy<Value = Value> {
-    // Most writes leave most fields out, so that a manager often drops the last that it owned.
+    // Most writes omit most fields, so that a manager often drops its last field.
     let words = || {
         let some = proptest::sample::subsequence(vec!["a", "b", "c"], 1..=3);
         prop_oneof![2 => Just(Vec::new()), 1 => some]
@@ -193,7 +193,7 @@ proptest! {
                 };
                 assert_eq!((code, identity(&answer)), (200, identity(&made)), "{step:?}");
                 if let Step::Apply { metadata, .. } = step {
-                    // An apply reaches what it asks for.
+                    // An apply sets the fields that it contains.
                     for field in ["labels", "annotations"] {
                         for (key, value) in metadata.get(field).and_then(Value::as_object).into_iter().flatten() {
                             assert_eq!(&answer["metadata"][field][&**key], value, "{step:?} {answer}");
@@ -217,7 +217,7 @@ enum Way {
 
 const WAYS: [Way; 5] = [Way::Put, Way::Merge, Way::Json, Way::Strategic, Way::Apply];
 
-/// Writes an object of which one field of the metadata is `value`.
+/// Writes an object with `value` in one field of the metadata.
 async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str, value: &Value) -> (u16, Value) {
     let patch = |media: &str, body: Value| {
         Request::patch(uri).header("content-type", media.to_owned()).body(full(body.to_string())).expect("a request")
@@ -243,7 +243,7 @@ async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str
     }
 }
 
-/// Expected answer of a way to write a field of the metadata of an existing object: a code and a part of the message.
+/// Returns the expected answer to such a write of an existing object: a code and a part of the message.
 fn answer(way: Way, field: &str, value: &Value, unconditional: bool, namespaced: bool) -> (u16, &'static str) {
     let text = value.as_str().unwrap_or_default();
     match (field, text) {
@@ -436,7 +436,7 @@ fn managers_of_open_custom_objects_own_single_fields() {
         let (code, merged) = unforced("two", json!({"y": "2", "deep": {"b": 2}})).await;
         assert_eq!(code, 200, "{merged}");
         assert_eq!(merged["spec"], json!({"x": "1", "y": "2", "list": [1, 2], "deep": {"a": 1, "b": 2}}));
-        // Unknown lists are one value.
+        // Lists of unknown type are one field.
         let (code, refused) = unforced("two", json!({"y": "2", "list": [1, 2, 3]})).await;
         assert_eq!(code, 409, "{refused}");
         assert!(refused["message"].as_str().unwrap_or_default().contains(".spec.list"), "{refused}");
@@ -459,7 +459,7 @@ fn a_strategic_merge_patch_may_name_any_type() {
             let request = Request::patch(uri).header("content-type", media.to_owned()).body(full(body.to_string()));
             client.request(request.expect("a request"))
         };
-        // As Ansible's k8s_scale sends it: the parent's type on its scale.
+        // As Ansible's k8s_scale sends it: with the parent's type on its scale.
         let named =
             |replicas: u8| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": replicas}});
         let (code, scale) = patch(format!("{uri}/d/scale"), "application/strategic-merge-patch+json", named(3)).await;
@@ -521,12 +521,12 @@ fn managers_own_fields_in_the_version_of_their_request() {
             (code, versions(&applied)),
             (200, vec!["one example.com/v1".to_owned(), "maker example.com/v2".to_owned()])
         );
-        // The same manager goes over to the other version, and lets go of what it no longer applies.
+        // The same manager moves to the other version, and releases the fields that it no longer applies.
         let (code, moved) = apply(&client, &format!("{second}/a"), "one", &thing("v2", json!({}))).await;
         assert_eq!((code, &moved["spec"]), (200, &json!({"x": "1"})), "{moved}");
         assert_eq!(versions(&moved), ["one example.com/v2", "maker example.com/v2"]);
 
-        // A kind of which the versions differ in their fields.
+        // A kind whose versions differ in their fields.
         let scaler = |version: &str, spec: Value| {
             let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
             let mut object = json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
@@ -568,7 +568,7 @@ fn an_empty_list_of_managers_resets_them() {
                 let patch = json!({"metadata": {"managedFields": []}});
                 let (code, same) = client.merge(&uri, patch).await;
                 assert_eq!((code, same["metadata"].get("managedFields")), (200, None), "{same}");
-                // A client that does not know managers leaves them out, and they stay away.
+                // A client that does not know managedFields omits them, and they stay absent.
                 stored["metadata"].as_object_mut().expect("metadata").remove("managedFields");
                 stored["metadata"]["resourceVersion"] = reset["metadata"]["resourceVersion"].clone();
                 stored["metadata"]["labels"] = json!({"a": "b"});

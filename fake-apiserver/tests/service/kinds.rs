@@ -1,4 +1,4 @@
-//! Kinds of definitions are their store's own: a run is the same whatever ran before it in the same OS process.
+//! Custom kinds belong to their store: a run does not depend on earlier runs in the same OS process.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use substrate::{Now, Seed};
 use super::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Says that this is the child process, which prints its trace.
+/// Environment variable that marks the child process, which prints its trace.
 const CHILD: &str = "FAKE_APISERVER_PRINTS_ITS_TRACE";
 
 fn definition(plural: &str, kind: &str) -> Value {
@@ -21,7 +21,7 @@ fn definition(plural: &str, kind: &str) -> Value {
         "names": {"plural": plural, "kind": kind}, "versions": [version("v1", true), version("v2", false)]}})
 }
 
-/// The trace of a run that defines `kinds` in this order, makes an object of each and watches them.
+/// Returns the trace of a run that defines `kinds` in this order, creates an object of each and watches them.
 fn run(kinds: &[(&str, &str)]) -> String {
     let kinds: Vec<(String, String)> = kinds.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     story(|client| async move {
@@ -71,7 +71,7 @@ fn store(definitions: &[(&str, &str)]) -> Store {
     store
 }
 
-/// With kinds of the process instead of the store, the second store would have got other places.
+/// If kinds belonged to the process, the second store would have other positions.
 #[test]
 fn places_of_kinds_are_those_of_a_first_store_and_kinds_go_with_the_last_who_has_them() {
     let kind = |store: &Store, plural: &str| store.find_kind("example.com", "v1", plural).unwrap();

@@ -1,5 +1,5 @@
-//! Linearizability: a concurrent history of puts, patches, gets, lists and deletes of a few objects has an order in
-//! which each answer is that of one object at a time (Wing and Gong's search, as porcupine does it, object by object).
+//! Linearizability: for a concurrent history of puts, patches, gets, lists and deletes of a few objects there is a
+//! sequential order that explains each answer (Wing and Gong's algorithm, as in porcupine, for each object separately).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,14 @@ const CLIENTS: usize = 16;
 const STEPS: usize = 12;
 const KEYS: usize = 4;
 
-/// What was asked of one object, and what came back.
+/// An operation on one object, with its result.
 #[derive(Clone, Debug, PartialEq)]
 enum Action {
-    /// The value that was written; whether it was done, or nobody knows.
+    /// The written value; whether the write happened, or `None` if unknown.
     Write(u64, Option<bool>),
-    /// What was read; nothing when the object was not there.
+    /// The value that was read; `None` if the object did not exist.
     Read(Option<u64>),
-    /// Whether it was there, or nobody knows.
+    /// True if the object existed; `None` if unknown.
     Delete(Option<bool>),
 }
 
@@ -31,8 +31,8 @@ struct Operation {
     action: Action,
 }
 
-/// The states that an object can be in after an action was done in a state; none when its answer would have been
-/// another.
+/// Returns the possible states of an object after an action; empty if the action's result contradicts the state before
+/// it.
 fn step(state: Option<u64>, action: &Action) -> Vec<Option<u64>> {
     match action {
         Action::Write(value, Some(true)) => vec![Some(*value)],
@@ -46,7 +46,7 @@ fn step(state: Option<u64>, action: &Action) -> Vec<Option<u64>> {
     }
 }
 
-/// Whether the operations on one object have an order that explains them all.
+/// Returns true if the operations on one object have a sequential order that explains them all.
 fn is_linearizable(history: &[Operation]) -> bool {
     fn search(history: &[Operation], done: u128, state: Option<u64>, seen: &mut BTreeSet<(u128, Option<u64>)>) -> bool {
         if done.count_ones() as usize == history.len() {
@@ -56,7 +56,7 @@ fn is_linearizable(history: &[Operation]) -> bool {
             return false;
         }
         let open = |i: &usize| done & (1 << i) == 0;
-        // One that began after another had ended comes after it.
+        // An operation that began after another had ended comes after it.
         let first_end = (0..history.len()).filter(open).map(|i| history[i].ended).min().unwrap_or(u64::MAX);
         (0..history.len()).filter(open).filter(|i| history[*i].begun <= first_end).any(|i| {
             step(state, &history[i].action).into_iter().any(|next| search(history, done | (1 << i), next, seen))
@@ -74,10 +74,10 @@ fn value_of(object: &Value) -> Option<u64> {
     object["data"]["v"].as_str().and_then(|v| v.parse().ok())
 }
 
-/// One operation by one client; nothing when it told nothing of the object.
+/// Runs one operation of one client; `None` if its answer has no information about the object.
 async fn act(client: &client::Client, key: usize, choice: usize, value: u64) -> Option<Action> {
     let uri = format!("{CONFIGS}/k{key}");
-    // An answer that a fault put in the place of the real one tells nothing of what was done.
+    // An error that a fault injects does not tell whether the operation happened.
     let unknown = |code: u16| code >= 500;
     Some(match choice {
         0 => {
@@ -156,7 +156,7 @@ fn concurrent_requests_have_an_order(#[case] faults: &[&str]) {
                     let action = act(&client, key, choice, value).await;
                     let ended = client.ctx.now().mono.as_millis() as u64;
                     history.lock().unwrap().extend(action.map(|action| {
-                        // What nobody knows the end of may be done at any time from its beginning on.
+                        // An operation with an unknown result may take effect at any time after its start.
                         let open = matches!(action, Action::Write(_, None) | Action::Delete(None));
                         Operation { begun, ended: if open { u64::MAX } else { ended }, key, action }
                     }));

@@ -1,4 +1,4 @@
-//! pods/log: what the server asks the node, and what it makes of the answer.
+//! pods/log: the request to the node, and the treatment of its answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use substrate::link::{Link, LinkError, Streaming};
 
 use super::*;
 
-/// A node's server that answers `code` and what it was asked for.
+/// Returns a node's server that answers `code` with the request.
 fn node(code: u16) -> Config {
     let dial = move |_: &substrate::Ctx, place: &NodeEndpoint| {
         let place = place.clone();
@@ -26,7 +26,7 @@ fn node(code: u16) -> Config {
     Config { nodes: Some(Arc::new(dial)), ..Config::default() }
 }
 
-/// A node, and a pod of two containers on it.
+/// Creates a node, and a pod with two containers on it.
 async fn set_up(client: &client::Client) {
     let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
     let status = json!({"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10251}}});
@@ -67,7 +67,7 @@ fn what_makes_no_sense_never_reaches_a_node() {
         }
         let (code, status) = client.get(&format!("{PODS}/nobody/log")).await;
         assert_eq!((code, &status["message"]), (404, &json!("pods \"nobody\" not found")));
-        // Nobody runs it yet, so there is nothing to read.
+        // The pod has no node yet, so there is no log.
         client.post(PODS, pod("waiting")).await;
         assert_eq!(client.get(&format!("{PODS}/waiting/log")).await, (204, json!("")));
     });
@@ -93,7 +93,7 @@ fn a_node_that_is_down_is_a_failure_and_no_wait() {
         let said = "Get \"https://10.0.0.1:10251/containerLogs/default/p/a\": dial tcp 10.0.0.1:10251: connect: connection refused";
         assert_eq!((code, status["message"].as_str()), (500, Some(said)));
     });
-    // A node that accepts and never answers.
+    // A node that accepts connections but never answers.
     let silent =
         |_: &substrate::Ctx, _: &NodeEndpoint| Ok(substrate::HttpService::new(|_| Box::pin(std::future::pending())));
     story_with(Config { nodes: Some(Arc::new(silent)), ..Config::default() }, |client| async move {
@@ -150,7 +150,7 @@ fn a_log_that_somebody_else_has_is_read_there_whether_or_not_the_node_exists() {
         assert_eq!(client.post(PODS, pod).await.0, 201);
         let (code, text) = client.get(&format!("{PODS}/m/log?tailLines=3")).await;
         assert_eq!((code, text), (200, json!("elsewhere /containerLogs/default/m/a?tailLines=3")));
-        // What makes no sense is refused as ever, and other pods are on their nodes.
+        // An invalid request is refused as before, and other pods are read from their nodes.
         assert_eq!(client.get(&format!("{PODS}/m/log?container=x")).await.0, 400);
         let (_, text) = client.get(&format!("{PODS}/p/log?container=b")).await;
         assert!(text.as_str().unwrap().starts_with("node-a "), "{text}");

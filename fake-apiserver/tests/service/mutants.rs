@@ -1,4 +1,4 @@
-//! Planted defects: each does what it says when it is on, and the server is right when it is off.
+//! Planted defects: each has its effect when it is on, and none when it is off.
 
 use fake_apiserver::mutants::MUTANTS;
 use fake_apiserver::{Apiserver, Config};
@@ -7,7 +7,7 @@ use substrate::{Level, Seed};
 
 use super::*;
 
-/// What a client sees that would notice any of them.
+/// Returns observations of a client that reveal each of the defects.
 fn seen(mutant: Option<&str>) -> Vec<String> {
     let mutants = mutant.into_iter().map(str::to_owned).collect();
     simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {

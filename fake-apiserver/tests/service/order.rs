@@ -1,4 +1,4 @@
-//! The order of a write: what changes an object, what finds it valid, what lets it in, the store.
+//! Order of a write: mutating admission, validation, validating admission, storage.
 
 use http::Request;
 use substrate::body::{call, full};
@@ -8,20 +8,20 @@ use super::*;
 
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A webhook that is asked about claims.
+/// Returns a webhook configuration for claims.
 fn of_claims(hook: &str) -> Value {
     let rules = json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"],
         "resources": ["persistentvolumeclaims"]}]);
     configuration(hook, &json!({ "rules": rules }))
 }
 
-/// A claim of a size that says nothing else.
+/// Returns a claim with a size and no other field.
 fn sized(name: &str, storage: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
         "spec": {"resources": {"requests": {"storage": storage}}}})
 }
 
-/// Creates an object that refuses every claim: a range of limits, a quota, a policy or a webhook.
+/// Creates an object that refuses every claim: a LimitRange, a quota, a policy or a webhook.
 async fn forbid(client: &client::Client, of: &str) {
     let place = "/api/v1/namespaces/default";
     let max = json!({"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}});
@@ -71,7 +71,7 @@ fn what_is_invalid_is_told_before_what_is_forbidden() {
                 let why = said["message"].as_str().unwrap();
                 assert!(code == 422 && why.contains(" is invalid: "), "{of} {method} {media}: {code} {why}");
             }
-            // A name that is taken is found out last.
+            // A name conflict is found last.
             for name in ["new", "there"] {
                 let (code, said) = client.post(CLAIMS, claim(name)).await;
                 let why = said["message"].as_str().unwrap();
@@ -100,14 +100,14 @@ fn what_a_mutating_webhook_makes_of_an_object_is_judged_and_not_what_was_sent() 
         client.post(MUTATING, of_claims("mend")).await;
         let (code, made) = client.post(CLAIMS, sized("a", "1Gi")).await;
         assert_eq!((code, &made["spec"]["accessModes"]), (201, &json!(["ReadWriteOnce"])), "{made}");
-        // An object that an apply makes is the manager's own.
+        // The manager owns an object that its apply creates.
         let uri = format!("{CLAIMS}/b?fieldManager=m");
         let (code, made) = client.send(Method::PATCH, &uri, APPLY, Some(sized("b", "1Gi"))).await;
         assert_eq!((code, &made["spec"]["accessModes"]), (201, &json!(["ReadWriteOnce"])), "{made}");
         let manager = &made["metadata"]["managedFields"][0];
         assert_eq!((&manager["manager"], &manager["operation"]), (&json!("m"), &json!("Apply")), "{made}");
         assert_eq!(hooks.asked(), ["mend CREATE", "mend CREATE"]);
-        // Limits look at the claim after the webhook.
+        // LimitRanges see the claim as the webhook changed it.
         client.delete(&format!("{MUTATING}/mend")).await;
         client.post(MUTATING, of_claims("grow")).await;
         let max = json!({"type": "PersistentVolumeClaim", "max": {"storage": "10Gi"}});

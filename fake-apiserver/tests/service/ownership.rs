@@ -1,4 +1,5 @@
-//! Server-side apply of what was a leaf, of what `kubectl apply` made before, and with managers that a client writes.
+//! Server-side apply of fields that became structs, of objects from client-side `kubectl apply`, and with managedFields
+//! that a client writes.
 
 use fake_apiserver::Config;
 use http::Request;
@@ -18,7 +19,7 @@ async fn apply(client: &Client, uri: &str, manager: &str, object: Value) -> (u16
     client.request(request).await
 }
 
-/// A server that keeps the managers of every object from its creation on.
+/// Returns a server that tracks the managers of every object from its creation on.
 fn tracked() -> Config {
     Config { track_managers: true, ..Config::default() }
 }
@@ -27,7 +28,7 @@ fn map(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
-/// A map that `kubectl apply` would send.
+/// Returns a map as client-side `kubectl apply` would send it.
 fn client_side(data: Value) -> Value {
     let mut object = map(data);
     let text = format!("{object}\n");
@@ -35,7 +36,7 @@ fn client_side(data: Value) -> Value {
     object
 }
 
-/// What a manager has by an operation.
+/// Returns the fields that a manager owns by an operation.
 fn owned(object: &Value, manager: &str, operation: &str) -> Value {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let mut found = entries.into_iter().filter(|e| e["manager"] == manager && e["operation"] == operation);
@@ -111,7 +112,7 @@ fn kubectl_takes_over_what_it_applied_as_a_client() {
         let uri = format!("{CONFIGS}/a");
         let make = format!("{CONFIGS}?fieldManager=kubectl-client-side-apply");
         assert_eq!(client.post(&make, client_side(json!({"x": "1", "y": "1"}))).await.0, 201);
-        // Only kubectl, and only what the annotation tells as it is.
+        // Only kubectl may take fields, and only those whose present value the annotation has.
         let (code, status) = apply(&client, &uri, "other", map(json!({"x": "2"}))).await;
         assert_eq!((code, &status["reason"]), (409, &json!("Conflict")), "{status}");
         client.merge(&format!("{uri}?fieldManager=third"), json!({"data": {"y": "3"}})).await;
@@ -125,7 +126,7 @@ fn kubectl_takes_over_what_it_applied_as_a_client() {
         assert_eq!((code, &taken["data"]), (200, &json!({"x": "<2>", "y": "3"})), "{taken}");
         assert_eq!(owned(&taken, "kubectl", "Apply"), json!({"f:data": {"f:x": {}}}));
         assert_eq!(owned(&taken, "kubectl-client-side-apply", "Update")["f:data"], json!({}));
-        // The annotation is what was applied now, as Go writes it.
+        // The annotation holds the configuration of this apply, as Go encodes it.
         let told = taken["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
         assert!(told.ends_with("}\n") && told.contains("\\u003c2\\u003e"), "{told}");
         assert_eq!(serde_json::from_str::<Value>(told).unwrap(), applied);
@@ -150,14 +151,14 @@ fn managers_that_a_client_writes_count_but_not_on_creation() {
         let (code, put) = client.put(&format!("{uri}?fieldManager=me"), object.clone()).await;
         assert_eq!(code, 200, "{put}");
         assert_eq!(put["metadata"]["managedFields"], json!([entry("made-up", "Apply", "f:x")]));
-        // What the same write changes goes to its writer.
+        // Fields that the same write changes go to its writer.
         let patch = json!({"metadata": {"managedFields": [entry("a", "Apply", "f:x"), entry("b", "Update", "f:y")]}, "data": {"y": "2"}});
         let (code, patched) = client.merge(&format!("{uri}?fieldManager=me"), patch).await;
         assert_eq!(code, 200, "{patched}");
         assert_eq!(owned(&patched, "a", "Apply"), json!({"f:data": {"f:x": {}}}));
         assert_eq!(owned(&patched, "b", "Update"), Value::Null);
         assert_eq!(owned(&patched, "me", "Update"), json!({"f:data": {"f:y": {}}}));
-        // What cannot be read leaves them as they were.
+        // Invalid entries leave the managers unchanged.
         let (_, same) =
             client.merge(&uri, json!({"metadata": {"managedFields": [{"manager": "a", "operation": "Steal"}]}})).await;
         assert_eq!(same["metadata"]["managedFields"], patched["metadata"]["managedFields"]);
@@ -174,7 +175,7 @@ fn who_updates_has_the_maps_and_lists_that_are_new() {
         assert_eq!(code, 201, "{made}");
         let mine = owned(&made, "me", "Update");
         assert_eq!(mine["f:metadata"], json!({"f:labels": {".": {}, "f:l": {}}}));
-        // The structs that Go always writes are there before; the elements of lists are not.
+        // Go's empty structs exist before the write, so they are not new; the elements of lists are.
         assert_eq!(mine["f:spec"].get("."), None, "{mine}");
         let container = &mine["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
         assert_eq!(container["."], json!({}));
@@ -183,7 +184,7 @@ fn who_updates_has_the_maps_and_lists_that_are_new() {
         let (_, annotated) =
             client.merge(&format!("{PODS}/p?fieldManager=two"), json!({"metadata": {"annotations": {"n": "1"}}})).await;
         assert_eq!(owned(&annotated, "two", "Update"), json!({"f:metadata": {"f:annotations": {".": {}, "f:n": {}}}}));
-        // What is gone is nobody's.
+        // A removed field has no manager.
         let (_, gone) =
             client.merge(&format!("{PODS}/p?fieldManager=three"), json!({"metadata": {"annotations": null}})).await;
         assert_eq!(owned(&gone, "two", "Update"), Value::Null, "{gone}");
@@ -203,13 +204,13 @@ fn structs_that_are_one_value_have_one_owner() {
             (&json!({}), &json!({"f:component": {}})),
             "{made}"
         );
-        // What a volume is for is a reference, too, but its field says that its parts have owners of their own.
+        // claimRef is a reference, too, but its parts are separate fields.
         let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "claimRef": {"name": "c", "namespace": "d"}}});
         let made = client.post("/api/v1/persistentvolumes?fieldManager=me", volume).await.1;
         let claim = &owned(&made, "me", "Update")["f:spec"]["f:claimRef"];
         assert_eq!(claim, &json!({".": {}, "f:name": {}, "f:namespace": {}}), "{made}");
-        // A selector changes hands as a whole.
+        // The manager of a selector changes for the selector as a whole.
         let budget = |selector: Value| {
             json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": "b"}, "spec": {"selector": selector}})

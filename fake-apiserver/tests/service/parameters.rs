@@ -1,4 +1,4 @@
-//! Query parameters of every sort on every path: none of them makes a request fail with a 5xx.
+//! Query parameters of every sort on every path: none of them causes a 5xx.
 
 use fake_apiserver::kinds;
 use http::{Method, Request};
@@ -8,7 +8,7 @@ use substrate::seed::between;
 
 use super::*;
 
-/// The parameters that some path reads.
+/// Parameters that any path reads.
 const PARAMETERS: &[&str] = &[
     "resourceVersion",
     "resourceVersionMatch",
@@ -55,7 +55,7 @@ const PARAMETERS: &[&str] = &[
     "exclude",
 ];
 
-/// Values that one or another parameter cannot take.
+/// Values that are invalid for some parameter.
 const VALUES: &[&str] = &[
     "",
     "abc",
@@ -102,7 +102,7 @@ const VALUES: &[&str] = &[
 /// A request without its query: method, path, media type and text of the body.
 type Plain = (Method, String, &'static str, String);
 
-/// A request for each verb of each kind and of its subresources.
+/// Returns a request for each verb of each kind and of its subresources.
 fn requests() -> Vec<Plain> {
     let mut requests = Vec::new();
     for kind in kinds::discoverable() {
@@ -156,7 +156,7 @@ fn requests() -> Vec<Plain> {
     requests
 }
 
-/// Sends a request; the code and, of a 5xx, the text.
+/// Sends a request. Returns its code and the text of a 5xx.
 async fn answer(client: &client::Client, (method, path, media, body): &Plain, query: &str) -> Option<(u16, String)> {
     let mark = if path.contains('?') { '&' } else { '?' };
     let request = Request::builder().method(method).uri(format!("{path}{mark}{query}")).header("content-type", *media);
@@ -166,8 +166,8 @@ async fn answer(client: &client::Client, (method, path, media, body): &Plain, qu
     Some((code, String::from_utf8_lossy(&told).into_owned()))
 }
 
-/// True for the two refusals with a 5xx that do not blame the request: a revision that did not come in time, and what
-/// this server cannot do at all.
+/// Returns true for the two expected 5xx: a revision that did not appear in time, and a feature that this server does
+/// not have.
 fn is_meant(code: u16, told: &str) -> bool {
     code == 501 || code == 504 && told.contains("Too large resource version")
 }

@@ -11,7 +11,7 @@ async fn label(client: &client::Client, labels: Value) -> (u16, Vec<String>, Val
     send(client, Method::PATCH, NAMESPACE, json!({"metadata": {"labels": labels}})).await
 }
 
-/// One request; its code, its warnings and its answer.
+/// Sends a request. Returns its code, its warnings and its answer.
 async fn send(client: &client::Client, method: Method, uri: &str, body: Value) -> (u16, Vec<String>, Value) {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let request = http::Request::builder().method(method).uri(uri).header("content-type", media);
@@ -53,7 +53,7 @@ fn what_is_enforced_is_refused_and_what_is_warned_of_is_said() {
         let (code, warnings, _) = send(&client, Method::POST, PODS, privileged("q")).await;
         assert_eq!((code, warnings.len()), (201, 1));
         assert!(warnings[0].contains(r#"would violate PodSecurity \"baseline:latest\": privileged"#), "{warnings:?}");
-        // Who makes pods is warned, too.
+        // Writers of workloads are warned, too.
         let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": privileged("x")["spec"]});
         let deployment =
             json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});

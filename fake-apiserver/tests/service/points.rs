@@ -1,4 +1,4 @@
-//! Single points in which clients and suites found a real server to differ.
+//! Single points in which clients and suites saw a difference from a real server.
 
 use substrate::body::{call, empty};
 
@@ -58,7 +58,7 @@ fn whoever_is_impersonated_has_what_else_is_said_of_them() {
     });
 }
 
-/// A definition in a group of the community's, which says of its approval what is `said`.
+/// Returns a definition in a group of the community's, with the approval annotation `said`.
 fn definition(said: Option<&str>) -> Value {
     let mut definition = json!({"metadata": {"name": "things.x.k8s.io"}, "spec": {
         "group": "x.k8s.io", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
@@ -104,7 +104,7 @@ fn a_definition_in_a_group_of_kubernetes_needs_an_approval_and_says_so() {
         assert_eq!(approval(&client.get(&uri).await.1), of("True", "ApprovedAnnotation", said));
         let gone = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": null}}});
         assert_eq!(client.merge(&uri, gone).await.0, 422);
-        // A state that was saved elsewhere is as it is, and says so.
+        // A definition of a saved state is loaded unchecked, and its condition shows that.
         let mut saved = definition(None);
         saved["apiVersion"] = "apiextensions.k8s.io/v1".into();
         saved["kind"] = "CustomResourceDefinition".into();
@@ -113,7 +113,7 @@ fn a_definition_in_a_group_of_kubernetes_needs_an_approval_and_says_so() {
         assert_eq!(code, 200, "{answer}");
         let found = client.get(&uri).await.1;
         assert_eq!(approval(&found), of("False", "MissingAnnotation", missing));
-        // What was so before does not stand in the way of an update.
+        // A missing approval from before does not prevent an update.
         assert_eq!(client.merge(&uri, json!({"spec": {"names": {"shortNames": ["th"]}}})).await.0, 200);
     });
 }
@@ -197,7 +197,7 @@ fn an_answer_tells_the_flow_that_its_request_was_of() {
     let config = fake_apiserver::Config { track_managers: true, ..fake_apiserver::Config::default() };
     story_with(config, |client| async move {
         let flows = "/apis/flowcontrol.apiserver.k8s.io/v1";
-        // The objects of the headers, by name.
+        // Returns the names of the objects in the headers.
         let told = async |request: http::Request<substrate::body::Body>| {
             let response = call(client.service(), request).await.unwrap();
             let mut names = Vec::new();
@@ -239,7 +239,7 @@ fn an_answer_tells_the_flow_that_its_request_was_of() {
         ] {
             assert_eq!(told(request).await, names);
         }
-        // One's own schema is asked in its turn, from the moment that it is there.
+        // A user's own schema is matched by its precedence as soon as it exists.
         let own = json!({"metadata": {"name": "own"}, "spec": {
             "matchingPrecedence": 300, "priorityLevelConfiguration": {"name": "workload-low"},
             "rules": [{"subjects": [{"kind": "User", "user": {"name": "ann"}}], "resourceRules": [

@@ -1,4 +1,4 @@
-//! Clients that speak protobuf: the CSI sidecars, the controller manager, the scheduler, the kubelet.
+//! Clients that use protobuf: the CSI sidecars, the controller manager, the scheduler, the kubelet.
 
 use bytes::{Buf, BytesMut};
 use fake_apiserver::wire::protobuf::{decode, encode, envelope};
@@ -12,14 +12,14 @@ const MEDIA: &str = "application/vnd.kubernetes.protobuf";
 const ACCEPT: &str = "application/vnd.kubernetes.protobuf,application/json";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
-/// An enveloped object.
+/// Encodes an object with its envelope.
 fn packed(object: &Value) -> Vec<u8> {
     let text = |name: &str| object[name].as_str().unwrap();
     let message = encode(text("apiVersion"), text("kind"), object).unwrap();
     envelope(text("apiVersion"), text("kind"), &message).to_vec()
 }
 
-/// One request with a protobuf body; the answer is read by its media type, which must be protobuf.
+/// Sends a request with a protobuf body, and decodes the answer, whose media type must be protobuf.
 async fn send(client: &client::Client, method: Method, uri: &str, body: Option<Vec<u8>>) -> (u16, Value) {
     let request = Request::builder()
         .method(method)
@@ -36,7 +36,7 @@ async fn send(client: &client::Client, method: Method, uri: &str, body: Option<V
     (code, unpacked(&bytes))
 }
 
-/// Reads an object, or a list as its metadata and the names of its items.
+/// Decodes an object, or a list as its metadata and the names of its items.
 fn unpacked(bytes: &[u8]) -> Value {
     decode(bytes, ("", "")).unwrap()
 }
@@ -96,12 +96,12 @@ fn bodies_of_the_wrong_kind_or_of_no_kind_are_refused() {
             let (code, status) = send(&client, Method::POST, CONFIGS, Some(body.to_vec())).await;
             assert_eq!((code, &status["reason"]), (400, &json!("BadRequest")), "{status}");
         }
-        // There are no patches in protobuf.
+        // A patch in protobuf is refused.
         assert_eq!(send(&client, Method::PATCH, &format!("{CONFIGS}/a"), Some(packed(&secret))).await.0, 415);
     });
 }
 
-/// The frames of a protobuf watch.
+/// Frames of a protobuf watch.
 struct Frames {
     body: Body,
     buffer: BytesMut,
@@ -115,7 +115,7 @@ impl Frames {
         Self { body: response.into_body(), buffer: BytesMut::new() }
     }
 
-    /// The next event that comes at once: its type and its object.
+    /// Returns the next event that is there already: its type and its object.
     async fn next(&mut self) -> Option<(String, Value)> {
         while self.buffer.len() < 4 || self.buffer.len() < 4 + (&self.buffer[..4]).get_u32() as usize {
             let frame = tokio::time::timeout(Duration::from_millis(1), self.body.frame()).await.ok()??;
@@ -123,7 +123,7 @@ impl Frames {
         }
         let length = self.buffer.get_u32() as usize;
         let event = self.buffer.split_to(length);
-        // WatchEvent.type, then WatchEvent.object, within which the envelope begins with its magic number.
+        // WatchEvent.type, then WatchEvent.object, which contains the envelope with its magic number.
         assert_eq!(event[0], 0x0a);
         let event_type = String::from_utf8(event[2..2 + usize::from(event[1])].to_vec()).unwrap();
         let at = event.windows(4).position(|w| w == b"k8s\0").unwrap();
@@ -151,7 +151,7 @@ fn watches_come_as_protobuf_frames() {
         let (told, object) = watch.next().await.unwrap();
         assert_eq!((told.as_str(), &object["metadata"]["name"]), ("DELETED", &json!("a")));
         assert!(watch.next().await.is_none());
-        // A revision that is gone is told in the stream's own encoding.
+        // A revision that is no longer held is reported in the stream's own encoding.
         let (code, _) = client.post("/admin/v1/compact", json!({})).await;
         assert_eq!(code, 200);
         let mut watch = Frames::open(&client, &format!("{CONFIGS}?watch=1&resourceVersion=1"), MEDIA).await;
@@ -160,7 +160,7 @@ fn watches_come_as_protobuf_frames() {
     });
 }
 
-/// The strings of a message's field, at any depth of `path`.
+/// Returns the strings of a message's field, at the field numbers of `path`.
 fn texts(bytes: &[u8], path: &[u32]) -> Vec<String> {
     let mut messages = vec![bytes.to_vec()];
     for number in path {
@@ -197,7 +197,7 @@ fn fields(mut bytes: &[u8], wanted: u32) -> Vec<Vec<u8>> {
     found
 }
 
-/// The list in an envelope, by its parts.
+/// Returns the list in an envelope, in parts.
 async fn listed(client: &client::Client, uri: &str, accept: &str) -> (String, Vec<u8>) {
     let request = Request::get(uri).header("accept", accept).body(empty()).unwrap();
     let response = call(client.service(), request).await.unwrap();
@@ -243,7 +243,7 @@ fn both_views_of_an_event_have_their_own_message() {
     });
 }
 
-/// The writes of external-attacher and external-provisioner that are not patches.
+/// Sends the creates and updates of external-attacher and external-provisioner.
 #[test]
 fn volumes_and_attachments_are_made_by_protobuf() {
     story(|client| async move {

@@ -1,4 +1,4 @@
-//! ResourceQuotas: what a namespace may use, and what it uses.
+//! ResourceQuotas: limits and use of a namespace.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn storage_is_counted_as_a_whole_and_by_class() {
         let hard = json!({"requests.storage": "10Gi", "persistentvolumeclaims": "5",
             (format!("{gold}/requests.storage")): "4Gi", (format!("{gold}/persistentvolumeclaims")): "2"});
         client.post(QUOTAS, quota("q", hard.clone())).await;
-        // What was there is counted at once.
+        // Existing objects are counted at once.
         let told = client.get(&format!("{QUOTAS}/q")).await.1;
         assert_eq!(told["status"]["hard"], hard);
         assert_eq!(told["status"]["used"]["requests.storage"], "1Gi");
@@ -40,12 +40,12 @@ fn storage_is_counted_as_a_whole_and_by_class() {
         assert_eq!((code, refused["message"].as_str().unwrap()), (403, why.as_str()));
         assert_eq!(client.post(CLAIMS, of_class("b", "silver", "6Gi")).await.0, 201);
         assert_eq!(client.post(CLAIMS, of_class("c", "silver", "1Gi")).await.0, 403);
-        // What goes is given back: without its finalizer a claim goes at once.
+        // The use of a removed object is given back: without its finalizer a claim is removed at once.
         client.merge(&format!("{CLAIMS}/b"), json!({"metadata": {"finalizers": null}})).await;
         client.delete(&format!("{CLAIMS}/b")).await;
         assert_eq!(used(&client, "q").await["requests.storage"], "4Gi");
         assert_eq!(client.post(CLAIMS, of_class("c", "silver", "1Gi")).await.0, 201);
-        // A dry run uses nothing.
+        // A dry run does not count.
         assert_eq!(client.post(&format!("{CLAIMS}?dryRun=All"), of_class("d", "silver", "1Gi")).await.0, 201);
         assert_eq!(used(&client, "q").await["persistentvolumeclaims"], "3");
     });
@@ -87,7 +87,7 @@ fn pods_must_say_what_they_need_and_are_given_back_when_they_end() {
         let (_, refused) = client.post(PODS, sized("q", "600m")).await;
         let why = "exceeded quota: q, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1";
         assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
-        // One that has ended uses nothing, though it is still there.
+        // A pod that has ended does not count, although it still exists.
         client.merge(&format!("{PODS}/p/status"), json!({"status": {"phase": "Succeeded"}})).await;
         assert_eq!(used(&client, "q").await, json!({"pods": "0", "requests.cpu": "0", "limits.memory": "0"}));
         assert_eq!(client.post(PODS, sized("q", "600m")).await.0, 201);

@@ -1,4 +1,4 @@
-//! Role-based access control, where it is switched on: what nothing allows is refused.
+//! Role-based access control: an access that no rule allows is refused.
 
 use fake_apiserver::{Config, Rbac};
 use http::Request;
@@ -13,7 +13,7 @@ fn guarded() -> Config {
     Config { rbac: Some(Rbac::new("secret")), ..Config::default() }
 }
 
-/// One request with a token, perhaps as someone else.
+/// Sends a request with a token, optionally with impersonation.
 async fn send(
     client: &client::Client,
     token: &str,
@@ -56,7 +56,7 @@ fn a_service_account_may_do_what_its_roles_allow() {
         assert_eq!(get(PODS).await.0, 200);
         assert_eq!(get("/api/v1/namespaces/kube-system/pods").await.0, 403);
         assert_eq!(get(CONFIGS).await.0, 403);
-        // Discovery is for everyone who is known, and questions about oneself.
+        // Discovery and reviews of the own access are allowed for every authenticated user.
         assert_eq!(get("/apis").await.0, 200);
         assert_eq!(get("/metrics").await.0, 403);
         assert_eq!(get("/admin/v1/state").await.0, 403);
@@ -90,7 +90,7 @@ fn roles_of_the_cluster_are_there_and_can_be_tried_as_someone_else() {
         );
         assert_eq!(send(&client, "secret", &ann, Method::POST, CONFIGS, config("a")).await.0, 403);
         assert_eq!(send(&client, "secret", &["ann"], Method::GET, PODS, Value::Null).await.0, 403);
-        // Not everyone may be someone else.
+        // Impersonation needs a permission.
         assert_eq!(send(&client, "", &ann, Method::GET, PODS, Value::Null).await.0, 403);
     });
 }
@@ -129,7 +129,7 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
         assert_eq!(nodes.0, 200);
         let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
         assert_eq!(send(&client, "secret", &scheduler, Method::GET, lease, Value::Null).await.0, 404);
-        // A role for one object is enough for a list and a watch that pick it by its name.
+        // A role for one object allows a list and a watch that select it by name.
         let configs = "/api/v1/namespaces/kube-system/configmaps";
         let pick = format!("{configs}?fieldSelector=metadata.name%3Dextension-apiserver-authentication");
         assert_eq!(send(&client, "secret", &scheduler, Method::GET, configs, Value::Null).await.0, 403);
@@ -137,7 +137,7 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
         assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1));
         let other = format!("{configs}?fieldSelector=metadata.name%3Dother");
         assert_eq!(send(&client, "secret", &scheduler, Method::GET, &other, Value::Null).await.0, 403);
-        // `admin` is a union of unions, down to what `view` reads.
+        // `admin` aggregates roles that aggregate others, down to what `view` reads.
         let binding = json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "Group", "name": "admins"}]});
         let bindings = format!("{RBAC}/namespaces/default/rolebindings");
         send(&client, "secret", &[], Method::POST, &bindings, binding).await;
@@ -173,7 +173,7 @@ fn nobody_grants_what_they_do_not_hold() {
         let binding = |role: &str| json!({"metadata": {"name": role}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": "bob"}]});
         assert_eq!(ann(&bindings, binding("cluster-admin")).await.0, 403);
         assert_eq!(ann(&bindings, binding("writer")).await.0, 201);
-        // Who may bind a role need not hold it.
+        // With the verb `bind`, a user can bind a role without holding its permissions.
         let binder = json!({"metadata": {"name": "binder"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"]}]});
         admin(&format!("{RBAC}/clusterroles"), binder).await;
         assert_eq!(ann(&bindings, binding("view")).await.0, 403);
@@ -211,7 +211,7 @@ fn policies_ask_what_the_caller_may_do() {
         let (code, refused) = ann("a").await;
         let said = refused["message"].as_str().unwrap();
         assert!(code == 422 && said.ends_with("denied request: ann may not see secrets"), "{said}");
-        // Who may do everything may do this.
+        // An administrator may do this.
         assert_eq!(admin(Method::POST, CONFIGS, config("b")).await.0, 201);
         let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["create", "get"]}]});
         admin(Method::PUT, &format!("{RBAC}/clusterroles/r"), role).await;

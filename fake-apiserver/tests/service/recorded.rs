@@ -1,4 +1,4 @@
-//! What unmodified clients were recorded to ask: each request gets an answer of the recorded kind.
+//! Recorded requests of unmodified clients: each gets an answer of the recorded kind.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::*;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A row of the table.
+/// A row of the recording.
 struct Read<'a> {
     verb: &'a str,
     group: &'a str,
@@ -44,7 +44,7 @@ impl Read<'_> {
         let namespace = if self.scope.ends_with("-ns") { "namespaces/default/" } else { "" };
         let name = if self.verb == "GET" { "/missing" } else { "" };
         let watch = if self.verb == "WATCH" { "&watch=true" } else { "" };
-        // What the clients escape as well.
+        // Escaped as clients do.
         let query = self.query.replace("{revision}", revision).replace("!=", "%21%3D");
         format!("{base}/{}/{namespace}{}{name}?{query}{watch}", self.version, self.plural)
     }
@@ -69,7 +69,8 @@ impl Read<'_> {
         if self.verb == "DELETECOLLECTION" { Method::DELETE } else { Method::GET }
     }
 
-    /// Whether an answer is the recorded one. The objects that are got were there or not; here they are not.
+    /// Returns true if an answer matches the recorded one. A recorded GET may have found its object or not; here none
+    /// exists.
     fn is_answered_by(&self, code: u16, headers: &HeaderMap) -> bool {
         let media = headers.get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default();
         let wanted = match self.answer {
@@ -111,7 +112,7 @@ fn every_recorded_read_is_answered_as_it_was_recorded() {
         client.post(CLAIMS, claim("a")).await;
         let (_, pod) = client.post(PODS, pod("a")).await;
         let revision = pod["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        // What deletes comes last.
+        // Deletes come last.
         reads.sort_by_key(|read| read.verb == "DELETECOLLECTION");
         let mut wrong = Vec::new();
         for read in &reads {

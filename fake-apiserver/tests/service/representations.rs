@@ -144,7 +144,7 @@ fn health_version_and_discovery_answer() {
         }
         assert_eq!(client.get("/api/v1").await.1["kind"], "APIResourceList");
         assert_eq!(client.get("/nothing").await.0, 404);
-        // Only a missing resource of a version that is served is answered with a Status.
+        // Only an unknown resource of a served version is answered with a Status.
         for (method, uri) in [
             (Method::GET, "/apis/nothing"),
             (Method::GET, "/apis/nothing/v1"),

@@ -1,5 +1,5 @@
-//! The requirements R1–R32 of the API reference, each by its number, as a client sees them. What a number asks for in
-//! depth is tested where that part of the server is; here each one is seen to hold over HTTP.
+//! The requirements of the Kubernetes API that real clients rely on, one test each, over HTTP. Details are tested
+//! beside the parts of the server that they concern.
 
 use http::{Request, header};
 use substrate::body::{call, collect, empty, full};
@@ -31,7 +31,7 @@ fn r01_versions_are_decimal_and_from_one_counter() {
         let a = client.post(CONFIGS, config("a")).await.1;
         let b = client.post(CLAIMS, claim("b")).await.1;
         assert_eq!(version(&b), version(&a) + 1);
-        // That of a list is the store's, not that of its newest item.
+        // The revision of a list is the store's, not that of its newest item.
         assert_eq!(version(&client.get(CONFIGS).await.1), version(&b));
     });
 }
@@ -399,7 +399,7 @@ fn r25_admission_adds_what_storage_relies_on() {
         let tolerations = client.post(PODS, pod("p")).await.1["spec"]["tolerations"].clone();
         assert_eq!(tolerations[0]["tolerationSeconds"], 300);
         let grow = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
-        // It is not bound.
+        // The claim is not bound.
         assert_eq!(client.merge(&format!("{CLAIMS}/c"), grow).await.0, 422);
     });
 }
@@ -460,7 +460,7 @@ fn r29_a_binding_gives_a_node_once() {
         let bound = client.get(&format!("{PODS}/p")).await.1;
         assert_eq!((&bound["spec"]["nodeName"], &bound["metadata"]["annotations"]["a"]), (&json!("n"), &json!("b")));
         assert_eq!(client.post(&uri, json!({"target": {"name": "m"}})).await.0, 409);
-        // The same by the collection of bindings.
+        // Binds through the collection of bindings.
         client.post(PODS, pod("q")).await;
         let bindings = "/api/v1/namespaces/default/bindings";
         assert_eq!(client.post(bindings, json!({"metadata": {"name": "q"}, "target": {"name": "n"}})).await.0, 201);

@@ -1,4 +1,4 @@
-//! Access reviews, tokens of service accounts, and who one is.
+//! Access reviews, tokens of service accounts, and reviews of the own user.
 
 use http::Request;
 use substrate::body::full;
@@ -55,10 +55,10 @@ fn a_token_stands_for_its_account_until_it_ends() {
         forged.replace_range(40..41, if &forged[40..41] == "A" { "B" } else { "A" });
         let (_, answer) = client.post(TOKEN_REVIEWS, json!({"spec": {"token": forged}})).await;
         assert_eq!(answer["status"]["error"], "invalid bearer token");
-        // It ends with the pod that it is bound to.
+        // The token ends with the pod that it is bound to.
         client.delete_with(&format!("{PODS}/p"), json!({"gracePeriodSeconds": 0})).await;
         assert!(review("b").await.1["status"]["error"].as_str().unwrap().contains("pod p has been deleted"));
-        // Without a pod it ends with its time.
+        // A token without a pod ends with its lifetime.
         let (_, issued) = client.post(&format!("{ACCOUNTS}/app/token"), json!({})).await;
         let token = issued["status"]["token"].as_str().unwrap().to_owned();
         let whoami = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
@@ -97,7 +97,7 @@ fn requests_for_tokens_that_make_no_sense_are_refused() {
     });
 }
 
-/// A token as kube-controller-manager writes it into a secret.
+/// Returns a token as kube-controller-manager writes it into a secret.
 fn legacy_token(uid: &str, secret: &str) -> String {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -151,7 +151,7 @@ fn a_token_in_a_secret_is_good_as_long_as_the_secret_when_its_signer_is_known() 
         let (_, late) = client.post(reviews, review(&token)).await;
         assert!(late["status"]["authenticated"] != true, "{late}");
     });
-    // Who signed it is nobody that this server knows.
+    // This server does not trust the key that signed it.
     story(|client| async move {
         let uid = client.get(accounts).await.1["metadata"]["uid"].as_str().unwrap().to_owned();
         let token = legacy_token(&uid, "t");

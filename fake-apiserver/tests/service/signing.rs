@@ -1,4 +1,4 @@
-//! Client certificates and the requests for them.
+//! Client certificates and certificate signing requests.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn send(client: &client::Client, method: Method, uri: &str, body: Value) -
     client.request(request).await
 }
 
-/// One GET with a client certificate instead of a token.
+/// Sends a GET with a client certificate instead of a token.
 async fn certified(client: &client::Client, uri: &str, certificate: &[u8]) -> (u16, Value) {
     let mut request = Request::get(uri).body(full("")).unwrap();
     request.extensions_mut().insert(PeerCertificate::of(certificate));
@@ -57,7 +57,7 @@ fn what_was_approved_is_signed_and_says_who_one_is() {
     story_with(guarded(), |client| async move {
         let wanted = request("ann", "ann", "team", "kube-apiserver-client", &["client auth"]);
         let (code, made) = send(&client, Method::POST, REQUESTS, wanted).await;
-        // Who asks is written down, whatever the request says.
+        // The server fills in the requester, whatever the request contains.
         assert_eq!((code, &made["spec"]["username"]), (201, &json!("kubernetes-admin")), "{made}");
         assert_eq!(approve(&client, "ann").await.0, 200);
         let signed = send(&client, Method::GET, &format!("{REQUESTS}/ann"), Value::Null).await.1;
@@ -85,7 +85,7 @@ fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
         let told = send(&client, Method::GET, &format!("{REQUESTS}/odd"), Value::Null).await.1;
         assert_eq!(told["status"].get("certificate"), None);
         assert_eq!(told["status"]["conditions"][1]["reason"], "SignerValidationFailure");
-        // Those of others are left to others.
+        // Requests for other signers are not signed.
         let mut other = request("other", "ann", "team", "kube-apiserver-client", &["client auth"]);
         other["spec"]["signerName"] = json!("example.com/mine");
         send(&client, Method::POST, REQUESTS, other).await;

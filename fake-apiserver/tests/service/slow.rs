@@ -1,4 +1,4 @@
-//! Bodies that come slowly are given up when their request has taken its time.
+//! Slow request bodies are aborted when the request times out.
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -9,7 +9,7 @@ use substrate::body::{BoxError, boxed, call, collect};
 
 use super::*;
 
-/// A byte every two seconds, for ever.
+/// Returns a body with a byte every two seconds, without end.
 fn drip(client: &client::Client) -> substrate::body::Body {
     let ctx = client.ctx.clone();
     boxed(StreamBody::new(unfold(ctx, |ctx| async move {
@@ -25,7 +25,7 @@ fn a_slow_body_is_closed_when_its_request_has_taken_its_time() {
         for (method, uri, media, limit) in [
             (Method::POST, CONFIGS.to_owned(), post, 60),
             (Method::POST, format!("{CONFIGS}?timeout=10s"), post, 10),
-            // Nobody gets more than a minute.
+            // The maximum is one minute.
             (Method::PUT, format!("{CONFIGS}/a?timeout=1h"), post, 60),
             (Method::PATCH, format!("{CONFIGS}/a?timeout=0s"), "application/merge-patch+json", 60),
             (Method::PATCH, format!("{CONFIGS}/a?fieldManager=m&timeout=-5s"), "application/apply-patch+yaml", 60),
@@ -48,7 +48,7 @@ fn a_slow_body_is_closed_when_its_request_has_taken_its_time() {
             );
             assert_eq!((took.as_secs(), &answer["details"]), (limit, &json!({})), "{method} {uri}");
         }
-        // A body that is slow and comes in time is taken.
+        // A slow body that is complete in time is accepted.
         let ctx = client.ctx.clone();
         let pieces: Vec<u8> = config("slow").to_string().into_bytes();
         let body = boxed(StreamBody::new(unfold((ctx, pieces.into_iter()), |(ctx, mut pieces)| async move {

@@ -1,4 +1,4 @@
-//! Texts that are not UTF-8, and halves of surrogate pairs: read as Go reads them.
+//! Text that is not UTF-8, and unpaired surrogates: decoded as Go does.
 
 use http::Request;
 use substrate::body::{Body, full};
@@ -31,13 +31,13 @@ fn what_is_no_character_is_replaced_in_every_sort_of_body() {
             assert_eq!(client.get(&format!("{CONFIGS}/c")).await.1["data"]["k"], READ);
             client.merge(&format!("{CONFIGS}/c"), json!({"data": {"k": "other"}})).await;
         }
-        // Names of members, and what is judged strictly.
+        // Names of members, and strict validation.
         let strict = format!("{CONFIGS}?fieldValidation=Strict");
         let twice = br#"{"metadata":{"name":"d"},"da\ud800ta":{},"data":{}}"#;
         let (code, refused) = client.request(request(Method::POST, &strict, "application/json", twice)).await;
         let said = refused["message"].as_str().unwrap();
         assert!(code == 400 && said.ends_with("unknown field \"da\u{fffd}ta\""), "{said}");
-        // What is not JSON for another reason stays so.
+        // A text that is invalid JSON for another reason is refused.
         let (code, _) = client.request(request(Method::POST, CONFIGS, "application/json", b"{\"a\":\"\xff\"")).await;
         assert_eq!(code, 400);
     });

@@ -1,4 +1,4 @@
-//! Warnings about objects that are taken all the same (the strategies' `WarningsOnCreate` and `WarningsOnUpdate`).
+//! Warnings about accepted objects (the strategies' `WarningsOnCreate` and `WarningsOnUpdate`).
 
 use http::header;
 use rstest::rstest;
@@ -31,7 +31,7 @@ fn volume(spec: Value) -> Value {
     volume
 }
 
-/// A pod whose spec has these fields, too.
+/// Returns a pod with these fields in its spec.
 fn pod_with(spec: Value) -> Value {
     let mut pod = pod("p");
     for (key, value) in spec.as_object().unwrap() {
@@ -65,10 +65,10 @@ fn a_failed_answer_warns_too() {
         );
         let annotation = "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \
                           \"storageClassName\" attribute instead";
-        // Found valid, and refused by admission.
+        // Valid, but refused by admission.
         let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
         assert_eq!((code, said.as_slice()), (403, &[annotation.to_owned()][..]));
-        // Fields are told of before anything is judged; what is invalid is not looked at any further.
+        // Field validation comes first; the other warnings are not computed for an invalid object.
         old["spec"]["colour"] = "red".into();
         old["spec"]["accessModes"] = json!([]);
         let (code, said) = send(&client, Method::POST, CLAIMS, &old).await;
@@ -313,13 +313,13 @@ fn an_object_that_nothing_works_on_is_taken_with_a_warning_when_it_is_created() 
     client::story_with(config, |client| async move {
         assert_eq!(send(&client, Method::POST, &format!("{SETS}?dryRun=All"), &set).await, (201, told.clone()));
         assert_eq!(send(&client, Method::POST, SETS, &set).await, (201, told));
-        // Who changes it has been told.
+        // An update does not warn again.
         assert_eq!(send(&client, Method::PUT, &format!("{SETS}/db"), &set).await, (200, Vec::new()));
         assert_eq!(send(&client, Method::POST, CLAIMS, &claim("c")).await, (201, Vec::new()));
     });
 }
 
-/// A client of its own with another User-Agent.
+/// Sends a request with another User-Agent.
 async fn as_agent(client: &client::Client, agent: &str, method: Method, uri: &str, body: Value) -> u16 {
     let body = substrate::body::full(body.to_string());
     let request = http::Request::builder().method(method).uri(uri).header("user-agent", agent.to_owned());
@@ -347,7 +347,7 @@ fn a_client_that_watches_a_kind_and_writes_it_works_on_it() {
         };
         let warned = async |name: &str| send(&client, Method::POST, SETS, &set(name)).await.1.len();
         assert_eq!(warned("a").await, 1);
-        // One that watches and writes nothing, as a scheduler; one that writes and does not watch; people with kubectl.
+        // A client that only watches, like a scheduler; one that only writes; and people with kubectl.
         let _scheduler = watch("scheduler/1", "application/json").await;
         let _kubectl = watch("kubectl/1", "application/json").await;
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -362,7 +362,7 @@ fn a_client_that_watches_a_kind_and_writes_it_works_on_it() {
         assert_eq!(warned("b").await, 1);
         let controller = watch("other/1", "application/json").await;
         assert_eq!(warned("c").await, 0);
-        // When it has gone, nothing works on the kind again.
+        // Once it is gone, the kind has no controller again.
         drop(controller);
         assert_eq!(warned("d").await, 1);
     });

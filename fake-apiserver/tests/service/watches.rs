@@ -114,7 +114,7 @@ fn lists_go_back_five_minutes_and_little_longer() {
         assert_eq!((code, rest["items"].as_array().unwrap().len()), (200, 3));
         let (code, status) = client.get(&exact).await;
         assert_eq!((code, &status["message"]), (410, &json!("The resourceVersion for the provided list is too old.")));
-        // What watches begin with is another window: the newest hundred events of a kind are there whatever their age.
+        // The window of watches is separate: the newest hundred events of a kind are kept at any age.
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
         assert_eq!(watch.told().await, ["ADDED d"]);
         for i in 0..100 {
@@ -251,7 +251,7 @@ fn many_watchers_are_told_several_events_at_once_in_order() {
         assert_eq!(watches[0].told().await, ["ADDED a"]);
         write("b").await;
         write("c").await;
-        // Five were told of the first: the next come five milliseconds after it.
+        // Five watchers received the first event, so the next ones follow five milliseconds later.
         assert!(watches[0].next().await.is_none());
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!(watches[0].told().await, ["ADDED b", "ADDED c"]);

@@ -1,4 +1,4 @@
-//! Admission webhooks: asked with the object as it would be, obeyed in what they change and refuse.
+//! Admission webhooks: they receive the planned object, and their changes and refusals take effect.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use super::*;
 pub const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 pub const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// What webhooks were asked, and what each URL answers.
+/// Requests to webhooks, and the answer of each URL.
 #[derive(Clone, Default)]
 pub struct Hooks {
     pub asked: Arc<Mutex<Vec<(String, Value)>>>,
@@ -60,7 +60,7 @@ fn answer(url: &str, request: &Value) -> Option<Value> {
             response["allowed"] = false.into();
             response["status"] = json!({"message": "not this one", "code": 422});
         }
-        // Whoever writes to what is below an object.
+        // Webhook for subresources.
         "below" => {
             if request["subResource"] == "scale" && request["object"]["spec"]["replicas"] == 5 {
                 let patch = json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]);
@@ -112,7 +112,7 @@ fn webhooks_change_and_refuse_what_is_written() {
         assert_eq!(client.post(VALIDATING, configuration("deny", &json!({}))).await.0, 201);
         let (code, made) = client.post(CONFIGS, config("a")).await;
         assert_eq!((code, &made["metadata"]["labels"]["seen"]), (201, &json!("CREATE")));
-        // First those that change, then those that judge.
+        // Mutating webhooks first, then validating ones.
         assert_eq!(hooks.asked(), ["label CREATE", "deny CREATE"]);
         let mut bad = config("b");
         bad["data"]["k"] = "bad".into();
@@ -128,7 +128,7 @@ fn webhooks_change_and_refuse_what_is_written() {
         );
         let (code, _) = client.send(Method::DELETE, &uri, "application/json", None).await;
         assert_eq!(code, 422);
-        // Others are not asked about.
+        // Webhooks are not called for other kinds.
         hooks.asked();
         client.post(CLAIMS, claim("c")).await;
         assert_eq!(hooks.asked(), Vec::<String>::new());
@@ -186,7 +186,7 @@ fn a_write_that_is_only_tried_asks_too() {
     });
 }
 
-/// `subResource operation Kind name oldKind` of what was asked.
+/// Returns `subResource operation Kind name oldKind` of each request.
 fn below(hooks: &Hooks) -> Vec<String> {
     let asked = std::mem::take(&mut *hooks.asked.lock().unwrap());
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
@@ -216,7 +216,7 @@ fn what_is_written_below_an_object_is_asked_about_as_what_it_is() {
         client.post(PODS, pod("p")).await;
         assert_eq!(below(&hooks), Vec::<String>::new(), "the objects themselves are not meant");
 
-        // A Scale, of which a webhook changes the number.
+        // A Scale whose number a webhook changes.
         let scale = format!("{deployments}/web/scale");
         let (code, scaled) = client.merge(&scale, json!({"spec": {"replicas": 5}})).await;
         assert_eq!((code, &scaled["kind"], &scaled["spec"]["replicas"]), (200, &json!("Scale"), &json!(3)), "{scaled}");
@@ -304,7 +304,7 @@ fn a_webhook_is_asked_only_where_its_conditions_hold() {
         assert_eq!(client.post(CONFIGS, config("asked")).await.0, 201);
         assert_eq!(client.post(CONFIGS, config("skipped")).await.0, 201);
         assert_eq!(hooks.asked(), ["warn CREATE"]);
-        // What cannot be evaluated refuses, or is passed over.
+        // A condition that cannot be evaluated refuses the request or is ignored, as failurePolicy says.
         let uri = format!("{VALIDATING}/warn");
         for (policy, code) in [("Fail", 403), ("Ignore", 201)] {
             let mut broken = condition("object.data.nope == 'x'");
@@ -315,7 +315,7 @@ fn a_webhook_is_asked_only_where_its_conditions_hold() {
             assert_eq!(found, code, "{said}");
             assert_eq!(hooks.asked(), Vec::<String>::new());
         }
-        // And what is no condition is refused with its webhook.
+        // An invalid condition is refused with its webhook.
         for (expression, wanted) in [
             ("object.metadata.name", "webhooks[0].matchConditions[0].expression: Invalid value"),
             ("nobody == 1", "undeclared reference to 'nobody'"),

@@ -1,4 +1,4 @@
-//! Refusals in the words of a real server.
+//! Messages of refusals, compared with a real server's.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const VOLUMES: &str = "/api/v1/persistentvolumes";
 const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
-/// What an answer says, without the name of what it is about.
+/// Returns the message of an answer, without the name of its object.
 fn said((code, status): &(u16, Value)) -> (u16, String) {
     let message = status["message"].as_str().unwrap_or_default();
     (*code, message.split_once(" is invalid: ").map_or(message, |(_, why)| why).to_owned())
@@ -40,7 +40,7 @@ fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
         let why = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\
                    \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable";
         assert_eq!(said(&client.merge(&uri, affinity).await), (422, why.to_owned()));
-        // The one part of a source that may come later.
+        // The only part of a source that may be added later.
         let secret = json!({"spec": {"csi": {"controllerExpandSecretRef": {"name": "s", "namespace": "default"}}}});
         assert_eq!(client.merge(&uri, secret).await.0, 200);
     });
@@ -51,7 +51,7 @@ fn an_unbound_claim_does_not_grow_and_says_why() {
     story(|client| async move {
         client.post(CLAIMS, claim("c")).await;
         let uri = format!("{CLAIMS}/c");
-        // Its size cannot change at all: one error says so.
+        // The size of an unbound claim cannot change: there is only one error.
         let small = json!({"spec": {"resources": {"requests": {"storage": "1Mi"}}}});
         let (code, refused) = client.merge(&uri, small).await;
         assert_eq!((code, refused["details"]["causes"].as_array().map(Vec::len)), (422, Some(1)), "{refused}");
@@ -63,7 +63,7 @@ fn an_unbound_claim_does_not_grow_and_says_why() {
                    null,\n   \"Requests\": {\n-   \"storage\": \"1Gi\"\n+   \"storage\": \"2Gi\"\n   }\n  },\n  \
                    \"VolumeName\": \"\",\n";
         assert_eq!(said(&refused), (422, why.to_owned()));
-        // Of a bound one it is the class that decides.
+        // For a bound claim, its class decides.
         client.merge(&format!("{uri}/status"), json!({"status": {"phase": "Bound"}})).await;
         let (code, refused) = client.merge(&uri, grown).await;
         assert_eq!(code, 403, "{refused}");
@@ -164,7 +164,7 @@ fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
         let why = "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"a\",\
                    \"Name\":\"c\"}: field is immutable";
         assert_eq!(self::said(&moved), (422, why.to_owned()));
-        // A map is shown whole, and one that is gone as null.
+        // A map is shown as a whole, and a removed one as null.
         let class = json!({"metadata": {"name": "s"}, "provisioner": "d", "parameters": {"type": "a&b"}});
         assert_eq!(client.post(CLASSES, class).await.0, 201);
         let other = client.merge(&format!("{CLASSES}/s"), json!({"parameters": {"type": "<c>"}})).await;
@@ -254,7 +254,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
             (CONFIGS, "binaryData", encode(LIMIT), encode(1), format!("[]: {too_long}")),
             (secrets, "data", encode(LIMIT), encode(1), format!("data: {too_long}")),
         ] {
-            // It is the values that count, and all of them together.
+            // The limit applies to the values, and to all of them together.
             let name = field.to_lowercase();
             let most = json!({"metadata": {"name": name}, field: {"whole": whole}});
             let (code, refused) = client.post(uri, most).await;
@@ -270,7 +270,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
                 assert_eq!((code, said(&(code, refused)).1), (422, why.clone()), "{uri} {field}");
             }
         }
-        // Keys are held to their form on updates, too.
+        // Keys are validated on updates, too.
         for (key, why) in [
             ("..", "must not be '..'".to_owned()),
             ("..a", "must not start with '..'".to_owned()),
@@ -300,7 +300,7 @@ fn a_resource_version_that_is_none_is_refused_in_gos_words() {
             let answer = client.get(&format!("{CONFIGS}{query}")).await;
             assert_eq!(said(&answer), (400, shown.clone()), "{query}");
         }
-        // Combinations that make no sense are refused first.
+        // Invalid combinations are reported first.
         let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&continue=x")).await;
         let why = "specifying resource version is not allowed when using continue";
         assert_eq!(said(&answer), (400, why.to_owned()));
@@ -409,7 +409,7 @@ fn bodies_are_refused_in_upstreams_words() {
     });
 }
 
-/// What a URL names, its object names too.
+/// An object must have the name that its URL has.
 #[test]
 fn an_object_without_its_name_is_no_update() {
     story(|client| async move {
@@ -421,7 +421,7 @@ fn an_object_without_its_name_is_no_update() {
         let patch = json!([{"op": "remove", "path": "/metadata/name"}]);
         let (code, refused) = client.send(Method::PATCH, &uri, "application/json-patch+json", Some(patch)).await;
         assert_eq!((code, refused["message"].as_str()), (400, Some(why)));
-        // To apply to what is there is to name it; to make something it is not.
+        // An apply to an existing object may omit the name; one that creates an object may not.
         let apply = "application/apply-patch+yaml";
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}});
         let applied = format!("{uri}?fieldManager=m");

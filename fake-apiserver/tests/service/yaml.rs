@@ -1,11 +1,11 @@
-//! Answers in YAML: the same trees as in JSON.
+//! YAML answers, with the same content as in JSON.
 
 use http::Request;
 use substrate::body::{call, collect, empty, full};
 
 use super::*;
 
-/// An answer to a request that takes `accept`: code, media type, text.
+/// Returns the answer to a request that accepts `accept`: code, media type, text.
 async fn answer(
     client: &client::Client,
     method: &str,
@@ -68,7 +68,7 @@ fn whoever_asks_for_yaml_gets_the_same_answers() {
             let read: Value = substrate::yaml::from_str(&text).unwrap();
             assert_eq!(read, serde_json::from_str::<Value>(&json).unwrap(), "{method} {uri}");
         }
-        // A table is a tree, too.
+        // A Table can be YAML, too.
         let (_, _, text) = answer(&client, "GET", CONFIGS, "application/yaml;as=Table;g=meta.k8s.io;v=v1", None).await;
         assert!(text.contains("kind: Table\n"), "{text}");
     });

@@ -1,4 +1,4 @@
-//! Requests that nobody should send: right ones, damaged by chance.
+//! Randomly damaged requests.
 
 #![allow(missing_docs, dead_code, reason = "helpers of tests, of which each uses some")]
 
@@ -25,7 +25,7 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
-/// What is right, to begin with: method, target, media types of body and answer, body.
+/// Returns the valid requests: method, target, media types of body and answer, body.
 fn plain() -> Vec<(&'static str, String, &'static str, &'static str, Vec<u8>)> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 80}]}],
@@ -98,7 +98,7 @@ fn plain() -> Vec<(&'static str, String, &'static str, &'static str, Vec<u8>)> {
     ]
 }
 
-/// What comes in the place of bytes.
+/// Replacements for damaged bytes.
 const POISON: [&[u8]; 16] = [
     b"",
     b"0",
@@ -130,7 +130,7 @@ fn damaged(bytes: &[u8], rng: &mut impl rand_core::Rng) -> Vec<u8> {
     bytes
 }
 
-/// How requests were answered, by hundreds.
+/// Number of answers by class of status code.
 #[derive(Default)]
 pub struct Broken(BTreeMap<u16, u64>);
 
@@ -141,7 +141,7 @@ impl Broken {
         }
     }
 
-    /// How many were answered with a class of codes.
+    /// Returns the number of answers with a class of codes.
     pub fn of(&self, class: u16) -> u64 {
         self.0.get(&class).copied().unwrap_or_default()
     }
@@ -154,14 +154,14 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Sends `count` damaged requests to a new server; panics at an answer that tells of a failure of the server's own.
+/// Sends `count` damaged requests to a new server. Panics at an answer that blames the server.
 pub fn round(seed: &Seed, count: u64) -> Broken {
     let plain = plain();
     let mut rng = seed.rng();
     let requests: Vec<_> = (0..count)
         .filter_map(|_| {
             let (method, target, media, accept, body) = &plain[between(&mut rng, 0, plain.len() as u64 - 1) as usize];
-            // The request line of one in four is damaged, and the body of most.
+            // One in four request lines is damaged, and most bodies are.
             let target =
                 if between(&mut rng, 0, 3) == 0 { damaged(target.as_bytes(), &mut rng) } else { target.clone().into() };
             let body = damaged(body, &mut rng);
@@ -189,9 +189,9 @@ pub fn round(seed: &Seed, count: u64) -> Broken {
             let code = response.status().as_u16();
             let told = collect(response.into_body(), 64 << 20).await.unwrap_or_default();
             let told = String::from_utf8_lossy(&told);
-            // What is not built is said so; a revision of the future is waited for; and upstream's own 500s are for a
-            // new object that has a version, a configuration that names an element of a list twice, a version that is
-            // no number, and a strategic merge that fails.
+            // Expected 5xx: a feature that does not exist (501), a future revision (504), and upstream's own 500s: a
+            // new object with a resourceVersion, a configuration with a duplicate list element, a resourceVersion that
+            // is not a number, and a failed strategic merge.
             let upstreams = [
                 "resourceVersion should not be set",
                 "failed to create typed patch object",

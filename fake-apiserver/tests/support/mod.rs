@@ -1,4 +1,4 @@
-//! Runs the binary for a test, with a home of its own.
+//! Runs the binary for a test, with its own HOME.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use substrate::json::Value;
 use tempfile::TempDir;
 
-/// A running `fake-apiserver`; ends with the test.
+/// A running `fake-apiserver`; killed when the test ends.
 pub struct Server {
     folder: TempDir,
     child: Child,
@@ -15,7 +15,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the binary on free ports and waits until it answers.
+    /// Starts the binary on free ports and waits until it is ready.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ready_file = folder.path().join("ready.json");
@@ -40,19 +40,19 @@ impl Server {
         panic!("the server was not ready within 10 s");
     }
 
-    /// A field of the ready file.
+    /// Returns a field of the ready file.
     pub fn ready(&self, field: &str) -> &str {
         self.ready[field].as_str().unwrap()
     }
 
-    /// Writes a file that ends with the test.
+    /// Writes a file that is removed after the test.
     pub fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    /// Runs kubectl with a home of its own.
+    /// Runs kubectl with its own HOME.
     pub fn kubectl(&self, args: &[&str]) -> Output {
         Command::new("kubectl")
             .args(args)
@@ -63,12 +63,12 @@ impl Server {
             .unwrap()
     }
 
-    /// Waits for the end; the exit code.
+    /// Waits for the end. Returns the exit code.
     pub fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Sends a signal and waits for the end; the exit code.
+    /// Sends a signal and waits for the end. Returns the exit code.
     pub fn end(&mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -84,8 +84,8 @@ impl Drop for Server {
     }
 }
 
-/// Whether `tool` can be used. When it is missing the test is skipped with a visible line, unless `MOORING_REQUIRE`
-/// names the tool: then it fails.
+/// Returns true if `tool` is available. If it is missing, the test is skipped with a visible line, unless
+/// `MOORING_REQUIRE` names the tool: then it fails.
 pub fn available(tool: &str) -> bool {
     let found = Command::new(tool).arg("version").arg("--client").output().is_ok_and(|o| o.status.success());
     let required = std::env::var("MOORING_REQUIRE").is_ok_and(|list| list.split(',').any(|t| t.trim() == tool));

@@ -1,4 +1,4 @@
-//! How users reach a live cluster: its kubeconfig, the variables for aws, and the words about both.
+//! Access of users to a live cluster: its kubeconfig, the variables for aws, and the text that announces both.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use super::day::place;
 use crate::cluster::Endpoints;
 pub(super) use crate::cluster::access::{variables, write_kubeconfig};
 
-/// A cluster that users can reach.
+/// Addresses and files of a cluster that users can reach.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access<'a> {
-    /// Where its servers answer.
+    /// Addresses of its servers.
     pub endpoints: &'a Endpoints,
-    /// Where its kubeconfig is written; the variables are in the file `env` beside it.
+    /// Path of its kubeconfig. The variables go into the file `env` beside it.
     pub kubeconfig: &'a Path,
-    /// The cloud's region.
+    /// Region of the cloud.
     pub region: &'a str,
 }
 
 impl Access<'_> {
-    /// The file that a shell sources.
+    /// File that a shell sources.
     pub fn env(&self) -> PathBuf {
         self.kubeconfig.with_file_name("env")
     }
@@ -29,7 +29,7 @@ impl Access<'_> {
     /// Writes the kubeconfig and the variables.
     ///
     /// # Errors
-    /// The file that cannot be written, and why.
+    /// Returns the path that cannot be written, with the reason.
     pub fn write(&self) -> Result<(), (PathBuf, io::Error)> {
         write_kubeconfig(self.kubeconfig, self.endpoints).map_err(|e| (self.kubeconfig.to_owned(), e))?;
         let all = variables(&self.kubeconfig.display().to_string(), &self.endpoints.ec2, self.region);
@@ -37,7 +37,7 @@ impl Access<'_> {
         written.map_err(|e| (self.env(), e))
     }
 
-    /// The addresses as data.
+    /// The addresses as JSON.
     pub fn ready(&self) -> Value {
         let endpoints = self.endpoints;
         json!({
@@ -54,7 +54,7 @@ impl Access<'_> {
     }
 }
 
-/// The addresses as people read them, below `title`.
+/// Formats the addresses for people, below `title`.
 pub(super) fn text(access: &Access<'_>, title: &str) -> String {
     format!(
         "{title}\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.",
@@ -65,8 +65,8 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
     )
 }
 
-/// The addresses of a ready file as people read them, below `title`, and what to do with them; `which` is what commands
-/// need to mean this one.
+/// Formats the addresses of a ready file for people, below `title`, with the next commands. `which` is the flag with
+/// which commands select this cluster.
 pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
     let says = |key: &str| ready[key].as_str().unwrap_or_default();
     format!(
@@ -79,18 +79,18 @@ pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
     )
 }
 
-/// Writes a file for `source` with these variables.
+/// Writes a file with these variables for `source`.
 pub(super) fn write_env(path: &Path, variables: &[(&str, String)]) -> io::Result<()> {
     std::fs::write(path, variables.iter().map(|(name, value)| export(name, value)).collect::<String>())
 }
 
-/// A line for a POSIX shell that sets a variable.
+/// Formats a line that sets a variable in a POSIX shell.
 pub(super) fn export(name: &str, value: &str) -> String {
     format!("export {name}={}\n", quoted(value))
 }
 
-/// All variables of the Mooring called `name`, as its ready file says: those of `mooring env`, of `mooring exec`, and of
-/// the file that a shell sources.
+/// All variables of the Mooring called `name`, from its ready file: for `mooring env`, `mooring exec`, and the file
+/// that a shell sources.
 pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, String)> {
     let says = |key: &str| ready[key].as_str().unwrap_or_default();
     let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
@@ -98,7 +98,7 @@ pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, Stri
     all
 }
 
-/// A word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

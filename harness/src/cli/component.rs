@@ -8,7 +8,7 @@ use fake_apiserver::envtest::Program;
 
 use crate::cluster::compose;
 
-/// The components that are processes of their own.
+/// Components that can run as separate processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Component {
     /// The cloud.
@@ -17,33 +17,33 @@ enum Component {
     FakeApiserver,
     /// The Kubernetes API server with the command line of kube-apiserver, for envtest.
     KubeApiserver,
-    /// The storage of that one, with the command line of etcd.
+    /// The storage of that API server, with the command line of etcd.
     Etcd,
     /// The CSI driver.
     CsiMock,
     /// The control loops.
     Controllers,
-    /// kubelet's volume side.
+    /// The volume side of kubelet.
     NodeAgent,
-    /// A machine's container runtime.
+    /// The container runtime of a machine.
     Machine,
-    /// A machine with all that runs on it: its containers, the driver's node service, kubelet.
+    /// A machine with everything on it: its containers, the driver's node service, kubelet.
     Node,
-    /// What puts the CSIDriver object and StorageClasses in place.
+    /// Creates the CSIDriver object and StorageClasses.
     Addons,
-    /// What is on the disk of the machine that it runs on.
+    /// Prints the disk state of the machine on which it runs.
     Look,
-    /// What ends a process of the machine that it runs on, and starts it again.
+    /// Ends a process of the machine on which it runs, and starts it again.
     Part,
 }
 
 /// Arguments of `mooring component`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Which component.
+    /// The component.
     #[arg(value_enum)]
     component: Component,
-    /// Its own arguments; `--help` shows them.
+    /// Arguments of the component; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! A cluster of containers that docker has started, for the commands that reach one and wait for it: `mooring env
+//! A cluster of containers that docker has started, for the commands that reach it and wait for it: `mooring env
 //! --compose` and `mooring wait --ready --compose`.
 
 use std::path::PathBuf;
@@ -17,23 +17,23 @@ use super::refusal::{Refusal, lacking, late, next};
 use crate::cluster::compose::project::{Doors, Project};
 use crate::runner::Objects;
 
-/// The region of the cloud in the compose file.
+/// Region of the cloud in the compose file.
 const REGION: &str = "us-east-1";
-/// How long is waited between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// More than a list of the nodes of a compose file has.
+/// Maximum size in bytes of a list of nodes.
 const LIMIT: usize = 16 << 20;
 
-/// The hint of what docker knows.
+/// Hint about docker's own commands.
 const HINT: &str = "see `docker compose ps` and `docker compose logs`";
 
-/// A cluster of containers, where a command takes one instead of a Mooring.
+/// Selects a cluster of containers instead of a Mooring.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Containers {
     /// The cluster of containers that docker has started from compose.yaml, instead of a Mooring.
     #[arg(long, conflicts_with = "name")]
     pub compose: bool,
-    /// Its compose project; the only one that runs mock-ec2 or fake-apiserver when absent.
+    /// Its compose project. Default: the only one that runs mock-ec2 or fake-apiserver.
     #[arg(long, value_name = "NAME", requires = "compose")]
     pub project: Option<String>,
 }
@@ -42,15 +42,15 @@ fn failed(why: impl Into<String>) -> Refusal {
     next(lacking(why), HINT)
 }
 
-/// Whether docker runs one project that a command can mean which names nothing.
+/// Returns true if docker runs exactly one project that commands can use without a name.
 pub(super) fn is_there() -> bool {
     Project::find(None).is_ok()
 }
 
-/// A client of its objects, as users are, the runtime that it needs, and the name of the project.
+/// Returns a client of its objects, the runtime for the client, and the name of the project.
 ///
 /// # Errors
-/// When docker does not answer, or the servers do not run.
+/// If docker does not answer, or the servers do not run.
 pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objects, String), Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
@@ -64,10 +64,10 @@ pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objec
     Ok((runtime, Objects::new(service), project.name().to_owned()))
 }
 
-/// Writes a kubeconfig for this machine and gives the variables with which kubectl and aws find the cluster.
+/// Writes a kubeconfig for this machine and returns the variables for kubectl and aws.
 ///
 /// # Errors
-/// When docker does not answer, or the servers do not run.
+/// If docker does not answer, or the servers do not run.
 pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, Refusal> {
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let doors = project.doors().map_err(failed)?;
@@ -78,7 +78,7 @@ pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, 
     Ok(announce::variables(&path.display().to_string(), &doors.ec2, REGION))
 }
 
-/// Where the kubeconfig of a project goes: beside the directories of those that `mooring up` starts.
+/// Path of a project's kubeconfig: beside the directories of Moorings from `mooring up`.
 fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
     let root = place::root().map_err(|(_, failure)| failure.message)?;
     let directory = root.with_file_name("mooring-compose").join(project.name());
@@ -86,11 +86,11 @@ fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
     Ok(directory.join("kubeconfig"))
 }
 
-/// Waits until every container is well, every node is Ready, and the driver is registered on each. Gives the name of the
-/// project.
+/// Waits until no container has failed, every node is Ready, and the driver is registered on each. Returns the name of
+/// the project.
 ///
 /// # Errors
-/// When docker does not answer, and what is missing when `timeout` is over.
+/// If docker does not answer. After `timeout`, lists the missing parts.
 pub(super) fn wait(of: &Containers, timeout: Span) -> Result<String, Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
@@ -110,12 +110,13 @@ pub(super) fn wait(of: &Containers, timeout: Span) -> Result<String, Refusal> {
     }
 }
 
-/// What a project lacks to be ready.
+/// Lists the parts that are not ready yet.
 async fn missing(project: &Project) -> Result<Vec<String>, String> {
     let mut missing = Vec::new();
     let health = project.health()?;
     for (service, state) in &health {
-        // A health check comes seconds after what it looks at, and what it looks at is looked at below.
+        // A health check reports seconds late, so `starting` is accepted. The servers and nodes are checked directly
+        // below.
         if !matches!(state.as_str(), "healthy" | "running" | "starting") {
             missing.push(format!("{service} is {state}"));
         }
@@ -141,7 +142,7 @@ async fn missing(project: &Project) -> Result<Vec<String>, String> {
     Ok(missing)
 }
 
-/// The items of a list of the API server.
+/// Returns the items of a list of the API server.
 async fn list(doors: &Doors, path: &str) -> Result<Vec<Value>, String> {
     let failed = |e: substrate::BoxError| format!("fake-apiserver does not answer: {e}");
     let server = dial::http(&doors.kubernetes_http).map_err(failed)?;

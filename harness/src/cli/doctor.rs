@@ -1,4 +1,4 @@
-//! `mooring doctor`: what this machine can do, and what to install.
+//! `mooring doctor`: the abilities of this machine, and the packages to install.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -10,18 +10,18 @@ use serde_json::json;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::runner::why;
 
-/// Less free space than this, in bytes, is soon filled by a live run.
+/// Minimum free space in bytes; a live run soon fills less.
 const ROOM: u64 = 1 << 30;
 
 /// Arguments of `mooring doctor`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Fail with exit code 3 when loop devices do not work here.
+    /// Fail with exit code 3 if loop devices do not work here.
     #[arg(long)]
     require_loop: bool,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     what: String,
@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// What this machine can do, a line for each thing.
+/// Abilities of this machine, one line each.
 pub(super) fn report() -> String {
     look().iter().map(|c| format!("{} {}: {}\n", if c.good { "ok" } else { "no" }, c.what.trim(), c.says)).collect()
 }
@@ -79,7 +79,7 @@ fn look() -> Vec<Check> {
     checks
 }
 
-/// Looks at the free space for the volumes of a live run.
+/// Checks the free space for the volumes of a live run.
 fn room_check(directory: &Path) -> Check {
     let what = "disk".to_owned();
     let at = directory.display();

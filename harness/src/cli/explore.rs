@@ -24,30 +24,30 @@ const WHAT: &str = "What is explored";
 /// Arguments of `mooring explore`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// What all draws come from.
+    /// The seed of all draws.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = WHAT)]
     seed: u64,
-    /// So many runs; 100 when neither this nor --time is there. With --mutants, at most so many for each, and 2000 when
-    /// absent.
+    /// The number of runs. Default: 100, or no limit with --time. With --mutants: the maximum for each, by default
+    /// 2000.
     #[arg(long, value_name = "N", help_heading = WHAT, value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Begin no more runs after this time.
+    /// Start no more runs after this time.
     #[arg(long, value_name = "DURATION", conflicts_with = "mutants", help_heading = WHAT)]
     time: Option<Span>,
-    /// Do each run again, in another process: one that is not the same byte for byte is a finding.
+    /// Do each run again in another process: a trace that is not the same byte for byte is a finding.
     #[arg(long, conflicts_with_all = ["mutants", "time"], help_heading = WHAT)]
     twice: bool,
-    /// With --twice, the second time by this `mooring`, such as a debug build beside a release.
+    /// With --twice, use this `mooring` for the second time, such as a debug build beside a release.
     #[arg(long, value_name = "PROGRAM", requires = "twice", help_heading = WHAT)]
     by: Option<PathBuf>,
-    /// Only the k-th of n parts of the runs; the others are somebody else's.
+    /// Only the k-th of n parts of the runs; other machines do the others.
     #[arg(long, value_name = "K/N", default_value_t, help_heading = WHAT)]
     shard: Shard,
-    /// Switch on each planted defect, or each of --mutant, one after the other, and print how many runs it takes to find
-    /// it: for builds with the feature `mutants`.
+    /// Enable each planted defect, or each of --mutant, one after the other, and print the number of runs that find it:
+    /// for builds with the feature `mutants`.
     #[arg(long, hide = !cfg!(feature = "mutants"), conflicts_with_all = ["out", "shard"], help_heading = WHAT)]
     mutants: bool,
-    /// With --mutants, also make what finds each as small as it can be, and print how many items are left.
+    /// With --mutants, also shrink each finding, and print how many items are left.
     #[arg(long, hide = !cfg!(feature = "mutants"), requires = "mutants", help_heading = WHAT)]
     shrink: bool,
     /// Write a scenario file for each finding, with its trace, into this folder.
@@ -60,9 +60,9 @@ pub(super) struct Args {
     how: How,
 }
 
-/// Runs where nobody says how many.
+/// Default number of runs.
 const RUNS: u32 = 100;
-/// The same for each planted defect.
+/// Default number of runs for each planted defect.
 const HUNT: u32 = 2000;
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
@@ -124,7 +124,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     conclude(args, &plan, &found, whole, format)
 }
 
-/// How far it is: `120 of 500 runs`, or `120 runs, 2m of 30m` where the time ends it.
+/// Progress: `120 of 500 runs`, or `120 runs, 2m of 30m` if the time is limited.
 fn far(runs: usize, args: &Args, since: Since) -> String {
     let most = args.runs.or(args.time.is_none().then_some(RUNS));
     let runs = most.map_or_else(|| format!("{runs} runs"), |most| format!("{runs} of {most} runs"));
@@ -132,7 +132,7 @@ fn far(runs: usize, args: &Args, since: Since) -> String {
     format!("{runs}{}", time.unwrap_or_default())
 }
 
-/// Does all runs again, in processes that are new; false when the user ended it.
+/// Repeats all runs in new processes; returns false if the user ended it.
 fn again(args: &Args, plan: &Plan, before: &BTreeMap<usize, String>, found: &mut Found) -> Result<bool, String> {
     let runs: Vec<usize> = before.keys().copied().collect();
     let work = {
@@ -206,7 +206,8 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// The report: what the runs came to, and the first run of each finding, whose files are `files` where they were written.
+/// Report page: the classes of the runs, and the first run of each finding. `files` are the files of the findings, if
+/// they were written.
 fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
     let total = ["all".to_owned(), found.runs.to_string()];
     let rows = found.classes.iter().map(|(class, runs)| vec![class.word().to_owned(), runs.to_string()]);

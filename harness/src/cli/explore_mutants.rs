@@ -1,7 +1,7 @@
-//! `mooring explore --mutants`: each planted defect is switched on, and the table says how many runs it takes to find it.
+//! `mooring explore --mutants`: enables each planted defect and prints the number of runs that find it.
 //!
-//! The profile is the same for all: some drawn runs, then points of a sweep of the migration, then drawn runs again. A defect
-//! is found by the first run that comes to something else without it.
+//! All defects use the same sequence: some drawn runs, then points of a sweep of the migration scenario, then drawn
+//! runs again. A run finds the defect if its verdict differs without the defect.
 
 use std::process::ExitCode;
 
@@ -18,28 +18,28 @@ use crate::search::shrink::{shrink, size};
 use crate::search::sweep::{self, Sweep};
 use crate::search::workers::Since;
 
-/// The story that is swept.
+/// Scenario of the sweep.
 const STORY: &str = include_str!("../../../scenarios/migration.yaml");
-/// Drawn runs before the sweep.
+/// Number of drawn runs before the sweep.
 const FIRST: usize = 100;
-/// Points of the sweep.
+/// Number of points of the sweep.
 const POINTS: usize = 300;
 
-/// What is done.
+/// Parameters of a hunt for planted defects.
 pub(super) struct Hunt<'a> {
-    /// What all draws come from; the seed of the sweep, too.
+    /// Seed of all draws and of the sweep.
     pub seed: u64,
-    /// Drawn runs of each defect, at most.
+    /// Maximum number of drawn runs for each defect.
     pub most: usize,
-    /// Whether what is found is made small.
+    /// If set, findings are shrunk.
     pub shrinks: bool,
-    /// Only these; all when empty.
+    /// Names of the defects; empty for all.
     pub only: &'a [String],
-    /// How runs are carried out.
+    /// Settings of the runs.
     pub how: &'a How,
 }
 
-/// How a planted defect was found.
+/// First run that shows a planted defect.
 struct Found {
     /// `swarm` or `sweep`.
     by: &'static str,
@@ -49,24 +49,24 @@ struct Found {
 
 struct Row {
     name: &'static str,
-    /// Runs with the defect.
+    /// Number of runs with the defect.
     runs: usize,
     found: Option<Found>,
     wall_ms: u64,
-    /// Faults, steps and objects of the run that shows it, and what is left of them.
+    /// Number of faults, steps and objects of the run that shows it, before and after shrinking.
     sizes: Option<(usize, usize)>,
 }
 
-/// Why a search ended early.
+/// Reason for which a search ended early.
 enum Stopped {
-    /// The user did it.
+    /// The user interrupted it.
     User,
-    /// It cannot go on.
+    /// It cannot continue.
     Trouble(String),
 }
 
 impl Hunt<'_> {
-    /// Searches for all of them, and prints the table.
+    /// Hunts all defects and prints the table.
     pub(super) fn table(&self, format: Format) -> ExitCode {
         let mut all = mutants::all();
         if all.is_empty() {
@@ -121,7 +121,7 @@ impl Hunt<'_> {
         let plan = sweep::Plan { mutants: plan.mutants.clone(), sample: Some(POINTS), ..plan_of(self.seed) };
         let sweep = prepare(plan, self.how).map_err(Stopped::Trouble)?;
         let swept = |at: usize| {
-            // The first run breaks nothing.
+            // The first run has no fault.
             let broken = at.checked_sub(1).map_or(usize::MAX, |point| point);
             Task { ends: Some(usual.ends.clone()), ..sweep.task(broken) }
         };
@@ -132,7 +132,7 @@ impl Hunt<'_> {
         self.first("swarm", &drawn, FIRST.min(self.most)..self.most, runs)
     }
 
-    /// The first run of `range` that the defect spoils: without it the same run comes to something else.
+    /// First run of `range` that finds the defect: its verdict differs without the defect.
     fn first(
         &self,
         by: &'static str,
@@ -142,7 +142,7 @@ impl Hunt<'_> {
     ) -> Result<Option<Found>, Stopped> {
         let mut from = range.start;
         while from < range.end {
-            // So many at a time that few are in vain.
+            // A batch small enough to waste few runs.
             let to = range.end.min(from + self.how.jobs() * 4);
             let tasks: Vec<Task> = (from..to).map(task).collect();
             let wrong = self.all(tasks.clone())?;
@@ -163,7 +163,7 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// What all of some runs come to, in order.
+    /// Verdicts of runs, in order.
     fn all(&self, tasks: Vec<Task>) -> Result<Vec<Verdict>, Stopped> {
         let mut verdicts: Vec<Option<Verdict>> = vec![None; tasks.len()];
         let work = move |at: usize| tasks.get(at).cloned();
@@ -178,10 +178,10 @@ impl Hunt<'_> {
         }
     }
 
-    /// How many items the run that shows it has, and how many it needs.
+    /// Number of items of the run that shows the defect, before and after shrinking.
     fn shrunk(&self, found: &Found) -> Result<(usize, usize), Stopped> {
         let whole = Document::of_text("found.yaml", &found.task.text).map_err(|e| Stopped::Trouble(e.to_string()))?;
-        // Where a smaller one must end is not known.
+        // The expected end state of a smaller run is unknown.
         if found.verdict.class == Class::EndDiffers {
             return Ok((size(&whole), size(&whole)));
         }
@@ -259,7 +259,7 @@ fn prepare(plan: sweep::Plan, how: &How) -> Result<Sweep, String> {
     Sweep::prepare(&document, plan, Some(how.timeout.0))
 }
 
-/// The unbroken run without any defect.
+/// Verdict of the unbroken run without any defect.
 fn usual(seed: u64, how: &How) -> Result<Verdict, String> {
     prepare(plan_of(seed), how).map(|sweep| sweep.unbroken)
 }

@@ -1,4 +1,4 @@
-//! `mooring health`: whether components answer.
+//! `mooring health`: checks that components answer.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::output::Exit;
 /// Arguments of `mooring health`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Who is asked: http://HOST:PORT/PATH, unix:///PATH of a driver, or /PATH of a ready file.
+    /// The target: http://HOST:PORT/PATH, unix:///PATH of a driver, or /PATH of a ready file.
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
-    /// Waits so long first, in a container that has run for half a minute: a health check that comes often sees soon that
-    /// it is well, and then looks seldom.
+    /// In a container that has run for half a minute, wait this long first. So a frequent health check soon sees that a
+    /// new container is healthy, and later runs rarely.
     #[arg(long, value_name = "DURATION")]
     rest: Option<Span>,
 }
 
-/// How long a container is young.
+/// Age at which a container is no longer new.
 const YOUNG: Duration = Duration::from_secs(30);
 
-/// For how long the first process of this container has run; nothing where the system does not say.
+/// Age of the first process of this container. None if the system does not report it.
 fn age() -> Option<Duration> {
     age_in(&std::fs::read_to_string("/proc/1/stat").ok()?, &std::fs::read_to_string("/proc/uptime").ok()?)
 }
 
-/// Reads the 22nd field of `stat`, hundredths of a second since the machine started (Linux shows no others to programs),
-/// and the first of `uptime`, seconds.
+/// Computes the age from the 22nd field of `stat`, in hundredths of a second since boot (Linux always reports this unit
+/// to programs), and the first field of `uptime`, in seconds.
 fn age_in(stat: &str, uptime: &str) -> Option<Duration> {
-    // The second field is a name, which may hold blanks.
+    // The second field is a name, which may contain blanks.
     let (_, rest) = stat.rsplit_once(')')?;
     let started: f64 = rest.split_whitespace().nth(19)?.parse().ok()?;
     let now: f64 = uptime.split_whitespace().next()?.parse().ok()?;
@@ -71,7 +71,7 @@ mod tests {
             "1 (docker init) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 6870012 1150976 1 18446744073709551615";
         assert_eq!(age_in(stat, "68731.12 100.00\n"), Some(Duration::from_secs(31)));
         assert_eq!(age_in("1 (sh", "1.00 1.00"), None);
-        // A clock that is set back.
+        // The clock was set back.
         assert_eq!(age_in(stat, "1.00 1.00"), None);
     }
 }

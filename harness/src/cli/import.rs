@@ -1,4 +1,4 @@
-//! `mooring import`: the opening state of a scenario from a real cluster.
+//! `mooring import`: makes the initial state of a scenario from a real cluster.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::scenario;
 /// Arguments of `mooring import`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files with what `kubectl get -o yaml` or `-o json`, `aws ec2 describe-volumes` and `aws ec2 describe-instances`
-    /// print; - is standard input.
+    /// Output files of `kubectl get -o yaml` or `-o json`, `aws ec2 describe-volumes` and `aws ec2 describe-instances`;
+    /// - is standard input.
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
-    /// Where the scenario is written; standard output when absent.
+    /// Path of the scenario; standard output if absent.
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// The name of the scenario.
@@ -51,7 +51,7 @@ fn run(args: &Args, format: Format) -> Result<(), Refusal> {
             Failure::new("usage", why).action("import fewer objects, such as those of one namespace"),
         ));
     }
-    // A file that cannot be run is of no use; the server's rules know more than import does.
+    // Validate the result: a file that cannot run is of no use, and the server has rules that import does not check.
     if let Err(mistakes) = scenario::parse_all("the scenario", text) {
         let why: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         return Err(usage(format!("what was imported cannot begin a scenario:\n{}", why.join("\n"))));
@@ -82,11 +82,11 @@ fn run(args: &Args, format: Format) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Prints on standard output; a reader that has gone ends it.
+/// Prints to standard output.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    // A closed pipe is the reader's wish.
+    // A closed pipe is fine.
     let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
 }
 

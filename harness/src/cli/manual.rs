@@ -1,5 +1,4 @@
-//! `mooring completion` and `mooring man`: what shells and people read of the command line, from the one table that also
-//! parses it.
+//! `mooring completion` and `mooring man`: generated from the same clap definition that parses the command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,29 +22,29 @@ pub(super) struct Completion {
 /// Arguments of `mooring man`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Man {
-    /// The command, as in `fault add`; mooring itself when absent.
+    /// The command, as in `fault add`. Default: mooring itself.
     #[arg(value_name = "COMMAND", conflicts_with = "to")]
     command: Vec<String>,
-    /// Write the pages of all commands into this folder, which is made if need be: mooring.1, mooring-up.1, …
+    /// Write the pages of all commands into this folder, which is created if needed: mooring.1, mooring-up.1, …
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
 }
 
-/// The command line with all that clap adds to it.
+/// Command line with everything that clap adds to it.
 fn table() -> Command {
     let mut table = Cli::command();
     table.build();
     table
 }
 
-/// The command line as people see it: hidden commands are no words to complete.
+/// Command line without hidden commands, which must not be completed.
 fn shown() -> Command {
     let all = Cli::command();
     let commands = all.get_subcommands().filter(|inner| !inner.is_hide_set()).cloned();
     Command::new("mooring").version(env!("CARGO_PKG_VERSION")).args(all.get_arguments()).subcommands(commands)
 }
 
-/// Returns the script with which a shell completes the words of the command line.
+/// Returns the completion script for a shell.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut shown(), "mooring", &mut script);
@@ -79,7 +78,7 @@ fn done(args: &Man) -> Result<(serde_json::Value, String), (Exit, Failure)> {
     Ok((json!({ "command": command.get_name(), "page": page }), page))
 }
 
-/// A command by its words.
+/// Finds a command by its words.
 fn find(words: &[String]) -> Result<Command, String> {
     let mut at = table();
     for word in words {
@@ -98,10 +97,10 @@ fn find(words: &[String]) -> Result<Command, String> {
     Ok(at)
 }
 
-/// The manual page of a command, with its examples as lines of their own.
+/// Manual page of a command, with its examples in a separate section.
 fn page(command: &Command) -> io::Result<String> {
     let mut page = Vec::new();
-    // Examples follow the help in a terminal, and are a section of their own in a page.
+    // In a terminal the examples follow the help; in a page they are a section.
     let examples = command.get_after_help().map(ToString::to_string);
     clap_mangen::Man::new(command.clone().after_help("")).render(&mut page)?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
@@ -111,17 +110,17 @@ fn page(command: &Command) -> io::Result<String> {
     Ok(page)
 }
 
-/// A section of examples, whose lines are not filled.
+/// Section of examples, whose lines are not filled.
 fn section(examples: &str) -> String {
     let lines = examples.lines().filter(|line| line.trim() != "Example:").map(|line| {
         let line = line.strip_prefix("  ").unwrap_or(line).replace('\\', "\\e").replace('-', "\\-");
-        // A line that begins with a dot or a quote would be a request.
+        // roff would take a line that begins with a dot or a quote for a request.
         if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
     });
     format!(".SH EXAMPLES\n.nf\n{}\n.fi\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Writes the pages of all commands, and gives their names.
+/// Writes the pages of all commands, and returns their names.
 fn write(folder: &Path) -> io::Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     let mut names = Vec::new();
@@ -144,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// All commands that are shown, by their words.
+    /// Collects all visible commands with their words.
     fn all(command: &Command, words: &[String], into: &mut Vec<(Vec<String>, Command)>) {
         into.push((words.to_vec(), command.clone()));
         for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help") {

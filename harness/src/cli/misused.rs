@@ -1,4 +1,4 @@
-//! A command line that clap cannot read, as text or as the envelope that it asks for.
+//! Reports a command line that clap rejects, as text or as the requested JSON envelope.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -8,10 +8,10 @@ use clap::CommandFactory;
 use super::Cli;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 
-/// Says what is wrong with the command line `args`, or prints the help that it asks for.
+/// Reports the error in the command line `args`, or prints the requested help.
 pub(super) fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     if !error.use_stderr() || !wants_json(args) {
-        // The text goes where clap sends it: help to standard output, errors to standard error.
+        // clap prints help to standard output and errors to standard error.
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
@@ -20,14 +20,14 @@ pub(super) fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     output::finish(Format::Json, &envelope, "", Style::stderr()).into()
 }
 
-/// Whether somebody asks for JSON before `--`.
+/// Returns true if JSON is requested before `--`.
 fn wants_json(args: &[OsString]) -> bool {
     let words: Vec<_> = args.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--").collect();
     words.iter().any(|word| word == "--output=json")
         || words.windows(2).any(|two| two[0] == "--output" && two[1] == "json")
 }
 
-/// The command, as envelopes name it: `fault add`; empty where none is named.
+/// Name of the command in envelopes, such as `fault add`; empty if there is none.
 fn command(args: &[OsString]) -> String {
     let mut at = Cli::command();
     let mut names: Vec<String> = Vec::new();
@@ -39,7 +39,7 @@ fn command(args: &[OsString]) -> String {
     names.join(" ")
 }
 
-/// The text of clap as data: what is wrong, and its tips as what to do next.
+/// Converts clap's text to a failure, with its tips as actions.
 fn failure(text: &str, command: &str) -> Failure {
     let mut message: Vec<&str> = Vec::new();
     let mut actions: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Steps that pause, for the person at the terminal of a live run.
+//! Steps that pause for the person at the terminal of a live run.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use crate::cluster::{Cluster, live};
 use crate::output::{Format, Progress};
 use crate::runner::Attendant;
 
-/// Who is asked to go on, or why nobody is: there is no terminal, or a program reads the output.
+/// Returns the attendant who continues a pause. The error is the reason why there is none: standard input is not a
+/// terminal, or a program reads the output.
 pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) -> Result<Attendant, &'static str> {
     if format == Format::Json {
         return Err("the output is JSON, which a program reads");
@@ -26,15 +27,15 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
             let shown = shown.map_err(|e| e.to_string())?;
             progress.note(&format!("\npaused: {text}\n\n{shown}\n\nEnter goes on, Ctrl-C takes everything down."));
             let (enter, entered) = oneshot::channel();
-            // A read of a terminal cannot be given up; the thread ends with the process.
+            // A read of a terminal cannot be cancelled; the thread ends with the process.
             std::thread::spawn(move || enter.send(io::stdin().read_line(&mut String::new())));
-            // The end of the input goes on, too.
+            // End of input continues, too.
             entered.await.map_err(|e| e.to_string())?.map(drop).map_err(|e| e.to_string())
         })
     })))
 }
 
-/// Writes what leads to the cluster into the run's directory, and says how to use it.
+/// Writes the kubeconfig and variables of the cluster into the run's directory, and returns text on their use.
 fn show(cluster: &Cluster, directory: &Path) -> io::Result<String> {
     let (ec2, kubeconfig): (String, PathBuf) = match (cluster.endpoints(), cluster.doors()) {
         (Some(endpoints), _) => {

@@ -1,11 +1,11 @@
-//! Why a command does not do what it is asked.
+//! Errors of commands.
 
 use serde_json::{Value, json};
 
 use crate::output::{self, Exit, Failure, Style};
 use crate::scenario::ScenarioError;
 
-/// How a command ends that cannot do its work, and what it says.
+/// Exit code and message of a command that failed.
 pub(super) type Refusal = (Exit, Failure);
 
 /// The command line is wrong.
@@ -13,22 +13,22 @@ pub(super) fn usage(message: impl Into<String>) -> Refusal {
     (Exit::Usage, Failure::new("usage", message))
 }
 
-/// Something is not there that the command needs.
+/// The command lacks something that it needs.
 pub(super) fn lacking(message: impl Into<String>) -> Refusal {
     (Exit::Environment, Failure::new("environment", message))
 }
 
-/// It took too long.
+/// A time limit was exceeded.
 pub(super) fn late(message: impl Into<String>) -> Refusal {
     (Exit::Timeout, Failure::new("timeout", message))
 }
 
-/// The same, with one more thing to do next.
+/// Adds a next action to a refusal.
 pub(super) fn next((exit, failure): Refusal, action: impl Into<String>) -> Refusal {
     (exit, failure.action(action))
 }
 
-/// Shows each mistake of a file in its lines.
+/// Prints each error of a file with its source lines.
 pub(super) fn show(errors: &[ScenarioError]) {
     let style = Style::stderr();
     for error in errors {
@@ -36,7 +36,7 @@ pub(super) fn show(errors: &[ScenarioError]) {
     }
 }
 
-/// The mistakes of a file as data.
+/// Errors of a file as JSON.
 pub(super) fn details(errors: &[ScenarioError]) -> Vec<Value> {
     let one = |error: &ScenarioError| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() });
     errors.iter().map(one).collect()

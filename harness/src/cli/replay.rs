@@ -1,4 +1,4 @@
-//! `mooring replay`: a run again, byte for byte, or up to a moment.
+//! `mooring replay`: repeats a run, byte for byte, or up to a moment.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::search::replay::{Difference, Moment, first_difference, state_text, to
 use crate::search::step::{Setup, debug};
 use crate::timeline::Timeline;
 
-/// Events that are shown before a moment.
+/// Number of events that are shown before a moment.
 const SHOWN: usize = 20;
 const MOMENT: &str = "Up to a moment";
 const STEP: &str = "Step by step";
@@ -30,27 +30,27 @@ const COMPARE: &str = "What it is compared with";
 pub(super) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Switch on planted defects by name; those of the record when absent.
+    /// Enable planted defects by name. Default: those of the record.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"))]
     mutant: Vec<String>,
-    /// Stop at this time of the world (6m30s), or at this event by its number (#120).
+    /// Stop at this time of the world (6m30s), or at the event with this number (#120).
     #[arg(long, value_name = "TIME", help_heading = MOMENT, value_parser = Moment::of_time)]
     until: Option<Moment>,
     /// Stop when an object enters a state: 'pvc/data Bound', 'volumeattachment/csi-* attached'.
     #[arg(long, value_name = "OBJECT STATE", conflicts_with = "until", help_heading = MOMENT, value_parser = Moment::of_object)]
     at: Option<Moment>,
-    /// Go through the run in a debugger: forward and back, with breakpoints. It reads commands from standard input; `help`
-    /// lists them.
+    /// Go through the run in a debugger: forward and back, with breakpoints. It reads commands from standard input;
+    /// `help` lists them.
     #[arg(long, help_heading = STEP, conflicts_with_all = ["until", "at", "state", "against", "record", "report"])]
     step: bool,
-    /// Go back by running from the start, instead of keeping copies of the run. What is seen is the same.
+    /// Go back by running from the start, instead of keeping copies of the run. The result is the same.
     #[arg(long, requires = "step", help_heading = STEP)]
     from_start: bool,
-    /// Show what there is then: objects, volumes of the cloud, devices and mounts of each node. Reading takes some
-    /// milliseconds of the world's time.
+    /// Show the state at that moment: objects, volumes of the cloud, devices and mounts of each node. Reading takes
+    /// some milliseconds of the world's time.
     #[arg(long, help_heading = MOMENT)]
     state: bool,
-    /// The trace to compare with; the one beside the file when absent.
+    /// The trace to compare with. Default: the one beside the file.
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["until", "at", "state"], help_heading = COMPARE)]
     against: Option<PathBuf>,
     /// Write the trace to this file, to compare with later.
@@ -76,7 +76,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if args.step {
         return step(args, &document, &mine, format);
     }
-    // What was recorded with another seed or other defects is another run.
+    // A record with another seed or other defects belongs to another run.
     let record = record.filter(|r| r.seed == mine.seed && r.mutants == mine.mutants);
     match args.until.clone().or_else(|| args.at.clone()) {
         Some(moment) => stop_at(args, &document, &mine, moment, format),
@@ -84,7 +84,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
 }
 
-/// Goes through the run as it is told on standard input.
+/// Runs the debugger with commands from standard input.
 fn step(args: &Args, document: &Document, mine: &Record, format: Format) -> ExitCode {
     if format == Format::Json {
         return search::usage("replay", format, "--step: it speaks with people; leave --output json out");
@@ -132,7 +132,7 @@ fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, form
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// Runs to the end, and compares with what was recorded: with another run of its own where nothing was.
+/// Runs to the end, and compares the trace with the recorded one, or with a second run if there is no record.
 fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Record>, format: Format) -> ExitCode {
     let limit = Some(args.timeout.0);
     let task = task_of(document, mine, limit);
@@ -201,7 +201,7 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// The report of the run.
+/// Report page of the run.
 fn page(args: &Args, document: &Document, mine: &Record, mut run: Run) -> Page {
     let flags = search::flags(mine.seed, &mine.mutants);
     let path = Some(args.which.file.as_path());

@@ -1,4 +1,4 @@
-//! What the commands share that write a report with `--report`.
+//! Shared parts of the commands that write a report with `--report`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::search::judge::{Class, Task, Verdict, judge_and_show};
 use crate::search::sweep;
 use crate::timeline::{Summary, Timeline};
 
-/// The run of `task`, run again to be heard; `verdict` is what it came to, and without a result there is nothing to hear.
+/// Repeats the run of `task` with a listener. If `verdict` says that there is no result, the report has no events.
 pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -> Run {
     if matches!(verdict.class, Class::Broke | Class::Hung | Class::Unreadable) {
         return Run::without_events(name, task.seed, word(verdict));
@@ -24,7 +24,7 @@ pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -
     heard(name, task.seed, verdict, &listener, outcome.as_ref())
 }
 
-/// The run that `listener` has heard.
+/// Report of the run that `listener` has recorded.
 pub(super) fn heard(name: &str, seed: u64, verdict: &Verdict, listener: &Listener, outcome: Option<&Outcome>) -> Run {
     let timeline = outcome.map_or_else(Timeline::default, timeline);
     let violations: &[Violation] = outcome.map_or(&[], |outcome| &outcome.violations);
@@ -42,7 +42,7 @@ pub(super) fn heard(name: &str, seed: u64, verdict: &Verdict, listener: &Listene
     run
 }
 
-/// The life of the volumes of a run.
+/// Timeline of the volumes of a run.
 pub(super) fn timeline(outcome: &Outcome) -> Timeline {
     let over = u64::try_from(outcome.story_over.as_millis()).unwrap_or(u64::MAX);
     Timeline::build(&outcome.events).story_over(over)
@@ -57,7 +57,7 @@ fn word(verdict: &Verdict) -> Word {
     Word { tone, word: verdict.class.word().to_owned(), message: verdict.message.clone() }
 }
 
-/// How a finding is seen again: by the file that holds it, where there is one.
+/// Commands that repeat a finding, with the file that contains it if there is one.
 pub(super) fn commands(file: Option<&Path>, flags: &str) -> Vec<Command> {
     let does = |does: &str, text: String| Command { does: does.to_owned(), text };
     let (name, first) = match file {
@@ -71,12 +71,12 @@ pub(super) fn commands(file: Option<&Path>, flags: &str) -> Vec<Command> {
     ]
 }
 
-/// A scenario that is shown.
+/// A scenario to show.
 pub(super) fn file(path: Option<&Path>, text: &str) -> File {
     File::new(&path.map_or_else(|| "finding.yaml".to_owned(), |path| path.display().to_string()), text)
 }
 
-/// What a sweep came to.
+/// Table of a sweep's results.
 pub(super) fn table(table: &sweep::Table) -> Table {
     let classes: Vec<Class> = Class::ALL.iter().copied().filter(|class| table.total(*class) > 0).collect();
     let count = |n: usize| if n == 0 { "·".to_owned() } else { n.to_string() };
@@ -93,7 +93,7 @@ pub(super) fn table(table: &sweep::Table) -> Table {
     }
 }
 
-/// Writes a page, and says which flag named a file that cannot be written.
+/// Writes a page. An error names the flag.
 pub(super) fn write(page: Page, path: &Path) -> Result<(), String> {
     page.write(path).map_err(|why| format!("--report {why}"))
 }

@@ -1,4 +1,4 @@
-//! `mooring schema`: JSON Schema of what people write.
+//! `mooring schema`: JSON Schemas of the file formats.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::schema::SCHEMAS;
 /// Arguments of `mooring schema`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What the schema is of.
+    /// The file format.
     #[arg(value_name = "SCHEMA", value_parser = PossibleValuesParser::new(SCHEMAS.iter().map(|schema| schema.name)))]
     name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What the commands that search share: how runs are carried out, findings written, and mistakes told.
+//! Shared parts of the search commands: settings of runs, files of findings, and errors.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,52 +20,53 @@ use crate::search::{forks, worker};
 
 const HOW: &str = "How runs are carried out";
 
-/// How runs are carried out.
+/// Settings of the runs.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct How {
-    /// Runs at a time, each in a process of its own; one for each processor when absent. The result is the same.
+    /// The number of runs at a time, each in a separate process. Default: one for each processor. The result is the
+    /// same.
     #[arg(long, value_name = "N", help_heading = HOW, value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Wall-clock limit of a run; one that takes longer is a finding.
+    /// Wall-clock limit of a run; exceeding it is a finding.
     #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = HOW)]
     pub timeout: Span,
-    /// Memory that a run may take, in MiB; one that needs more is a finding.
+    /// Memory limit of a run in MiB; exceeding it is a finding.
     #[arg(long, value_name = "MIB", default_value_t = 4096, help_heading = HOW, value_parser = clap::value_parser!(u64).range(256..=1_048_576))]
     pub memory: u64,
-    /// Switch on planted defects by name, separated by commas: for builds with the feature `mutants`.
+    /// Enable planted defects by name, separated by commas: for builds with the feature `mutants`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = HOW)]
     pub mutant: Vec<String>,
 }
 
 impl How {
-    /// Runs at a time.
+    /// Number of runs at a time.
     pub fn jobs(&self) -> usize {
         self.jobs.map_or_else(processors, usize::from)
     }
 
-    /// For the children.
+    /// Settings for the child processes.
     pub fn settings(&self) -> Settings {
         Settings { jobs: self.jobs(), limit: self.timeout.0, memory: self.memory << 20, ends: None, program: None }
     }
 }
 
-/// Which finding, or scenario.
+/// Selects a finding or a scenario.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct Which {
     /// The file that a search wrote, or any scenario.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The seed; that of the record when absent, and 1 where there is none.
+    /// The seed. Default: that of the record, or 1 if there is none.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
 
 impl Which {
-    /// Reads it: the document, what was recorded of it, and what it is to be run with, where `mutants` are in place of the
-    /// recorded ones if there are any.
+    /// Reads the file: the document, its record, and the settings to run it with. If `mutants` is not empty, it
+    /// replaces the recorded defects.
     ///
     /// # Errors
-    /// What is wrong with the file or a name.
+    /// Describes the error in the file or in a name.
     pub fn read(&self, named: &[String]) -> Result<(Document, Option<Record>, Record), Wrong> {
         let (document, recorded) = bundle::read(&self.file)?;
         let known = recorded.clone().unwrap_or_default();
@@ -76,7 +77,7 @@ impl Which {
     }
 }
 
-/// Carries out runs until there are no more, `told` wants none, or the user ends it, which gives false.
+/// Carries out runs until there are no more, `told` returns false, or the user interrupts. Returns false in the last case.
 pub(in crate::cli) fn carry_out(
     settings: Settings,
     work: Box<Next>,
@@ -96,7 +97,7 @@ pub(in crate::cli) fn carry_out(
     )
 }
 
-/// Carries out the branches of one run, and gives false when the user ended them.
+/// Carries out the branches of one run. Returns false if the user interrupted them.
 pub(in crate::cli) fn carry_out_branches(
     settings: Settings,
     trunk: &Task,
@@ -117,9 +118,9 @@ pub(in crate::cli) fn carry_out_branches(
     )
 }
 
-/// Writes a finding into `folder`, with its trace where it has one, and gives its path.
+/// Writes a finding into `folder`, with its trace if it has one, and returns its path.
 pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit: Duration) -> Result<PathBuf, String> {
-    // A run that breaks the program would break this one, too.
+    // No trace for a run that breaks the program: it would break this process, too.
     if matches!(bundle.record.class, Class::Broke | Class::Hung | Class::Diverged) {
         return bundle.write(folder, name, &[]);
     }
@@ -129,13 +130,13 @@ pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit:
     bundle.write(folder, name, &trace)
 }
 
-/// The flags of a command that decide what its runs do, after a file: its seed and planted defects.
+/// Flags that affect the runs of a command, after the file: seed and planted defects.
 pub(in crate::cli) fn flags(seed: u64, mutants: &[String]) -> String {
     let mutants = if mutants.is_empty() { String::new() } else { format!(" --mutant {}", mutants.join(",")) };
     format!("--seed {seed}{mutants}")
 }
 
-/// A mistake on the command line, or those in a file.
+/// An error on the command line, or errors in a file.
 #[derive(Debug)]
 pub(in crate::cli) enum Wrong {
     Line(String),
@@ -163,7 +164,7 @@ impl From<DocumentError> for Wrong {
     }
 }
 
-/// Ends a command for a mistake in what it was given; each mistake of a file is shown in its lines.
+/// Ends a command with a usage error. Errors of a file are printed with their source lines.
 pub(in crate::cli) fn usage(command: &str, format: Format, wrong: impl Into<Wrong>) -> ExitCode {
     let (message, mistakes) = match wrong.into() {
         Wrong::Line(message) => (message, Vec::new()),
@@ -183,13 +184,13 @@ pub(in crate::cli) fn usage(command: &str, format: Format, wrong: impl Into<Wron
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 
-/// Ends a command for what the machine lacks.
+/// Ends a command because the machine lacks something.
 pub(in crate::cli) fn environment(command: &str, format: Format, message: impl Into<String>) -> ExitCode {
     let envelope = Envelope::failed(command, Exit::Environment, Failure::new("environment", message.into()));
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 
-/// A good name for the file of a finding: its signature, cut short, and the run that shows it, as no other finding has.
+/// Unique file name for a finding: its shortened signature, and the number of the run that shows it.
 pub(in crate::cli) fn file_name(signature: &str, run: u64) -> String {
     format!("{}-{run}", word(signature))
 }
@@ -213,12 +214,12 @@ pub(in crate::cli) struct WorkerArgs {
     /// Wall-clock limit of a run, in milliseconds.
     #[arg(long, value_name = "MS")]
     limit_ms: u64,
-    /// Memory that this process may take, in bytes.
+    /// Memory limit of this process in bytes.
     #[arg(long, value_name = "BYTES")]
     memory: u64,
 }
 
-/// Carries out runs until nobody asks for more.
+/// Carries out runs until the input ends.
 pub(in crate::cli) fn worker(args: &WorkerArgs) -> ExitCode {
     match worker::main(Duration::from_millis(args.limit_ms), args.memory) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `mooring shrink`: a finding without what it does not need.
+//! `mooring shrink`: removes the parts of a finding that it does not need.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::search::shrink::{first_sound, shrink, size, unbroken};
 pub(super) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Write the small file here, with its trace beside it; it is printed when absent.
+    /// Write the small file here, with its trace beside it. Default: print it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let phase = progress.phase("shrink");
     let mut runs = 0;
     let mut stopped = None;
-    // A smaller story can fail like the finding because of what is missing in it. Then it fails unbroken, too.
+    // A smaller scenario can fail in the same way only because a part is missing. Then it fails without faults, too.
     let passes = |twin: &Document| {
         let twin = verdicts(args, &mine, std::slice::from_ref(twin), &mut |_| false)?;
         Ok(twin.iter().flatten().all(|verdict| !verdict.class.is_finding()))
@@ -115,14 +115,13 @@ fn interrupted(format: Format) -> ExitCode {
     output::finish(format, &envelope, "", Style::stderr()).into()
 }
 
-/// Why there are no verdicts.
+/// Reason for which there are no verdicts.
 enum Stopped {
     User,
     Trouble(String),
 }
 
-/// What the runs of some documents come to, in their order, up to the first that is `enough`; those behind it may be
-/// missing.
+/// Verdicts of the runs of documents, in their order, up to the first that is `enough`; later ones may be missing.
 fn verdicts(
     args: &Args,
     record: &Record,
@@ -138,7 +137,7 @@ fn verdicts(
         tell_ends: record.class == Class::EndDiffers,
     };
     let tasks: Vec<Task> = documents.iter().map(task).collect();
-    // Where a run must end is where that without what breaks does.
+    // The expected end state is that of the same document without its faults.
     let tasks = match record.class {
         Class::EndDiffers => {
             let unbroken: Vec<Task> =
@@ -161,7 +160,7 @@ fn in_order(
     let work = move |run: usize| tasks.get(run).cloned();
     let whole = search::carry_out(args.how.settings(), Box::new(work), |run, verdict| {
         all[run] = Some(verdict);
-        // The first that counts is known once all before it are.
+        // The first match is known once all runs before it have ended.
         let known = all.iter().take_while(|verdict| verdict.is_some()).flatten();
         !known.into_iter().any(&mut *enough)
     });

@@ -1,4 +1,4 @@
-//! `mooring sweep`: everything that can break in a scenario, one thing a run.
+//! `mooring sweep`: breaks everything that can break in a scenario, one thing per run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ use crate::search::sweep::{Plan, Sweep, Table};
 use crate::search::workers::Since;
 
 const WHAT: &str = "What is broken";
-/// Runs of a finding that are named.
+/// Number of runs of a finding that are listed.
 const NAMED: usize = 3;
-/// Points that run from the start, too, to compare.
+/// Number of points that are also run from the start, to compare.
 const SAMPLE: usize = 10;
 
 /// Arguments of `mooring sweep`.
@@ -40,13 +40,13 @@ pub(super) struct Args {
     /// Only these kinds of points, separated by commas.
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum, help_heading = WHAT)]
     only: Vec<Kind>,
-    /// At most so many points, evenly spread over all of them.
+    /// The maximum number of points, spread evenly over all of them.
     #[arg(long, value_name = "N", help_heading = WHAT, value_parser = clap::value_parser!(u32).range(1..))]
     points: Option<u32>,
-    /// Also so many pairs of points, drawn by the seed: two things break in one run.
+    /// The number of additional pairs of points, drawn by the seed: two things break in one run.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = WHAT)]
     pairs: u32,
-    /// Only the k-th of n parts of the runs; the others are somebody else's.
+    /// Only the k-th of n parts of the runs; other machines do the others.
     #[arg(long, value_name = "K/N", default_value_t, help_heading = WHAT)]
     shard: Shard,
     /// Run every point from the start, instead of copying one run at each point. The result is the same.
@@ -126,7 +126,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         }
     }
     let branched = (verdicts.len(), since.elapsed());
-    // Pairs, and what could not be branched, run from the start.
+    // Pairs, and points that could not be branched, run from the start.
     let rest: Vec<usize> = runs.iter().copied().filter(|run| !verdicts.contains_key(run)).collect();
     if whole && !rest.is_empty() {
         let told = |run, verdict| tell(&mut verdicts, run, verdict);
@@ -164,7 +164,7 @@ fn per_second(runs: usize, wall: Duration) -> f64 {
     runs as f64 / wall.as_secs_f64().max(1e-3)
 }
 
-/// Carries out `runs` from the start of each, and gives false when the user ended them.
+/// Carries out `runs`, each from its start. Returns false if the user interrupted them.
 fn from_start(
     args: &Args,
     sweep: &Sweep,
@@ -181,7 +181,7 @@ fn from_start(
     })
 }
 
-/// Runs some of the points from the start, too: they must come to the same. Gives how many there are in a second.
+/// Repeats some of the points from the start: the verdicts must be equal. Returns the number of such runs per second.
 fn sample(args: &Args, sweep: &Sweep, verdicts: &BTreeMap<usize, Verdict>) -> Result<f64, Failure> {
     let ended = |verdict: &Verdict| !matches!(verdict.class, Class::Broke | Class::Hung);
     let all: Vec<usize> = verdicts
@@ -219,13 +219,13 @@ fn sweep_name(document: &Document) -> String {
 }
 
 fn workers_of(args: &Args, sweep: &Sweep) -> crate::search::workers::Settings {
-    // Where the unbroken run fails, there is no end that others must have.
+    // If the unbroken run fails, there is no expected end state.
     let ends = (sweep.unbroken.class == Class::Survived || sweep.unbroken.class == Class::Declared)
         .then(|| sweep.unbroken.ends.clone());
     crate::search::workers::Settings { ends, ..args.how.settings() }
 }
 
-/// A bug, and where it shows.
+/// A bug, and the runs that show it.
 struct Finding<'a> {
     verdict: &'a Verdict,
     runs: &'a [Option<usize>],
@@ -254,7 +254,7 @@ fn conclude(
         };
         findings.push(Finding { verdict, runs, file });
     }
-    // The worst, and the most frequent, first; what is equal in the order of the words.
+    // The worst and most frequent first; equal ones in the order of their signatures.
     findings.sort_by_key(|finding| (finding.verdict.class, std::cmp::Reverse(finding.runs.len())));
     if let Some(path) = &args.report
         && let Err(why) = report::write(page(args, sweep, &table, &findings), path)
@@ -280,7 +280,7 @@ fn conclude(
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// The report: the table, and the first run of each finding; the unbroken run where there is none.
+/// Report page: the table, and the first run of each finding; the unbroken run if there is none.
 fn page(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>]) -> Page {
     let flags = search::flags(args.seed, &args.how.mutant);
     let limit = args.how.timeout.0;

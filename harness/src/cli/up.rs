@@ -35,72 +35,73 @@ use crate::scenario;
 /// Arguments of `mooring up`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many nodes; they are called node-a, node-b, … and are all in the first zone, so that volumes can move.
+    /// The number of nodes. They are called node-a, node-b, … and are all in the first zone, so that volumes can move.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=500))]
     nodes: u16,
     /// Begin in the state of this scenario, as `mooring import` writes it: its nodes, zones, volumes and objects. Its
     /// faults and steps are not run.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["nodes", "zones", "spread_zones", "region"])]
     begin: Option<PathBuf>,
-    /// The name of this Mooring; two of them side by side need two names, and nothing else.
+    /// The name of this Mooring. Two of them side by side only need different names.
     #[arg(long, value_name = "NAME", default_value = place::DEFAULT, value_parser = place::name)]
     name: String,
-    /// Start in the background, and end once it is ready; `mooring down` ends it.
+    /// Start in the background, and return once it is ready; `mooring down` ends it.
     #[arg(long, short)]
     detach: bool,
-    /// Say nothing of what happens in the cluster.
+    /// Print nothing about events in the cluster.
     #[arg(long, short)]
     quiet: bool,
-    /// Where the cloud listens; 127.0.0.1:4566 when absent, or the next free port where another Mooring has that.
+    /// Listen address of the cloud. Default: 127.0.0.1:4566, or the next free port if another Mooring uses it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     ec2_listen: Option<SocketAddr>,
-    /// Where the metadata service of the first instance listens; each further one has the next port. From
-    /// 127.0.0.1:1338 on when absent, or from the next free port on where another Mooring has these.
+    /// Listen address of the first instance's metadata service; each further one has the next port. Default: ports from
+    /// 127.0.0.1:1338 on, or from the next free port on if another Mooring uses these.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     imds_listen: Option<SocketAddr>,
-    /// Where the API server listens with TLS; 127.0.0.1:6443 when absent, or the next free port where another Mooring
-    /// has that.
+    /// Listen address of the API server with TLS. Default: 127.0.0.1:6443, or the next free port if another Mooring
+    /// uses it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     kubernetes_listen: Option<SocketAddr>,
-    /// Where the API server listens without TLS; a free port when absent.
+    /// Listen address of the API server without TLS. Default: a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     http_listen: Option<SocketAddr>,
-    /// Where the admin API of the whole cluster listens, on loopback; a free port when absent. The ready file names it.
+    /// Listen address of the admin API of the whole cluster, on loopback. Default: a free port. The ready file names
+    /// it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = host::address)]
     admin_listen: Option<SocketAddr>,
-    /// Written in one step once requests are answered, and removed when they are no more.
+    /// The file that is written atomically once requests are answered, and removed when they no longer are.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Also put the context mooring-NAME into this kubeconfig. `mooring down` takes it out again.
+    /// Also put the context mooring-NAME into this kubeconfig. `mooring down` removes it again.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
     /// Put the context mooring-NAME into the kubeconfig that kubectl reads, $KUBECONFIG or ~/.kube/config, and make it
-    /// the current one. `mooring down` takes it out again.
+    /// the current one. `mooring down` removes it again.
     #[arg(long)]
     merge: bool,
-    /// Check the invariants all the time; `mooring check` says what they have seen.
+    /// Check the invariants all the time; `mooring check` prints the results.
     #[arg(long)]
     check: bool,
     /// Write the trace to this file as JSON lines, with every message of every link; - is standard output.
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
-    /// Components that are left to somebody else, by their upstream names, separated by commas; kube-controller-manager
+    /// Components to leave out, for your own, by their upstream names, separated by commas; kube-controller-manager
     /// means all of its controllers.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     without: Vec<String>,
-    /// Where the controller service of a driver answers that replaces ours (with --without csi-mock). On the nodes it is
-    /// found by its registration sockets, in the directories that the ready file names.
+    /// The controller service of your driver, which replaces ours (with --without csi-mock). On the nodes it is found
+    /// by its registration sockets, in the directories that the ready file names.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
-    /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which a
-    /// kube-controller-manager of yours signs; may be repeated.
+    /// Public key, certificate or RSA private key (PEM) that verifies service account tokens signed by your
+    /// kube-controller-manager; may be repeated.
     #[arg(long, value_name = "PATH")]
     service_account_key_file: Vec<PathBuf>,
-    /// Also start the program behind `--`, with KUBECONFIG, AWS_* and CSI_ENDPOINT of its own, as a container would be: it
-    /// is started again when it ends. `mooring logs` has what it prints.
+    /// Also start the program behind `--`, with KUBECONFIG, AWS_* and CSI_ENDPOINT of its own. Like a container, it is
+    /// restarted when it ends. `mooring logs` has its output.
     #[arg(long, requires = "command")]
     run: bool,
-    /// Name of this program for `mooring logs`, `mooring status` and faults; that of its file when absent.
+    /// The name of this program for `mooring logs`, `mooring status` and faults. Default: that of its file.
     #[arg(long, value_name = "NAME", requires = "run")]
     run_as: Option<String>,
     /// Components that this program replaces, by their upstream names, separated by commas.
@@ -109,17 +110,17 @@ pub(super) struct Args {
     /// The program of --run and its arguments; $(NAME) stands for a variable.
     #[arg(last = true, value_name = "CMD", requires = "run")]
     command: Vec<String>,
-    /// Admission plugins that do nothing, by upstream's names. ServiceAccount: pods may name accounts that do not exist,
-    /// and get no volume with a token, for suites that count volumes
+    /// Admission plugins to disable, by upstream's names. ServiceAccount: pods may name accounts that do not exist, and
+    /// get no volume with a token, for suites that count volumes
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<AdmissionPlugin>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: LatencyProfile,
-    /// The backend of the disks; what works here when absent.
+    /// The backend of the disks. Default: the best that works here.
     #[arg(long, value_name = "BACKEND")]
     backend: Option<live::BackendChoice>,
-    /// Divides the durations that loops wait and mocks take.
+    /// Divides the durations of control loops and mocks.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = host::time_scale, allow_negative_numbers = true)]
     time_scale: f64,
     /// The seed of all randomness.
@@ -131,17 +132,17 @@ pub(super) struct Args {
     /// The cloud's account, twelve digits.
     #[arg(long, value_name = "ID", default_value = "000000000000", value_parser = account)]
     account_id: String,
-    /// The availability zones, separated by commas; REGIONa, REGIONb and REGIONc when absent.
+    /// The availability zones, separated by commas. Default: REGIONa, REGIONb and REGIONc.
     #[arg(long, value_name = "ZONES", value_delimiter = ',')]
     zones: Vec<String>,
-    /// The nodes take turns through the zones instead.
+    /// Spread the nodes over the zones in turn.
     #[arg(long)]
     spread_zones: bool,
     /// A host name that requests may carry beside localhost and IP addresses; may be repeated.
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
-    /// Bearer token that admin requests to the cloud must carry, and off loopback those to the API server (a random
-    /// one there when absent; the kubeconfig has it).
+    /// Bearer token for admin requests to the cloud and, off loopback, for requests to the API server. Default there: a
+    /// random one, which the kubeconfig contains.
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     token: Option<Secret>,
 }
@@ -238,7 +239,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     program::added(spec, program)
 }
 
-/// The nodes, zones, volumes and objects of the scenario at `path`.
+/// Reads nodes, zones, volumes and objects of the scenario at `path`.
 fn begun(path: &Path) -> Result<ClusterSpec, Refusal> {
     let scenario = scenario::load_all(path).map_err(|errors| {
         show(&errors);
@@ -258,7 +259,7 @@ fn begun(path: &Path) -> Result<ClusterSpec, Refusal> {
     })
 }
 
-/// What the API server with TLS asks for: nothing on loopback, else the token.
+/// Token that the API server with TLS requires: none on loopback.
 fn kubernetes_token(args: &Args) -> Result<Option<Secret>, Refusal> {
     if args.kubernetes_listen.is_none_or(|address| address.ip().is_loopback()) {
         return Ok(None);
@@ -297,7 +298,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     if let Some(token) = &args.token {
         held.keep_token(token)?;
     }
-    // In the background nobody but people reads what it says.
+    // In the background only people read the output.
     let silent = format == Format::Json && !detach::is_background();
     let progress = if silent { Progress::silent() } else { Progress::stderr() };
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
@@ -313,7 +314,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let code = crate::block_on(
         &runtime,
         Box::pin(async {
-            // Before anybody can be told that the cluster is ready.
+            // Before the ready file is written.
             let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
             let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
             let scale = TimeScale::new(args.time_scale);
@@ -323,7 +324,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             write_trace(args, &world)?;
             let checks = args.check.then(|| Checks::begin(&world));
             let cluster = {
-                // Others of this user choose theirs once these are taken.
+                // Other Moorings of this user choose their ports after this one has bound its own.
                 let _turn = turn()?;
                 let addresses = addresses(args)?;
                 Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
@@ -354,7 +355,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
                 code = stop.wait() => code,
                 () = watch => ExitCode::SUCCESS,
             };
-            // From here on nothing is served that it speaks of.
+            // From here on the addresses in the ready files are not served.
             forget(args, &held);
             teller.still(true);
             progress.note("taking everything down");
@@ -369,11 +370,11 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     code
 }
 
-/// As many events as are kept for `mooring timeline` and `mooring collect`: those of thirty moves of volumes and more,
-/// in less than three MB.
+/// Number of events kept for `mooring timeline` and `mooring collect`: more than thirty moves of volumes, in less than
+/// three MB.
 const EVENTS: usize = 3_000;
 
-/// Writes the trace where the user wants it.
+/// Writes the trace to the path that the user chose.
 fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
     let Some(path) = &args.trace else { return Ok(()) };
     let sink = host::sink(path).map_err(|e| lacking(format!("--trace {}: {e}", path.display())))?;
@@ -381,7 +382,7 @@ fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Waits until no other Mooring of this user chooses its ports.
+/// Waits until no other Mooring of this user is choosing its ports.
 fn turn() -> Result<std::fs::File, Refusal> {
     let path = place::root()?.join("ports.lock");
     let failed = |e: std::io::Error| lacking(format!("{}: {e}", path.display()));
@@ -390,7 +391,7 @@ fn turn() -> Result<std::fs::File, Refusal> {
     Ok(file)
 }
 
-/// Where everything listens.
+/// Listen addresses of all servers.
 fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
     Ok(live::Addresses {
         ec2: Some(ports::choose(ports::CLOUD, args.ec2_listen, 1)?),
@@ -405,7 +406,7 @@ fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
     })
 }
 
-/// Writes kubeconfigs, variables and ready files, and says how to use them.
+/// Writes kubeconfigs, variables and ready files, and prints how to use them.
 fn announce(
     args: &Args,
     (held, record): (&Held, &mut Record),
@@ -414,7 +415,7 @@ fn announce(
 ) -> Result<(), Refusal> {
     let place = held.place();
     let absolute = |flag: &str, path: &PathBuf| {
-        // Whoever reads it from the environment or the ready file may stand elsewhere.
+        // Absolute, because readers of the environment or the ready file may have another working directory.
         std::path::absolute(path).map_err(|e| lacking(format!("{flag}: {e}")))
     };
     let given = args.kubeconfig.as_ref().map(|path| absolute("--kubeconfig", path)).transpose()?;
@@ -449,7 +450,7 @@ fn announce(
         }
     }
     if detach::is_background() {
-        // The command that started it says so.
+        // The foreground command prints it.
     } else if format == Format::Json {
         say(&Envelope::passed("up", ready).line());
     } else {
@@ -458,12 +459,12 @@ fn announce(
     Ok(())
 }
 
-/// Prints a result; a reader that went away changes nothing.
+/// Prints a result. A closed pipe is ignored.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// What the ready file says.
+/// Content of the ready file.
 fn ready(args: &Args, access: &Access<'_>, place: &Place) -> Value {
     let mut ready = access.ready();
     ready["name"] = json!(args.name);
@@ -477,10 +478,10 @@ fn ready(args: &Args, access: &Access<'_>, place: &Place) -> Value {
     ready
 }
 
-/// Removes the ready files: nobody may come any more.
+/// Removes the ready files: clients must not connect any more.
 fn forget(args: &Args, held: &Held) {
     for path in args.ready_file.iter().chain([&held.place().ready_path()]) {
-        // Somebody else may have removed it.
+        // It may have been removed already.
         let _ = std::fs::remove_file(path);
     }
 }

@@ -1,4 +1,4 @@
-//! The files and variables with which kubectl and aws find a cluster.
+//! Kubeconfig and environment variables through which kubectl and aws reach a cluster.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result
     fake_apiserver::kubeconfig::write(path, &text)
 }
 
-/// The variables with which kubectl and aws find the cluster.
+/// Environment variables through which kubectl and aws reach the cluster.
 pub(crate) fn variables(kubeconfig: &str, ec2: &str, region: &str) -> Vec<(&'static str, String)> {
     [
         ("KUBECONFIG", kubeconfig),

@@ -1,4 +1,4 @@
-//! The addresses that the cloud gave to instances, for nodes that are processes of their own.
+//! Private addresses of the cloud's instances, for nodes that run as processes of their own.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use substrate::body::{call, collect, empty};
 
 use super::Secret;
 
-/// Longest state that is read.
+/// Maximum size of the cloud's state in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// The private address of each instance, by its id.
+/// Private address of each instance, by instance id.
 ///
 /// # Errors
-/// When the cloud does not answer.
+/// If the cloud does not answer.
 pub(super) async fn private_ips(
     cloud: HttpService,
     token: Option<&Secret>,

@@ -1,21 +1,21 @@
-//! The admin API of a whole live cluster, at one address.
+//! Admin API of a whole live cluster, at one address.
 //!
 //! | Request | Answer |
 //! |---|---|
 //! | `GET /admin/v1/health` | `{"status": "ok"}` |
-//! | `GET /admin/v1/status` | which processes run, and what the cluster is |
+//! | `GET /admin/v1/status` | processes that run, and a description of the cluster |
 //! | `GET /admin/v1/state` | `{"cluster", "cloud", "kubernetes", "faults"}`: everything |
 //! | `GET /admin/v1/trace` | the newest events since the last reset, as JSON lines |
-//! | `GET /admin/v1/logs?component=NAME…` | what components have said, with the parameters of pods/log |
-//! | `GET /admin/v1/checks` | what the invariants have seen, where they are checked |
-//! | `POST /admin/v1/checks`, `{"rest": true, "empty": true, "within": "5m"}` | the same, once nothing has to be done any more, and nothing is left |
-//! | `POST /admin/v1/reset` | everything begins anew, at the same addresses |
+//! | `GET /admin/v1/logs?component=NAME…` | logs of the components, with the parameters of pods/log |
+//! | `GET /admin/v1/checks` | results of the invariants, if they are checked |
+//! | `POST /admin/v1/checks`, `{"rest": true, "empty": true, "within": "5m"}` | the same, after the cluster has converged and everything was deleted |
+//! | `POST /admin/v1/reset` | starts the cluster again with empty servers, at the same addresses |
 //! | `/admin/v1/faults…` | [`substrate::admin`], for the faults of all planes |
-//! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}` that were crashed here and are down |
+//! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}`: processes that were crashed here and are down |
 //! | `POST /admin/v1/crashes`, `{"process": NAME}` | crashes a process, a node, or a group of processes; 201 |
-//! | `DELETE /admin/v1/crashes/{process}` | starts it again; 404 |
+//! | `DELETE /admin/v1/crashes/{process}` | starts it again; 404 if it is not down |
 //!
-//! Errors are `{"error": TEXT}`. With a token, every request must carry it.
+//! Errors are `{"error": TEXT}`. If a token is set, every request must carry it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,33 +41,33 @@ use crate::program::ProgramReport;
 use crate::runner::defaults;
 use crate::scenario::object::Condition;
 
-/// The planes of faults: all that there are.
+/// All planes of faults.
 const PLANES: &[Plane] = &[Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process, Plane::Clock];
-/// The longest body of a request that is no fault.
+/// Maximum size in bytes of a request body other than a fault.
 const BODY_LIMIT: usize = 4 << 10;
-/// The longest state of a server that is read.
+/// Maximum size in bytes of a server's state.
 const STATE_LIMIT: usize = 512 << 20;
 
-/// What every handler works on.
+/// State shared by all handlers.
 struct App {
     cluster: Arc<Cluster>,
     faults: FaultsApi,
     token: Option<Secret>,
-    /// The invariants, where they are checked.
+    /// The invariants, if they are checked.
     checks: Option<Checks>,
-    /// What was crashed here and not started again.
+    /// Names that were crashed here and not started again.
     crashed: Mutex<BTreeSet<String>>,
-    /// The ordinal of the last event before the last reset.
+    /// Ordinal of the last event before the last reset.
     since: AtomicU64,
-    /// Who changes processes: one at a time.
+    /// Lock held while processes are crashed, started or reset: one request at a time.
     turn: Turn<()>,
-    /// Told before and after a reset.
+    /// Called with true before a reset and with false after it.
     on_reset: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Cluster {
-    /// The admin API of this cluster, as part of process `ctx`, with its invariants; `on_reset` is told when a reset begins and when it is
-    /// over.
+    /// Returns the admin API of this cluster as a service of process `ctx`, with its invariants. `on_reset` is called
+    /// with true when a reset begins and with false when it is over.
     pub fn admin(
         self: &Arc<Self>,
         ctx: &Ctx,
@@ -117,7 +117,8 @@ fn error(status: StatusCode, message: &str) -> Response {
     admin::error(status, message).map(axum::body::Body::new)
 }
 
-/// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
+/// Rejects requests without the token (if there is one) and POST bodies that are not JSON. A web page of another origin
+/// cannot send JSON without a preflight.
 async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if let Err(refusal) = admin::gate(request.headers(), app.token.as_ref()) {
         return refusal.map(axum::body::Body::new);
@@ -141,7 +142,7 @@ impl App {
             .into_iter()
             .map(|(name, member)| json!({ "name": name, "up": member.is_up() }))
             .collect();
-        // The lines of a program are in its log.
+        // The output of a program is in its log.
         let programs = cluster.programs().map(|program| ProgramReport { log: Vec::new(), ..program.report() });
         let programs: Vec<Value> = programs.map(|report| json!({ "line": report.line(), "program": report })).collect();
         json!({
@@ -159,9 +160,9 @@ impl App {
         })
     }
 
-    /// Faults with a condition on the cluster are ended by the cluster.
+    /// Parses `when.until`: the cluster itself ends faults with such a condition.
     fn until(sent: &[u8]) -> Result<Option<(String, Condition)>, Mistake> {
-        // What is no fault is refused by the API of faults.
+        // The fault API rejects a body that does not parse.
         let Ok(fault) = serde_json::from_slice::<Fault>(sent) else { return Ok(None) };
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map_err(|message| Mistake::new("when.until", message))?;
@@ -171,7 +172,7 @@ impl App {
 
 async fn faults_of(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, sent) = request.into_parts();
-    // What is longer is refused as too long.
+    // A longer body is refused with 413.
     let sent = axum::body::to_bytes(sent, admin::BODY_LIMIT).await;
     let Ok(sent) = sent else {
         let message = format!("a fault has at most {} bytes", admin::BODY_LIMIT);
@@ -242,7 +243,7 @@ async fn restart(State(app): State<Arc<App>>, Path(process): Path<String>) -> Re
     }
     match app.cluster.restart(&process).await {
         Ok(()) => reply(StatusCode::OK, &json!({ "process": process })),
-        // A step of somebody else was faster.
+        // Another request was faster.
         Err(why) => error(StatusCode::CONFLICT, &why),
     }
 }
@@ -295,7 +296,7 @@ async fn trace(State(app): State<Arc<App>>) -> Response {
     response
 }
 
-/// Whether an event says what holds also after a reset: which nodes there are.
+/// Returns true for events that stay valid after a reset: they introduce the nodes.
 fn is_ground(event: &substrate::Event) -> bool {
     event.is::<crate::events::ClusterNode>()
 }
@@ -316,7 +317,7 @@ async fn state(State(app): State<Arc<App>>) -> Response {
     )
 }
 
-/// The state of a server, by its own admin API; a server that is down has none.
+/// Reads the state of a server through its own admin API. Fails if the server is down.
 async fn ask(server: &HttpService, token: Option<&Secret>) -> Result<Value, String> {
     let asking = async {
         let mut request = http::Request::get("/admin/v1/state").header("host", "localhost");

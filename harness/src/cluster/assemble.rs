@@ -41,25 +41,25 @@ pub enum ClusterError {
     Disk(String, String),
 }
 
-/// What differs between the worlds.
+/// Parts that differ between the two worlds.
 pub struct Parts {
-    /// How components reach each other.
+    /// Connections between components.
     pub wiring: Arc<dyn Wiring>,
-    /// The disk of each node, by name.
+    /// Disk of each node, by node name.
     pub disks: BTreeMap<String, Arc<dyn Disk>>,
-    /// Where the cloud keeps the volumes' bytes; nowhere in simulation, where the disks have them.
+    /// Directory of the volumes' files in the cloud. None in simulation, where the memory disks hold the bytes.
     pub volume_dir: Option<PathBuf>,
-    /// Who keeps them where the cloud does not.
+    /// Store of the volumes' bytes if the cloud has no directory for them.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
-    /// Where a node's kubelet root is, by name.
+    /// Kubelet root directory of each node, by node name.
     pub roots: BTreeMap<String, PathBuf>,
-    /// The certificate of the API server's CA, PEM; none in simulation.
+    /// PEM certificate of the API server's CA. None in simulation.
     pub ca_pem: Option<String>,
-    /// The listener of the API server for users that its command line describes; none unless it has one.
+    /// Listener for users of an API server that was started with its own command line.
     pub front: Option<Arc<Front>>,
 }
 
-/// What every component needs to start.
+/// Values that every component needs to start.
 #[derive(Clone)]
 pub(super) struct Yard {
     pub(super) world: World,
@@ -77,7 +77,7 @@ impl Cluster {
         Self::start_with(world, spec, parts, &[])
     }
 
-    /// The same with programs of the user's, which whoever made them launches once the cluster is there.
+    /// Starts the cluster together with programs of the user. The caller launches the programs once the cluster runs.
     pub(super) fn start_with(
         world: &World,
         spec: ClusterSpec,
@@ -101,7 +101,7 @@ impl Cluster {
             let [name, id, zone] = [&node.name, &instance.id, &node.zone].map(|text| text.as_str().into());
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
         };
-        // The first events of a cluster that begins with attachments name its instances.
+        // A cluster that begins with attachments emits the nodes' instances first.
         let begins = !yard.spec.begin.is_empty();
         for node in yard.spec.nodes.iter().filter(|_| begins) {
             instances.get(node.name.as_str()).into_iter().for_each(|instance| introduce(node, instance));
@@ -163,7 +163,7 @@ impl Yard {
         self.spec.without.contains(component)
     }
 
-    /// Names of the loops that do not run.
+    /// Names of the control loops that do not run.
     fn left_out(&self) -> BTreeSet<String> {
         let mut without = self.spec.without.clone();
         if self.world.kind() == WorldKind::Simulated && !self.spec.has_owners {
@@ -176,7 +176,8 @@ impl Yard {
         self.wiring.connect(ctx, name).map_err(ClusterError::Wiring)
     }
 
-    /// Publishes and then lives until the process is crashed; a server that cannot listen says so and ends.
+    /// Publishes a service and then waits until the process is crashed. If the service cannot be published, emits
+    /// `ProcessFailed` and returns.
     async fn serve(self, ctx: Ctx, name: &str, service: HttpService) {
         match self.wiring.publish(&ctx, name, service) {
             Ok(()) => pending().await,
@@ -200,21 +201,21 @@ impl Yard {
         })
     }
 
-    /// The metadata services, by the names that they are published under.
+    /// Instance metadata services, by the names under which they are published.
     fn metadata(&self, ctx: &Ctx, ec2: &Ec2) -> Vec<(String, HttpService)> {
         let instances = if self.spec.metadata { ec2.instances() } else { Vec::new() };
-        // An id that the cloud gives is one.
+        // Ids from the cloud always parse.
         let service = |id: &str| id.parse().ok().map(|id| ec2.metadata(ctx, &id));
         instances.iter().filter_map(|i| Some((format!("imds-{}", i.name), service(&i.id)?))).collect()
     }
 
     fn apiserver(&self, ca_pem: Option<String>, front: Option<&Front>) -> Process {
         let yard = self.clone();
-        // Webhooks are reached by sockets, which simulation has none of.
+        // Webhooks are reached through sockets, which do not exist in simulation.
         let live = self.world.kind() == WorldKind::Live;
         let dial = live.then(fake_apiserver::dial::webhooks);
         let nodes = Some(self.node_dial());
-        // In simulation nobody looks at who manages a field.
+        // In simulation no component reads managedFields.
         let token_keys = self.spec.token_keys.clone();
         let config = fake_apiserver::Config {
             dial,
@@ -228,7 +229,7 @@ impl Yard {
             ..front.map(|front| front.config.clone()).unwrap_or_default()
         };
         let config = match front {
-            // Its command line says how these are.
+            // The command line of the API server sets these two.
             Some(front) => fake_apiserver::Config {
                 token_keys: front.config.token_keys.clone(),
                 service_accounts: front.config.service_accounts,
@@ -252,7 +253,7 @@ impl Yard {
         })
     }
 
-    /// Puts the objects in place with which the cluster begins.
+    /// Creates the objects with which the cluster begins.
     fn open(&self, ctx: &Ctx, apiserver: &Apiserver) -> Result<(), String> {
         let begin = &self.spec.begin;
         if begin.objects.is_empty() {
@@ -262,7 +263,8 @@ impl Yard {
         apiserver.open_with(ctx, &resources).map_err(|status| status.message.to_string())
     }
 
-    /// How the API server reaches nodes: those of this cluster by their names, others by their addresses.
+    /// Returns the dialer with which the API server reaches nodes: nodes of this cluster by name, other nodes by
+    /// address.
     fn node_dial(&self) -> fake_apiserver::NodeDial {
         let yard = self.clone();
         let others = (self.world.kind() == WorldKind::Live).then(fake_apiserver::dial::nodes);
@@ -287,7 +289,7 @@ impl Yard {
                 let config = ControllerConfig {
                     region: yard.spec.region.clone(),
                     driver_name: yard.spec.driver_name.clone(),
-                    // As the driver's chart has it.
+                    // Batching is on, as in the chart of the EBS driver.
                     batching: true,
                     lock: yard.spec.driver.lock,
                     settings: yard.settings(),
@@ -299,7 +301,7 @@ impl Yard {
         })
     }
 
-    /// The driver's settings, as it starts with them.
+    /// Initial settings of the driver.
     pub(super) fn settings(&self) -> Settings {
         let DriverSettings { capabilities, attach_limit, capacity_gib, .. } = &self.spec.driver;
         let settings = Settings::new(capabilities.clone().unwrap_or_default());
@@ -308,7 +310,7 @@ impl Yard {
         settings
     }
 
-    /// One process of control loops, `name`, which is a replica of `process`.
+    /// Starts `name`, a replica of the control loop process `process`.
     fn loops(&self, name: &str, process: &'static str) -> Process {
         let yard = self.clone();
         let own = name.to_owned();
@@ -357,7 +359,7 @@ fn cloud_config(
         latency: spec.latency,
         instances: spec.nodes.iter().map(instance).collect(),
         volumes: spec.begin.volumes.clone(),
-        // A device on this machine is busy while it is mounted on this machine.
+        // A device on this machine is busy while it is mounted here.
         watch_mounts: volume_dir.is_some(),
         volume_dir,
         bytes,

@@ -1,4 +1,4 @@
-//! What the invariants have seen of a live cluster so far: `GET` and `POST /admin/v1/checks`.
+//! Results of the invariants in a live cluster: `GET` and `POST /admin/v1/checks`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use super::Cluster;
 use crate::invariants::{Invariants, declared};
 use crate::runner::{settle, teardown};
 
-/// How long the cluster may take to come to rest when nobody says.
+/// Default time limit for the cluster to converge.
 const PATIENCE: Span = Span(Duration::from_secs(5 * 60));
 
-/// The invariants of a live cluster, from its first event on.
+/// The invariants of a live cluster, which observe it from its first event.
 #[derive(Clone, Debug)]
 pub struct Checks(Arc<Invariants>);
 
-/// What is asked of them beside what they have seen.
+/// Body of `POST /admin/v1/checks`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Asked {
-    /// Wait until nothing has to be done any more, and compare the cloud, Kubernetes and the nodes (I4, I8).
+    /// Wait until the cluster has converged, and compare the cloud, Kubernetes and the nodes (invariants I4 and I8).
     rest: bool,
-    /// Everything was deleted: nothing may be left (I5).
+    /// Check that no object and no volume is left after everything was deleted (invariant I5).
     empty: bool,
-    /// How long each may take.
+    /// Time limit of each of the two.
     within: Option<Span>,
 }
 
 impl Checks {
-    /// Begins to look at `world`, in which nothing may have happened yet.
+    /// Starts to observe `world`, which must have emitted no event yet.
     pub fn begin(world: &World) -> Self {
         let invariants = Arc::new(Invariants::new(world.scale()));
         let seen = invariants.clone();
@@ -45,15 +45,15 @@ impl Checks {
         &self.0
     }
 
-    /// Counts from nothing again.
+    /// Resets all counts.
     pub(super) fn begin_anew(&self) {
         self.0.begin_anew();
     }
 
-    /// Does what is asked, and says what was seen.
+    /// Waits as `asked` says and reports the results.
     ///
     /// # Errors
-    /// When the cluster cannot come to rest yet.
+    /// If a crashed node or a fault keeps the cluster from converging.
     pub(super) async fn look(&self, cluster: &Cluster, asked: Asked) -> Result<Value, String> {
         if asked.rest || asked.empty {
             ready(cluster)?;
@@ -75,7 +75,7 @@ impl Checks {
         Ok(report)
     }
 
-    /// What they have seen so far.
+    /// Report of the results so far.
     fn report(&self) -> Result<Value, String> {
         let mut violations = self.0.violations();
         declared::mark_known(&mut violations)?;
@@ -86,14 +86,14 @@ impl Checks {
             "counts": checked.to_string(),
             "violations": violations,
             "total": total,
-            // What is not kept is not known to be declared.
+            // Violations that are not kept count as undeclared.
             "undeclared": undeclared + (total - violations.len()),
             "pending": self.0.pending().iter().map(ToString::to_string).collect::<Vec<_>>(),
         }))
     }
 }
 
-/// What is broken on purpose keeps a cluster from its rest.
+/// Fails while a node is down or a fault is in force: the cluster cannot converge then.
 fn ready(cluster: &Cluster) -> Result<(), String> {
     let down = cluster.down_nodes();
     if !down.is_empty() {

@@ -1,10 +1,10 @@
-//! The settings of the driver as flags of its program.
+//! The driver's settings as flags of its program.
 
 use csi_mock::settings::LockKey;
 
 use crate::scenario::model::DriverSettings;
 
-/// Those that are not as the program has them.
+/// Flags for the settings that differ from the program's defaults.
 pub(super) fn of(driver: &DriverSettings) -> Vec<(&'static str, String)> {
     let DriverSettings { lock, capabilities, attach_limit, capacity_gib } = driver;
     let lock = match lock {

@@ -1,5 +1,5 @@
-//! The faults of a cluster: kept, and checked, in the world's own book, and told to components that are OS processes,
-//! each of which keeps a book of its own and says in its trace what fires.
+//! The faults of a cluster. The world's own book keeps and validates them. Components that are OS processes receive
+//! them, keep a book of their own and report each firing in their trace.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,23 @@ use super::{Cluster, forgetful};
 use crate::runner::condition;
 use crate::scenario::object::Condition;
 
-/// How often a condition is looked at whatever the trace says.
+/// Interval at which a condition is checked even without a matching event in the trace.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many reports of faults that their conditions ended are kept: a cluster that stays up for days sees many.
+/// Maximum number of kept reports of faults that ended by their condition. A cluster that stays up for days has many.
 const MOST_OVER: usize = 200;
 
-/// What is known of faults beside the world's book.
+/// Counts and reports of faults beside the world's book.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// How often they fired in other OS processes.
+    /// Number of times each fault fired in other OS processes.
     elsewhere: Mutex<BTreeMap<String, u64>>,
-    /// The last reports of those whose condition held, the oldest first.
+    /// Last reports of faults that ended by their condition, oldest first.
     over: Mutex<IndexMap<String, Report>>,
 }
 
 impl Told {
-    /// Counts what other OS processes tell of in the trace of `world`.
+    /// Counts the firings in other OS processes that the trace of `world` reports.
     pub(super) fn follow(self: &Arc<Self>, world: &World) {
         let told = self.clone();
         world.trace().observe(move |event| {
@@ -43,7 +43,7 @@ impl Told {
         });
     }
 
-    /// Keeps the last report of a fault whose condition held.
+    /// Keeps the last report of a fault that ended by its condition.
     fn keep(&self, report: Report) {
         let mut over = lock(&self.over);
         over.insert(report.fault.name.clone(), report);
@@ -58,10 +58,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cluster {
-    /// Puts a fault in force. Components that are OS processes count their own operations each for itself.
+    /// Puts a fault in force. Each component that is an OS process counts its own operations.
     ///
     /// # Errors
-    /// The field that is wrong, and the nearest right word.
+    /// Names the wrong field and suggests the nearest valid word.
     pub async fn add_fault(&self, fault: &Fault) -> Result<(), Mistake> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map_err(|message| Mistake::new("when.until", message))?;
@@ -86,13 +86,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// What a fault has done, also when its condition has ended it; nothing when it is not in force.
+    /// Report of a fault, also after its condition has ended it. None after its removal, or if it was never added.
     pub fn fault_report(&self, name: &str) -> Option<Report> {
         let report = self.world.faults().get(name).or_else(|| lock(&self.told.over).get(name).cloned());
         report.map(|report| self.with_others(report))
     }
 
-    /// Ends a fault and says what it did; nothing when it was never in force.
+    /// Ends a fault and returns its report. None if it was never in force.
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
         let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).shift_remove(name));
         self.order(&Order::End(name.to_owned())).await;
@@ -119,7 +119,7 @@ impl Cluster {
         report
     }
 
-    /// Tells every component that is an OS process.
+    /// Sends an order to every component that is an OS process.
     async fn order(&self, order: &Order) {
         for member in self.all_members().values() {
             member.order(order).await;
@@ -140,7 +140,7 @@ impl Cluster {
         self.user.spawn(async move {
             let _observing = observing;
             while awaits(&world, &name, &condition) {
-                // What the API server does not answer now it answers at the next look.
+                // If the API server does not answer, the next check will.
                 let look = objects.look(&condition.object).await;
                 if look.is_ok_and(|seen| condition::holds(condition.object.kind, seen.as_ref(), condition.is))
                     && awaits(&world, &name, &condition)
@@ -163,7 +163,8 @@ impl Cluster {
     }
 }
 
-/// Whether the fault `name` is in force until `condition` holds; another one of that name is not.
+/// Returns true if the fault `name` is in force with `condition`. A later fault of the same name with another condition
+/// does not count.
 fn awaits(world: &World, name: &str, condition: &Condition) -> bool {
     let until = world.faults().get(name).and_then(|report| report.fault.when.until);
     world.faults().is_in_force(world.clock().mono(), name)

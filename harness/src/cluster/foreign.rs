@@ -1,4 +1,4 @@
-//! A driver that is left to somebody else: whether it is there yet.
+//! Detects whether the driver of the user answers.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +12,20 @@ use substrate::dial;
 
 use super::{Cluster, Machine};
 
-/// The loops that call a driver's controller service.
+/// Control loops that call a driver's controller service.
 const SIDECARS: [&str; 3] = ["csi-attacher", "csi-provisioner", "csi-resizer"];
-/// How often is looked, and how long one look takes at most.
+/// Interval between two attempts, and the time limit of each.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Tells of the driver of a live cluster that runs without ours: what waits for it as long as nobody answers, and
-    /// that it answers; and of each registration on a node. Ends once the controller service answers.
+    /// Reports on the driver of a live cluster that runs without Mooring's: which processes wait while it does not
+    /// answer, when it answers, and each registration on a node. Ends once the controller service answers.
     pub async fn watch_driver(&self, say: impl Fn(&str) + Clone + Send + Sync + 'static) {
         let Some(endpoints) = self.endpoints().filter(|_| self.spec.without.contains("csi-mock")) else { return };
         self.tell_registrations(say.clone());
         say(&no_driver(&endpoints.machines));
         let waiting: Vec<&str> = SIDECARS.into_iter().filter(|name| !self.spec.without.contains(*name)).collect();
-        // An endpoint that was given was read before, and ours is one.
+        // A given endpoint was validated before, and Mooring's own is valid.
         let (Ok(service), false) = (dial::grpc(&endpoints.csi), waiting.is_empty()) else { return };
         let mut told = false;
         loop {
@@ -50,7 +50,7 @@ impl Cluster {
         }
     }
 
-    /// Tells what becomes of registrations on nodes, each thing once.
+    /// Reports the results of registrations on nodes, each line once.
     fn tell_registrations(&self, say: impl Fn(&str) + Send + Sync + 'static) {
         let told = Mutex::new(BTreeSet::new());
         self.world.trace().observe(move |event| {
@@ -68,10 +68,10 @@ impl Cluster {
     }
 }
 
-/// As many nodes are named; more are counted.
+/// Maximum number of nodes that are named; the others are counted.
 const NAMED: usize = 3;
 
-/// Says that no node has a driver yet, and where each kubelet looks for one.
+/// Message that no node has a driver yet, with the directory in which a kubelet looks for one.
 fn no_driver(machines: &[Machine]) -> String {
     let names: Vec<&str> = machines.iter().take(NAMED).map(|machine| machine.node.as_str()).collect();
     let more = match machines.len().saturating_sub(NAMED) {

@@ -1,5 +1,6 @@
-//! What a cluster of OS processes refuses. Crashes: in one OS process the world keeps what the cloud and the API
-//! server have stored, as EC2 and etcd would; a server of its own loses it.
+//! Rejects crashes that a cluster of OS processes cannot survive. In one OS process, the world keeps the state of the
+//! cloud and the API server across their crashes, as EC2 and etcd would. A server that is an OS process of its own
+//! loses it.
 
 use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
 
@@ -7,23 +8,23 @@ use super::processes::FORGETFUL;
 use super::{ClusterSpec, names, unable};
 use crate::scenario::{Action, Scenario};
 
-/// What is wrong with ending `process` where it is an OS process.
+/// Error for ending `process` if it is an OS process.
 fn refusal(process: &str) -> String {
     format!(
         "`{process}` as an OS process keeps its state in memory alone and would lose it; run this without --processes"
     )
 }
 
-/// The first process among those that `who` stands for that would lose its state.
+/// Returns the first process meant by `who` that would lose its state.
 fn loses(names: &Names, who: &str) -> Option<&'static str> {
     let meant = names.resolve(who);
     FORGETFUL.into_iter().find(|process| meant.iter().any(|m| m == process))
 }
 
-/// Whether a fault ends a process that would lose its state.
+/// Rejects a fault that ends a process which would lose its state.
 ///
 /// # Errors
-/// `effect.crash`, with what to do.
+/// Names `effect.crash` and the alternative.
 pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
     let Effect::Crash(who) = &fault.effect else { return Ok(()) };
     let found = match (who.as_str(), fault.matches.plane) {
@@ -38,10 +39,10 @@ pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
     }
 }
 
-/// Looks whether a scenario can run with its components as OS processes.
+/// Checks that a scenario can run with its components as OS processes.
 ///
 /// # Errors
-/// The first step or fault that cannot be, with its place.
+/// Names the first step or fault that cannot run, with its position.
 pub fn check_processes(scenario: &Scenario) -> Result<(), String> {
     let names = names::of(&ClusterSpec::of_scenario(scenario));
     let step = |action: &Action| match action {

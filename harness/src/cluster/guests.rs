@@ -1,4 +1,5 @@
-//! Processes that the user of the library adds to a cluster: crashed, restarted and broken by name, as ours are.
+//! Processes that a user of the library adds to a cluster. They are crashed, restarted and broken by name, like the
+//! built-in ones.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,7 +12,7 @@ use super::member::Member;
 use super::{Cluster, names};
 use crate::scenario::object::check_name;
 
-/// The added processes, by name. All clones are one list.
+/// Added processes by name. Clones share one list.
 #[derive(Clone, Default)]
 pub(super) struct Guests(Arc<Mutex<BTreeMap<String, Member>>>);
 
@@ -32,10 +33,10 @@ impl Guests {
 }
 
 impl Cluster {
-    /// Starts `main` as the process `name`; it is called again at each restart.
+    /// Starts `main` as the process `name`. Each restart calls it again.
     ///
     /// # Errors
-    /// When the name is taken, or is no name of a process.
+    /// If the name is taken or invalid.
     pub(crate) fn add_guest<F>(&self, name: &str, main: impl Fn(Ctx) -> F + Send + Sync + 'static) -> Result<(), String>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -54,10 +55,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Connects the process `ctx` to a server, as our own components are connected.
+    /// Connects the process `ctx` to a server, as the built-in components are connected.
     ///
     /// # Errors
-    /// When the name means nothing.
+    /// If there is no server of this name.
     pub(crate) fn connect(&self, ctx: &Ctx, server: &str) -> Result<HttpService, String> {
         match &self.wiring {
             Some(wiring) => wiring.connect(ctx, server),
@@ -65,7 +66,7 @@ impl Cluster {
         }
     }
 
-    /// The names that faults and steps may use: those of the cluster, and the added processes.
+    /// Names that faults and steps may use: those of the cluster, and the added processes.
     pub(super) fn names(&self) -> Names {
         let mut names = names::of(&self.spec);
         names.processes.extend(self.guests.lock().keys().cloned());

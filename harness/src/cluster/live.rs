@@ -1,4 +1,4 @@
-//! A cluster in the live world: sockets, and the best disks that this machine has.
+//! A cluster in the live world: sockets, and the best disk backend of this machine.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::namespace::{self, NamespaceError, Shared};
 pub use super::sockets::{Addresses, SocketError, Sockets};
 use super::{Cluster, ClusterSpec, Machine, Metadata, Node, programs};
 
-/// Which disks to use.
+/// Kind of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum BackendChoice {
     /// Loop devices with real filesystems; needs root on Linux.
@@ -24,13 +24,13 @@ pub enum BackendChoice {
     Directory,
 }
 
-/// Where a live cluster lives on this machine.
+/// Directory and mounts of a live cluster on this machine.
 #[derive(Debug)]
 pub struct Site {
-    /// Undone before the directory goes.
+    /// Unmounted before the directory is removed.
     shared: OnceLock<Shared>,
     directory: tempfile::TempDir,
-    /// Held for as long as the run lives; the kernel lets go of it even after `kill -9`.
+    /// Held until the run ends. The kernel releases it even after `kill -9`.
     _lock: std::fs::File,
     backend: BackendChoice,
     why_not_loop: Option<String>,
@@ -48,11 +48,11 @@ pub enum SiteError {
 }
 
 impl Site {
-    /// Chooses the backend, enters a private mount namespace when it mounts, and makes the run's directory (in
-    /// `parent` when given). Call it before any thread starts.
+    /// Chooses the backend, enters a private mount namespace if the backend mounts, and creates the run's directory (in
+    /// `parent` if given). Call it before any thread starts.
     ///
     /// # Errors
-    /// When `choice` does not work here.
+    /// If `choice` does not work here.
     pub fn prepare(choice: Option<BackendChoice>, parent: Option<&Path>) -> Result<Self, SiteError> {
         let (backend, why_not_loop) = match (choice, disk::capability().loop_backend.err()) {
             (Some(BackendChoice::Directory), _) => (BackendChoice::Directory, None),
@@ -70,7 +70,7 @@ impl Site {
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
-    /// One line that says what the disks are.
+    /// Returns one line that describes the disks.
     pub fn describe(&self) -> String {
         match (self.backend, &self.why_not_loop) {
             (BackendChoice::Loop, _) => {
@@ -85,32 +85,32 @@ impl Site {
         }
     }
 
-    /// The run's directory.
+    /// Directory of the run.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The backend in use.
+    /// Backend in use.
     pub fn backend(&self) -> BackendChoice {
         self.backend
     }
 
-    /// The name of the run: what tags its loop devices.
+    /// Name of the run, which tags its loop devices.
     pub fn run_name(&self) -> String {
         self.path().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Where the cloud keeps the volumes' bytes.
+    /// Directory of the volumes' files.
     pub fn volume_dir(&self) -> PathBuf {
         self.path().join("volumes")
     }
 
-    /// The directory of a program of the user's: its kubeconfig and the file with all addresses.
+    /// Directory of a user's program: its kubeconfig and the file with all addresses.
     pub(super) fn program_dir(&self, number: usize) -> PathBuf {
         self.path().join("programs").join(number.to_string())
     }
 
-    /// Where the kubelet root and the devices of a node are.
+    /// Kubelet root of a node, which also holds its devices.
     pub fn node_root(&self, node: &str) -> PathBuf {
         self.nodes_dir().join(node)
     }
@@ -119,9 +119,9 @@ impl Site {
         self.path().join("nodes")
     }
 
-    /// Makes the nodes' places such that a driver which is somebody else's may have a mount namespace below ours, in
-    /// which `/dev` is its node's: what either mounts there, both see. Call it before anything opens a directory there,
-    /// which would stay outside.
+    /// Shares the mounts of the nodes' directories with other mount namespaces. A driver of the user may then run in a
+    /// child namespace in which `/dev` is that of its node, and both sides see each other's mounts there. Call it
+    /// before anything opens a directory there: an open directory would stay outside of the share.
     fn share_mounts(&self) -> Result<(), ClusterError> {
         let nodes = self.nodes_dir();
         let failed = |e: String| ClusterError::Wiring(format!("{}: {e}", nodes.display()));
@@ -133,15 +133,15 @@ impl Site {
         Ok(())
     }
 
-    /// Where unix sockets are.
+    /// Directory of the unix sockets.
     pub fn socket_dir(&self) -> PathBuf {
         self.path().join("s")
     }
 
-    /// The disk of a node.
+    /// Creates the disk of a node.
     ///
     /// # Errors
-    /// When its directories cannot be made.
+    /// If its directories cannot be created.
     pub fn disk(&self, node: &str) -> Result<Arc<dyn Disk>, ClusterError> {
         let (root, volumes) = (self.node_root(node), self.volume_dir());
         let failed = |e: String| ClusterError::Disk(node.to_owned(), e);
@@ -160,23 +160,23 @@ impl Site {
     }
 }
 
-/// Lets this process open as many files as the system allows it: a node takes some thirty, listeners and both ends of
-/// its connections, and the usual soft limit of 1,024 is that of programs that call select.
+/// Raises the soft limit of open files to the hard limit. A node takes about thirty, listeners and both ends of its
+/// connections. The usual soft limit of 1,024 exists for programs that call select.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, what does not open says so.
+    // If it cannot be raised, the open that fails reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// What the directories of runs begin with.
+/// Prefix of the directories of runs.
 const PREFIX: &str = "mooring-";
-/// The file in them that tells a living run from a dead one.
+/// Lock file in them, which distinguishes a live run from a dead one.
 const LOCK: &str = "mooring.lock";
 
-/// As often a directory is made: another run may take one for that of a killed run before it is locked.
+/// Maximum number of attempts: another run may remove the new directory as dead before it is locked.
 const TRIES: u32 = 10;
 
-/// Makes the directory of a run below `parent`, and locks it.
+/// Creates the directory of a run below `parent` and locks it.
 fn own_directory(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::File)> {
     let mut last = std::io::Error::other("every directory that is made goes away at once");
     for _ in 0..TRIES {
@@ -190,7 +190,7 @@ fn own_directory(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::
     Err(last)
 }
 
-/// Locks the directory of a run; nothing when somebody has removed it in between.
+/// Locks the directory of a run. None if another run has removed it in between.
 fn locked(directory: &Path) -> std::io::Result<Option<std::fs::File>> {
     let path = directory.join(LOCK);
     let lock = std::fs::File::create(&path)?;
@@ -199,17 +199,17 @@ fn locked(directory: &Path) -> std::io::Result<Option<std::fs::File>> {
     Ok(std::fs::metadata(&path).is_ok_and(|there| there.ino() == own).then_some(lock))
 }
 
-/// A run that has just begun may have made its directory and no lock in it yet.
+/// Minimum age at which an empty directory counts as dead: a new run may not have created its lock file yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Removes the directories of runs below `parent` that were killed, and gives those that it removed: they have our lock
-/// file, which nobody holds, or nothing at all. Directories of other users stay.
+/// Removes the directories of killed runs below `parent`, and returns those that it removed. Such a directory has our
+/// lock file, which no process holds, or is empty. Directories of other users stay.
 pub fn sweep(parent: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let path = entry.path();
         let age = || entry.metadata().and_then(|about| about.modified()).ok().and_then(|time| time.elapsed().ok());
-        // An empty one goes without its lock; one that is not empty is not removed this way.
+        // An empty directory is removed without a lock; remove_dir fails on any other.
         let is_empty = || is_run(&path) && age().is_some_and(|age| age > YOUNG) && std::fs::remove_dir(&path).is_ok();
         if remove_run(&path) || is_empty() {
             removed.push(path);
@@ -219,27 +219,27 @@ pub fn sweep(parent: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// Whether `directory` has a name as those of runs have.
+/// Returns true if `directory` is named like the directory of a run.
 fn is_run(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
 }
 
-/// Removes the directory of a run that is known to be over, and says whether it did. What is no such directory stays.
+/// Removes the directory of a run that is known to be over, and returns whether it did. Any other directory stays.
 pub fn remove_run(directory: &Path) -> bool {
-    // The lock is held until the directory is gone, so that a run which begins there sees that it has lost it.
+    // The lock is held until the directory is gone, so that a run that starts there notices the loss.
     let over = || std::fs::File::open(directory.join(LOCK)).ok().filter(|lock| lock.try_lock().is_ok());
     is_run(directory) && over().is_some_and(|_lock| std::fs::remove_dir_all(directory).is_ok())
 }
 
-/// The runtime of the live world.
+/// Runtime of the live world.
 ///
 /// # Errors
-/// When the system has no resources for it.
+/// If the system lacks the resources for it.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     runtime_that(|| {})
 }
 
-/// The same; each of its threads begins with `begin`.
+/// The same; each of its threads first calls `begin`.
 ///
 /// # Errors
 /// As [`runtime`].
@@ -248,10 +248,10 @@ pub(crate) fn runtime_that(begin: impl Fn() + Send + Sync + 'static) -> std::io:
 }
 
 impl Cluster {
-    /// Starts a cluster of one OS process in the live world.
+    /// Starts a live cluster in this OS process.
     ///
     /// # Errors
-    /// When an address is taken or a directory cannot be made.
+    /// If an address is taken or a directory cannot be created.
     pub fn live(world: &World, spec: ClusterSpec, site: &Site, addresses: &Addresses) -> Result<Self, ClusterError> {
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
@@ -309,7 +309,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the parts of each node are that a driver has to know.
+    /// Paths of each node that a driver needs to know.
     fn machines(&self, site: &Site) -> Vec<Machine> {
         let place = |(name, node): (&String, &Node)| {
             let root = site.node_root(name);
@@ -319,7 +319,7 @@ impl Cluster {
         self.nodes.iter().map(place).collect()
     }
 
-    /// Where the metadata services of the instances are.
+    /// Metadata services of the instances.
     fn metadata(&self, sockets: &Sockets) -> Vec<Metadata> {
         let place = |(name, node): (&String, &Node)| Metadata {
             node: name.clone(),
@@ -345,7 +345,7 @@ mod tests {
         std::fs::create_dir(&foreign).unwrap();
         std::fs::write(foreign.join("note"), "").unwrap();
         assert_eq!(sweep(parent.path()), Vec::<PathBuf>::new(), "it lives");
-        // As kill -9 does: the lock goes, the files stay.
+        // As after `kill -9`: the lock is released, the files stay.
         drop(lock);
         assert_eq!(sweep(parent.path()), [killed.path()]);
         assert!(living.path().exists() && foreign.exists() && !killed.path().exists());
@@ -356,7 +356,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent.path()).unwrap();
         let path = directory.path().join(LOCK);
-        // Another run holds its lock to remove it, and then it is gone.
+        // Another run holds its lock while it removes the directory.
         let other = std::fs::File::create(&path).unwrap();
         other.lock().unwrap();
         let begins = std::thread::spawn({

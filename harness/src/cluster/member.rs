@@ -1,4 +1,5 @@
-//! A part of a cluster that can be crashed and started again: a process of the world, or one of the OS.
+//! A part of a cluster that can be crashed and started again: a simulated process, an OS process, a container or a
+//! program of the user.
 
 use std::sync::Arc;
 
@@ -12,18 +13,18 @@ use crate::program::Program;
 /// One component.
 #[derive(Clone)]
 pub(super) enum Member {
-    /// In this OS process.
+    /// A process of the world within this OS process.
     Task(Process),
     /// An OS process of its own.
     Os(Arc<OsProcess>),
-    /// A container that others have started.
+    /// A container that was started beforehand.
     Container(Arc<Container>),
-    /// A program of the user's.
+    /// A program of the user.
     Program(Arc<Program>),
 }
 
 impl Member {
-    /// The process' name.
+    /// Name of the process.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Task(process) => process.name(),
@@ -33,7 +34,7 @@ impl Member {
         }
     }
 
-    /// Whether it runs, as far as whoever started it knows.
+    /// Returns true if it runs. OS processes and containers count as running.
     pub(super) fn is_up(&self) -> bool {
         match self {
             Self::Task(process) => process.ctx().is_some(),
@@ -47,14 +48,14 @@ impl Member {
         matches!(self, Self::Os(_) | Self::Container(_))
     }
 
-    /// Lets its next start come at once, however often it was started again.
+    /// Resets the restart backoff of a program, so that it starts at once.
     pub(super) fn forget_restarts(&self) {
         if let Self::Program(program) = self {
             program.forget_restarts();
         }
     }
 
-    /// Tells it of a fault, where it has a book of its own.
+    /// Sends a fault order to a process that keeps a fault book of its own.
     pub(super) async fn order(&self, order: &Order) {
         if let Self::Os(process) = self {
             process.order(order).await;
@@ -77,7 +78,7 @@ impl Member {
     /// Starts it again.
     ///
     /// # Errors
-    /// When an OS process does not start.
+    /// If an OS process or a container does not start.
     pub(super) async fn restart(&self) -> Result<(), String> {
         match self {
             Self::Task(process) => process.restart(),

@@ -1,4 +1,4 @@
-//! A cluster and its cloud, put together in either world.
+//! A cluster and its cloud, assembled in either world.
 
 pub(crate) mod access;
 pub mod addresses;
@@ -62,26 +62,26 @@ pub struct Cluster {
     down: Arc<Mutex<BTreeSet<String>>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
-    /// Where users reach one of OS processes: the cloud, and a kubeconfig.
+    /// Addresses for users of a cluster of OS processes: the cloud, and a kubeconfig.
     doors: Option<(String, PathBuf)>,
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
-    /// The pods that stand for its components, and the process that keeps them.
+    /// Stand-in pods of the components, and the process that keeps them.
     mirrors: Option<(mirror::Mirrors, substrate::Process)>,
-    /// The cloud itself, where it is in this OS process.
+    /// The cloud, if it is in this OS process.
     cloud: Option<mock_ec2::Ec2>,
     /// The listeners of the live world.
     sockets: Option<Arc<sockets::Sockets>>,
-    /// Where the faults of containers are put in force.
+    /// Applies faults in containers.
     desk: Option<Arc<compose::Desk>>,
-    /// The processes that the user of the library has added.
+    /// Processes that the user of the library has added.
     guests: guests::Guests,
-    /// The connections between components of this OS process.
+    /// Connections between components of this OS process.
     wiring: Option<Arc<dyn wiring::Wiring>>,
 }
 
-/// Where users reach a live cluster.
+/// Addresses of a live cluster for users.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
     /// The cloud, `http://…`.
@@ -92,21 +92,21 @@ pub struct Endpoints {
     pub kubernetes_http: String,
     /// The CA of the API server's certificate, PEM.
     pub ca_pem: String,
-    /// The CSI driver's controller service, `unix://…` or `tcp://…`.
+    /// Endpoint of the CSI driver's controller service, `unix://…` or `tcp://…`.
     pub csi: String,
-    /// Where the cloud keeps the volumes' bytes.
+    /// Directory of the volumes' files in the cloud.
     pub volume_dir: PathBuf,
-    /// Where a driver finds the nodes.
+    /// Paths of the nodes, for a driver.
     pub machines: Vec<Machine>,
     /// The metadata service of each instance.
     pub imds: Vec<Metadata>,
-    /// What clients of the API server with TLS send as bearer token; without one anything will do.
+    /// Bearer token for clients of the API server with TLS. If none, any token is accepted.
     pub token: Option<Secret>,
-    /// The admin API of the whole cluster, `http://…`, where it was asked for.
+    /// Admin API of the whole cluster, `http://…`, if it was requested.
     pub admin: Option<String>,
 }
 
-/// What a driver has to know of a node.
+/// Paths and ids of a node that a driver needs.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
@@ -116,11 +116,11 @@ pub struct Machine {
     pub instance: String,
     /// kubelet's directory: every path of a node request lies below it.
     pub root: PathBuf,
-    /// Where kubelet looks for registration sockets when the driver is somebody else's.
+    /// Directory in which kubelet looks for registration sockets of a driver of the user.
     pub plugins_registry: PathBuf,
 }
 
-/// Where an instance's metadata service is.
+/// Address of an instance's metadata service.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Metadata {
     /// The node.
@@ -133,14 +133,14 @@ pub struct Metadata {
 
 #[derive(Clone)]
 struct Node {
-    /// The id of its instance.
+    /// Id of its instance.
     instance: String,
-    /// The machine, and the processes on it; ended last to first, started first to last.
+    /// The machine and the processes on it. They are ended last to first and started first to last.
     members: Vec<Member>,
     disk: Arc<dyn Disk>,
-    /// kubelet's directory there.
+    /// Kubelet directory of the node.
     root: PathBuf,
-    /// Where kubelet looks for drivers.
+    /// Plugin registrations that kubelet watches.
     registry: node_files::Registry,
 }
 
@@ -186,37 +186,37 @@ impl Cluster {
         }
     }
 
-    /// The world that it runs in.
+    /// World in which it runs.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// What it is made of.
+    /// Specification of the cluster.
     pub fn spec(&self) -> &ClusterSpec {
         &self.spec
     }
 
-    /// The user's client of the API server.
+    /// API client of the user.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// The operator's client of the cloud.
+    /// Client of the cloud for the operator.
     pub fn ec2(&self) -> &HttpService {
         &self.ec2
     }
 
-    /// The operator's client of kube-controller-manager's metrics; none of OS processes.
+    /// Client of kube-controller-manager's metrics for the operator. None in a cluster of OS processes.
     pub fn manager(&self) -> Option<&HttpService> {
         self.manager.as_ref()
     }
 
-    /// kubelet's directory on a node.
+    /// Kubelet directory of a node.
     pub fn root(&self, node: &str) -> Option<&std::path::Path> {
         self.nodes.get(node).map(|node| node.root.as_path())
     }
 
-    /// The disk of a node.
+    /// Disk of a node.
     pub fn disk(&self, node: &str) -> Option<&Arc<dyn Disk>> {
         self.nodes.get(node).map(|node| &node.disk)
     }
@@ -228,7 +228,7 @@ impl Cluster {
         own.map(|member| (member.name().to_owned(), member)).collect()
     }
 
-    /// Lets happen in the cloud what a fault held up that has ended.
+    /// Lets the cloud continue operations that an ended fault held up.
     fn refresh_cloud(&self) {
         let ctx = self.members.get("mock-ec2").and_then(|member| match member {
             Member::Task(process) => process.ctx(),
@@ -239,12 +239,12 @@ impl Cluster {
         }
     }
 
-    /// Serves the admin API of the whole cluster where it listens, until the cluster is gone; says nothing of a cluster
-    /// that has no such address. `checks` are the invariants, where they are checked; `on_reset` is told when a reset
-    /// begins and when it is over.
+    /// Serves the admin API of the whole cluster until the cluster is gone. Does nothing if the cluster has no admin
+    /// address. `checks` are the invariants, if they are checked; `on_reset` is called with true when a reset begins
+    /// and with false when it is over.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If the address cannot be served.
     pub fn serve_admin(
         self: &Arc<Self>,
         token: Option<Secret>,
@@ -256,22 +256,22 @@ impl Cluster {
         wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
     }
 
-    /// What its components have said, where that is kept: `GET /admin/v1/logs`.
+    /// Logs of its components, if they are kept: `GET /admin/v1/logs`.
     pub fn component_logs(&self) -> Option<HttpService> {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
-    /// The nodes without any driver, where that is watched.
+    /// Nodes without any driver, if they are watched.
     pub(crate) fn bare_nodes(&self) -> Vec<serde_json::Value> {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.bare_nodes()).unwrap_or_default()
     }
 
-    /// Whether its components are OS processes, in containers or not.
+    /// Returns true if its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
         self.members.values().any(Member::is_elsewhere)
     }
 
-    /// The processes that `name` stands for: one, or a group such as `controllers`.
+    /// Processes that `name` stands for: one, or a group such as `controllers`.
     fn named(&self, name: &str) -> Result<Vec<Member>, String> {
         let all = self.all_members();
         let found = self.names().resolve(name);
@@ -279,11 +279,11 @@ impl Cluster {
         if members.is_empty() { Err(format!("there is no node or process {name}")) } else { Ok(members) }
     }
 
-    /// Cuts a node's power: its processes end, its mounts and devices vanish, unsynced writes are lost. Of another
-    /// process, or a group of them, ends those alone. What is down stays down until [`Cluster::restart`].
+    /// Cuts a node's power: its processes end, its mounts and devices vanish, unsynced writes are lost. If the name is
+    /// that of a process or a group, ends only those. They stay down until [`Cluster::restart`].
     ///
     /// # Errors
-    /// When there is no such node or process, it is down already, or the disk cannot be pulled.
+    /// If there is no such node or process, it is down already, or the disk cannot be pulled.
     pub async fn crash(&self, node: &str) -> Result<(), String> {
         let Some(found) = self.nodes.get(node) else {
             let members = self.named(node)?;
@@ -307,11 +307,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a node, or a process, again. A process that is up ends first; a node must be down, since nobody starts a
-    /// machine anew that has its power.
+    /// Starts a node or a process again. A running process is ended first. A node must be down: a machine that has
+    /// power cannot be switched on.
     ///
     /// # Errors
-    /// When there is no such node or process, the node is up, or it does not start.
+    /// If there is no such node or process, the node is up, or it does not start.
     pub async fn restart(&self, node: &str) -> Result<(), String> {
         let Some(found) = self.nodes.get(node) else {
             for member in self.named(node)? {
@@ -330,13 +330,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether a step, or the cloud, keeps a process or its machine down.
+    /// Returns true if a step or the cloud keeps a process or its machine down.
     fn is_down(&self, process: &str) -> bool {
         let down = self.down();
         down.contains(process) || process.split_once('/').is_some_and(|(node, _)| down.contains(node))
     }
 
-    /// The programs of the user's, by name.
+    /// Programs of the user, by name.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &Arc<Program>> {
         self.members.values().filter_map(|member| match member {
             Member::Program(program) => Some(program),
@@ -344,8 +344,8 @@ impl Cluster {
         })
     }
 
-    /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine. Programs of the
-    /// user's are asked to end, and have some seconds for it.
+    /// Ends all processes and pulls all disks, so that the cluster leaves nothing on this machine. Programs of the user
+    /// are asked to end, with a grace period of some seconds.
     pub async fn stop(&self) {
         let said = futures_util::future::join_all(self.programs().map(|program| program.stop())).await;
         for said in said.into_iter().flatten() {
@@ -370,62 +370,63 @@ impl Cluster {
         }
     }
 
-    /// Where users reach it; nothing in simulation.
+    /// Addresses for users; none in simulation.
     pub fn endpoints(&self) -> Option<&Endpoints> {
         self.endpoints.as_ref()
     }
 
-    /// The cloud's endpoint and the kubeconfig of a cluster of OS processes.
+    /// Endpoint of the cloud and the kubeconfig, in a cluster of OS processes.
     pub fn doors(&self) -> Option<(&str, &std::path::Path)> {
         self.doors.as_ref().map(|(ec2, kubeconfig)| (ec2.as_str(), kubeconfig.as_path()))
     }
 
-    /// What carries the bytes of its volumes.
+    /// Backend of the disks that hold the volumes' bytes.
     pub fn backend(&self) -> String {
         self.nodes.values().next().map_or_else(|| "no".to_owned(), |node| node.disk.backend().to_string())
     }
 
-    /// The nodes and processes that were crashed and not restarted.
+    /// Nodes and processes that were crashed and not restarted.
     pub fn down_nodes(&self) -> Vec<String> {
         self.down().iter().cloned().collect()
     }
 
-    /// How many records the workload of a pod (`namespace/name`) found at its last start, and whether they were intact.
+    /// Number of records that the workload of a pod (`namespace/name`) found at its last start, and whether they were
+    /// intact.
     pub fn records_found(&self, pod: &str) -> Option<(u64, bool)> {
         self.story.found(pod)
     }
 
-    /// How many records the workload of a pod has synced.
+    /// Number of records that the workload of a pod has synced.
     pub fn records_synced(&self, pod: &str) -> u64 {
         self.story.synced(pod)
     }
 
-    /// Whether time is virtual.
+    /// Returns true if time is virtual.
     pub fn is_simulated(&self) -> bool {
         self.world.kind() == WorldKind::Simulated
     }
 
-    /// Whether all of its components are in this OS process.
+    /// Returns true if all of its components are in this OS process.
     pub fn is_one_process(&self) -> bool {
         self.cloud.is_some()
     }
 
-    /// A duration of the scenario in the world's time.
+    /// Converts a duration of the scenario to the world's time.
     pub fn scaled(&self, duration: Duration) -> Duration {
         self.world.scale().apply(duration)
     }
 
-    /// A duration of the world in the scenario's time.
+    /// Converts a duration of the world to the scenario's time.
     pub fn unscaled(&self, duration: Duration) -> Duration {
         duration.mul_f64(self.world.scale().factor())
     }
 
-    /// How long a look at the cluster waits after a sign of change, so that a burst of changes is looked at once.
+    /// Delay between a sign of change and a look at the cluster, so that one look covers a burst of changes.
     pub fn settle(&self) -> Duration {
         Duration::from_millis(10)
     }
 
-    /// How long a waiting step trusts that signs of change reach it.
+    /// Interval at which a waiting step looks even without a sign of change.
     pub fn poll(&self) -> Duration {
         if self.is_simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
     }

@@ -1,4 +1,4 @@
-//! What the processes of a cluster are called, and what can be broken in it.
+//! Names of the processes of a cluster, and its catalogue of faults.
 //!
 //! | Process | Runs |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | `node-a` | the machine: its containers and the device plug |
 //! | `node-a/csi-node` | the driver's node service there |
 //! | `node-a/kubelet` | the node agent there |
-//! | `my-attacher` | a program of the user's, by the name that `run:` gives it |
+//! | `my-attacher` | a program of the user, by the name that `run:` gives it |
 //!
-//! `controllers` stands for all processes of control loops, a node's name for all that run on it.
+//! `controllers` stands for all processes of control loops, a node's name for all processes on it.
 
 use std::collections::BTreeMap;
 
@@ -17,27 +17,27 @@ use substrate::fault::{Catalogue, Names};
 
 use super::ClusterSpec;
 
-/// The process that tells what its loops count, and the name that it is published under.
+/// Process that serves metrics of its loops, and the name under which they are published.
 pub const MANAGER: &str = "kube-controller-manager";
-/// The group of all processes of control loops.
+/// Group of all processes of control loops.
 pub const CONTROLLERS: &str = "controllers";
 
-/// The node agent of a node.
+/// Name of the kubelet of a node.
 pub fn kubelet(node: &str) -> String {
     format!("{node}/kubelet")
 }
 
-/// The driver's node service of a node.
+/// Name of the driver's node service of a node.
 pub fn csi_node(node: &str) -> String {
     format!("{node}/csi-node")
 }
 
-/// The replicas of a process of control loops, the first with its plain name.
+/// Names of the replicas of a control loop process. The first has the plain name.
 pub fn replicas(process: &str, count: usize) -> Vec<String> {
     (1..=count.max(1)).map(|i| if i == 1 { process.to_owned() } else { format!("{process}-{i}") }).collect()
 }
 
-/// The processes of control loops of `spec`, each with what it is a replica of.
+/// Names of the control loop processes of `spec`, each with the process of which it is a replica.
 pub fn loops(spec: &ClusterSpec) -> Vec<(String, &'static str)> {
     let running = controllers::PROCESSES.iter().filter(|process| controllers::runs(process, &spec.without));
     running
@@ -45,7 +45,7 @@ pub fn loops(spec: &ClusterSpec) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-/// The names that faults may use in a cluster of `spec`.
+/// Names that faults may use in a cluster of `spec`.
 pub fn of(spec: &ClusterSpec) -> Names {
     let loops: Vec<String> = loops(spec).into_iter().map(|(name, _)| name).collect();
     let nodes = spec.nodes.iter().map(|node| node.name.clone());
@@ -70,7 +70,7 @@ pub fn of(spec: &ClusterSpec) -> Names {
             .collect(),
         groups: BTreeMap::from([(CONTROLLERS.to_owned(), loops)]),
         nodes: nodes.collect(),
-        // The user calls, and so can be cut off, and is nobody's to crash.
+        // The user makes calls, so links to it can be cut, but it is not a process that can be crashed.
         servers: [
             ("ec2", "mock-ec2"),
             ("apiserver", "fake-apiserver"),
@@ -84,10 +84,10 @@ pub fn of(spec: &ClusterSpec) -> Names {
     }
 }
 
-/// Names that the harness itself uses in the trace and in faults.
+/// Names that the harness itself uses in traces and faults.
 const OWN: [&str; 6] = ["cluster", "mirror", "scenario", "self", "supervisor", "user"];
 
-/// Returns true if a program of the user's cannot have this name in a cluster with these.
+/// Returns true if a program of the user cannot have this name in a cluster with the names `known`.
 pub fn is_taken(known: &Names, name: &str) -> bool {
     known.processes.contains(name)
         || known.groups.contains_key(name)
@@ -95,7 +95,7 @@ pub fn is_taken(known: &Names, name: &str) -> bool {
         || OWN.contains(&name)
 }
 
-/// What can be broken in a cluster of `spec`: what every server exports.
+/// Catalogue of faults for a cluster of `spec`, from all servers.
 pub fn catalogue(spec: &ClusterSpec) -> Catalogue {
     let mut all = Catalogue::default();
     for operations in OPERATIONS {
@@ -106,7 +106,7 @@ pub fn catalogue(spec: &ClusterSpec) -> Catalogue {
     all
 }
 
-/// The tables of all servers.
+/// Tables of operations of all servers.
 pub const OPERATIONS: &[&[substrate::fault::Operation]] = &[
     mock_ec2::faults::OPERATIONS,
     fake_apiserver::faults::OPERATIONS,

@@ -1,7 +1,7 @@
 //! The private mount namespace of the live world, entered in `main` before any thread exists.
 //!
-//! Everything that is mounted lives in it, so when the last process in it ends, even by `kill -9`, the kernel
-//! unmounts all of it, and loop devices with autoclear vanish with their last mount.
+//! All mounts live in it. When the last process in it ends, even by `kill -9`, the kernel unmounts them, and loop
+//! devices with autoclear vanish with their last mount.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ pub enum NamespaceError {
     Share(rustix::io::Errno),
 }
 
-/// Moves the calling process into a mount namespace of its own that receives the host's mounts and returns none.
+/// Moves the calling process into a private mount namespace that receives the host's mounts and returns none.
 ///
-/// Call it before the first thread starts: a thread keeps the namespace that it began in.
+/// Call it before the first thread starts: a thread keeps the namespace in which it began.
 ///
 /// # Errors
-/// When the process is not privileged.
+/// If the process is not privileged.
 pub fn enter_private() -> Result<(), NamespaceError> {
     #[expect(unsafe_code, reason = "rustix marks unshare as unsafe for the sake of UnshareFlags::FILES")]
     // SAFETY: only NEWNS is unshared, the table of file descriptors is not touched.
@@ -33,8 +33,8 @@ pub fn enter_private() -> Result<(), NamespaceError> {
         .map_err(NamespaceError::Propagation)
 }
 
-/// A directory whose mounts are seen in this mount namespace and in those that are made from it, whoever mounts: what
-/// kubelet asks of its root directory. It ends with the value, together with what is still mounted in it.
+/// A directory whose mounts are visible in this mount namespace and in those created from it, in both directions:
+/// kubelet requires that of its root directory. Dropping the value unmounts the directory and all mounts in it.
 #[derive(Debug)]
 pub struct Shared(PathBuf);
 
@@ -42,7 +42,7 @@ impl Shared {
     /// Shares `directory`.
     ///
     /// # Errors
-    /// [`NamespaceError::Share`] when the process is not privileged.
+    /// [`NamespaceError::Share`] if the process is not privileged.
     pub fn new(directory: &Path) -> Result<Self, NamespaceError> {
         mount_bind(directory, directory).map_err(NamespaceError::Share)?;
         let shared = Self(directory.to_owned());
@@ -53,7 +53,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Should it not go, it goes with the namespace.
+        // If this fails, the mount goes with the namespace.
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }

@@ -1,4 +1,4 @@
-//! What of a node's files is not on its disk in every world: the socket by which a driver registers.
+//! Registration sockets of drivers, which are not on the node's disk in every world.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use controllers::node_agent::RegistrationSocket;
 
 use super::Cluster;
 
-/// Where a node's kubelet looks for registration sockets.
+/// Place in which a node's kubelet looks for registration sockets.
 #[derive(Clone, Debug)]
 pub(super) enum Registry {
-    /// The one socket of our driver in this process.
+    /// The single socket of the driver in this process.
     Known(RegistrationSocket),
-    /// A directory of this machine.
+    /// A directory on this machine.
     Directory(PathBuf),
 }
 
 impl Cluster {
-    /// The id of a node's instance.
+    /// Id of a node's instance.
     pub fn instance(&self, node: &str) -> Option<&str> {
         self.nodes.get(node).map(|node| node.instance.as_str())
     }
 
-    /// Removes the sockets by which drivers register on a node; kubelet then takes them for gone.
+    /// Removes the registration sockets of drivers on a node. Kubelet then unregisters the drivers.
     ///
     /// # Errors
-    /// When there is none, or it cannot be removed.
+    /// If there is none, or it cannot be removed.
     pub fn remove_registration_socket(&self, node: &str) -> Result<(), String> {
         match self.nodes.get(node).map(|node| &node.registry) {
             None => Err(format!("there is no node {node}")),

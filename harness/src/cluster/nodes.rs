@@ -19,18 +19,18 @@ use super::node_files::Registry;
 use super::{NodeSpec, names};
 use crate::scenario::model::LatencyProfile;
 
-/// What the processes of one node share.
+/// Values that the processes of one node share.
 #[derive(Clone)]
 pub(super) struct Machine {
     pub(super) node: NodeSpec,
-    /// The id of its instance.
+    /// Id of its instance.
     pub(super) instance: String,
-    /// The private address of its instance, which the node says is its own.
+    /// Private address of its instance, which the Node object reports.
     pub(super) private_ip: String,
-    /// kubelet's directory.
+    /// Kubelet directory.
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
-    /// By which our driver registers.
+    /// Registration socket of our driver.
     pub(super) socket: RegistrationSocket,
 }
 
@@ -68,7 +68,7 @@ impl Yard {
         })
     }
 
-    /// The disk as process `ctx` sees it: real ones take their own time, and faults act where they are used.
+    /// Disk for process `ctx`. Simulated disks get latency; faults act on the use of either kind.
     fn disk(&self, ctx: &Ctx, machine: &Machine) -> Arc<dyn Disk> {
         let disk = match pace(self.spec.latency) {
             Some(pace) if self.world.kind() == WorldKind::Simulated => disk::paced(ctx, machine.disk.clone(), pace),
@@ -77,7 +77,7 @@ impl Yard {
         disk::faulty(ctx, disk)
     }
 
-    /// What has power as long as the machine has: containers, and the slots for devices.
+    /// Runs the parts that live as long as the machine has power: containers and device slots.
     async fn run_machine(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
         let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
         let ec2 = self.wiring.connect(&ctx, "ec2")?;
@@ -92,7 +92,7 @@ impl Yard {
         pending().await
     }
 
-    /// The driver's node service.
+    /// Runs the driver's node service.
     async fn run_driver(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
         let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
         let mut config = NodeConfig::new(name, &machine.instance, &machine.node.zone, disk);
@@ -106,16 +106,16 @@ impl Yard {
         pending().await
     }
 
-    /// Where kubelet finds drivers.
+    /// Place in which kubelet finds drivers.
     pub(super) fn registry(&self, machine: &Machine) -> Registry {
         if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
-            // As kubelet does: whoever the driver is, it shows up there.
+            // As the real kubelet: any driver registers in this directory.
             return Registry::Directory(machine.root.join(PLUGINS_REGISTRY));
         }
         Registry::Known(machine.socket.clone())
     }
 
-    /// The node agent.
+    /// Runs the node agent.
     async fn run_kubelet(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
         let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
         let client = Client::new(&ctx, self.wiring.connect(&ctx, "apiserver")?, "kubelet");
@@ -146,12 +146,12 @@ impl Yard {
     }
 }
 
-/// The name under which a machine's container runtime is reached.
+/// Name under which a machine's container runtime is reached.
 fn runtime(node: &str) -> String {
     format!("runtime-{node}")
 }
 
-/// How long mkfs and mounts take.
+/// Durations of mkfs and mounts.
 fn pace(profile: LatencyProfile) -> Option<Pace> {
     match profile {
         LatencyProfile::Instant => None,
@@ -160,7 +160,8 @@ fn pace(profile: LatencyProfile) -> Option<Pace> {
     }
 }
 
-/// How long a container takes from its mounts to running: 1–3 s where operators measured (the image is there).
+/// Minimum and maximum time from the mounts of a container until it runs: 1–3 s, as operators measured with the image
+/// present.
 pub(super) fn container_start(profile: LatencyProfile) -> (Duration, Duration) {
     match profile {
         LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),

@@ -1,5 +1,5 @@
-//! A cluster of OS processes: every component is one of its own, started from this same binary, with its trace read
-//! from its standard output.
+//! A cluster of OS processes. Each component is started from this same binary, and its standard output carries its
+//! trace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,27 +34,27 @@ use super::nodes::container_start;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, driver_flags, names, supervisor};
 use crate::events::{self, ClusterNode, ScenarioStep};
 
-/// How long a component may take until it answers.
+/// Time limit for a component to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long the last lines of a component that has ended may take.
+/// Time allowed for the last lines of a component that has ended to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The processes whose state ends with them; in one OS process it is the world that has it.
+/// Processes that lose their state when they end. In one OS process, the world keeps it.
 pub(super) const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 
-/// What a component only whispers, and checkers look at.
+/// Kinds that a component emits only for checkers.
 const WHISPERED: [&str; 5] =
     [ListWasStale::KIND, WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
 
-/// What a component only mentions, and a scenario may count.
+/// Kinds that a component emits only if a scenario counts them.
 const MENTIONED: [&str; 2] = [KubernetesRequest::KIND, CloudRequest::KIND];
 
-/// What is known of a fault in one process.
+/// State of a fault in one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// When the process was told of it.
+    /// Time at which the process was told of the fault.
     since: Duration,
-    /// How often it has fired there.
+    /// Number of firings there.
     fired: u64,
 }
 
@@ -63,23 +63,23 @@ pub(super) struct OsProcess {
     world: World,
     name: String,
     args: Mutex<Vec<String>>,
-    /// It says that it has started, and not that it has ended.
+    /// True after its `ProcessStarted` event, until it is killed or reports its own end.
     up: Arc<AtomicBool>,
-    /// It has been started before.
+    /// True once it was started.
     started: AtomicBool,
     ready: PathBuf,
     log: PathBuf,
     child: Mutex<Option<Child>>,
-    /// What is known of the faults in force in all its incarnations.
+    /// Faults in force, over all its incarnations.
     faults: Arc<Mutex<BTreeMap<String, Known>>>,
-    /// Whether what is whispered is to be kept, because the checkers have yet to come.
+    /// If set, events for checkers are recorded in the trace, because the checkers are not attached yet.
     aloud: Arc<AtomicBool>,
-    /// Held for as long as the process is to live.
+    /// Held as long as the process must live: it ends with its standard input.
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
-    /// Whether all that its last incarnation said has been read: the other end is dropped then.
+    /// Resolves when all output of its last incarnation has been read (the sender is dropped then).
     read: Mutex<Option<oneshot::Receiver<()>>>,
     names: Arc<Names>,
-    /// What it is to tell though it only whispers or mentions it.
+    /// Kinds to emit although they are only for subscribers.
     whispers: String,
 }
 
@@ -115,12 +115,12 @@ impl OsProcess {
         }
     }
 
-    /// Its name.
+    /// Name of the process.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lets the next incarnation listen where this one does, which took a free port.
+    /// Makes the next incarnation listen on the port that this one chose.
     fn pin(&self, flag: &str, endpoint: &str) {
         let address = endpoint.rsplit("//").next().unwrap_or_default();
         let mut args = lock(&self.args);
@@ -131,10 +131,10 @@ impl OsProcess {
         }
     }
 
-    /// Starts the process, which knows of all faults before it does anything, and returns what its ready file says.
+    /// Starts the process and returns its ready file. The process receives all faults before it does anything.
     ///
     /// # Errors
-    /// When it does not become ready, with what it printed.
+    /// If it does not become ready, with its output.
     pub(super) async fn start(&self) -> Result<Value, String> {
         let again = self.started.swap(true, Ordering::SeqCst);
         let stdin = self.launch()?;
@@ -142,7 +142,7 @@ impl OsProcess {
         self.brief().await;
         self.order(&Order::Begin).await;
         let ready = self.ready().await?;
-        // It refused what belongs to servers that it had not started yet.
+        // The first time it rejected faults of servers that it had not started yet.
         self.brief().await;
         if again && FORGETFUL.contains(&&*self.name) {
             let error = "it has lost its state, which it keeps in memory alone; end it in runs without --processes";
@@ -151,10 +151,10 @@ impl OsProcess {
         Ok(ready)
     }
 
-    /// Starts the process, whose events go into the world's trace as they come, and returns its standard input.
+    /// Starts the process and returns its standard input. Its events go into the world's trace as they arrive.
     fn launch(&self) -> Result<Option<ChildStdin>, String> {
         let failed = |e: std::io::Error| format!("{} does not start: {e}", self.name);
-        // The file of an earlier incarnation says nothing about this one.
+        // The file of an earlier incarnation must not count.
         let _ = std::fs::remove_file(&self.ready);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         if self.world.options().level == Level::Trace {
@@ -180,7 +180,7 @@ impl OsProcess {
     }
 
     fn follow(&self, stdout: BufReader<tokio::process::ChildStdout>) {
-        // The harness' own name for it: two drivers on two nodes have one name among themselves.
+        // The harness' own name: drivers on two nodes report the same name.
         let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
         let kinds = events::all();
         let (faults, aloud, up) = (self.faults.clone(), self.aloud.clone(), self.up.clone());
@@ -190,7 +190,7 @@ impl OsProcess {
             substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };
         ctx.spawn(async move {
-            // Keeps the process handle for as long as lines come.
+            // Keeps the process handle alive while lines arrive.
             let _reader = (reader, reading);
             let mut lines = stdout.lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -221,7 +221,7 @@ impl OsProcess {
         });
     }
 
-    /// Waits until the ready file is there and returns what it says.
+    /// Waits for the ready file and returns its content.
     async fn ready(&self) -> Result<Value, String> {
         let tries = START_LIMIT.as_millis() / 10;
         for _ in 0..tries {
@@ -245,7 +245,7 @@ impl OsProcess {
         Err(format!("{} was not ready within {START_LIMIT:?}", self.name))
     }
 
-    /// Says which names and faults there are.
+    /// Sends all names and faults in force.
     async fn brief(&self) {
         self.order(&Order::Names(Names::clone(&self.names))).await;
         let now = self.world.clock().mono();
@@ -260,21 +260,21 @@ impl OsProcess {
         }
     }
 
-    /// Tells the process of a fault.
+    /// Sends an order to the process.
     pub(super) async fn order(&self, order: &Order) {
         match order {
             Order::Fault(fault) => {
                 let known = || Known { since: self.world.clock().mono(), fired: 0 };
                 lock(&self.faults).entry(fault.name.clone()).or_insert_with(known);
             }
-            // Another one of that name begins anew.
+            // A later fault of that name counts from zero.
             Order::End(fault) => drop(lock(&self.faults).remove(fault)),
             Order::Names(_) | Order::Begin => {}
         }
         let mut line = serde_json::to_vec(order).unwrap_or_default();
         line.push(b'\n');
         if let Some(stdin) = &mut *self.stdin.lock().await {
-            // A process that has ended is briefed anew when it starts.
+            // A process that has ended receives all orders when it starts.
             let _ = stdin.write_all(&line).await;
         }
     }
@@ -288,10 +288,10 @@ impl OsProcess {
         let _ = child.kill().await;
         let read = lock(&self.read).take();
         if let Some(read) = read {
-            // What it said before comes before its end; somebody else who holds its output would keep it open.
+            // Its last events must come before its end. The limit is for a child of it that holds its output open.
             let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
-        // One that gave up by itself, as who loses a lease does, has told so.
+        // A process that ends by itself, for example after it lost its lease, reports that.
         if self.up.swap(false, Ordering::SeqCst) {
             self.world.trace().info(&self.name.as_str().into(), ProcessCrashed {});
         }
@@ -302,7 +302,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the checkers of `world` what another OS process has whispered.
+/// Passes an event from another OS process to the checkers of `world` only.
 fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
     fn say<T: EventType>(world: &World, line: Line) -> Result<(), serde_json::Error> {
         let event: T = substrate::json::from_value(line.fields.into())?;
@@ -321,8 +321,8 @@ fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
     }
 }
 
-/// What is left of a fault for a process that starts again `age` after the fault was added and in whose earlier
-/// incarnations it has fired `fired` times: it neither lasts longer nor fires more often because of that.
+/// Remainder of a fault for a process that starts again `age` after the fault was added, if the fault has fired `fired`
+/// times in its earlier incarnations. A restart neither prolongs a fault nor lets it fire more often.
 fn rest(fault: Fault, age: Duration, fired: u64) -> Option<Fault> {
     let When { first, nth, every, after, lasting, .. } = fault.when;
     let (turns, begin) = (every.unwrap_or(1), after.map_or(Duration::ZERO, |after| after.0));
@@ -337,7 +337,7 @@ fn rest(fault: Fault, age: Duration, fired: u64) -> Option<Fault> {
     (!is_over).then_some(Fault { when, lease, ..fault })
 }
 
-/// Starts processes and remembers what they answered.
+/// Starts processes and keeps their answers.
 struct Launcher<'a> {
     world: &'a World,
     site: &'a Site,
@@ -372,13 +372,13 @@ impl Cluster {
     /// Starts a cluster whose components are OS processes.
     ///
     /// # Errors
-    /// When a component does not become ready, with what it printed.
+    /// If a component does not become ready, with its output.
     pub fn processes<'a>(
         world: &'a World,
         spec: ClusterSpec,
         site: &'a Site,
     ) -> LocalBoxFuture<'a, Result<Self, ClusterError>> {
-        // Boxed, so that it is compiled once and not in each caller.
+        // Boxed so that it is compiled once and not in each caller.
         Box::pin(Self::of_processes(world, spec, site))
     }
 
@@ -390,7 +390,7 @@ impl Cluster {
         let (heard, names, latency) = (spec.heard.clone(), Arc::new(names::of(&spec)), spec.latency);
         let (start, last) = (Launcher { world, site, names, aloud: aloud.clone(), latency, heard }, aloud);
         world.trace().observe(move |event| {
-            // Whoever takes steps has the checkers look first.
+            // The checkers are attached before the first step.
             if event.is::<ScenarioStep>() {
                 last.store(false, Ordering::SeqCst);
             }
@@ -518,7 +518,7 @@ impl Launcher<'_> {
             ("--node-id", id.clone()),
             ("--endpoint", format!("unix://{}", self.sockets(&node.name).display())),
             ("--registration-dir", registry.display().to_string()),
-            // The machine has the slots for devices: they stay when the driver ends.
+            // The machine provides the device slots, which outlive the driver.
             ("--no-plug", String::new()),
         ];
         driver.extend(driver_flags::of(&spec.driver));
@@ -555,7 +555,7 @@ impl Launcher<'_> {
     }
 }
 
-/// The arguments that set what `spec` sets in `process`.
+/// Command line arguments for the flags that `spec` sets in `process`.
 fn flags(spec: &ClusterSpec, process: &str) -> Vec<(&'static str, String)> {
     let own = spec.flags.iter().filter(|(of, ..)| of == process);
     own.map(|(of, name, value)| ("--flag", format!("{of}.{name}={value}"))).collect()

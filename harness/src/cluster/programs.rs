@@ -1,4 +1,4 @@
-//! Programs of the user's in a live cluster: their files and addresses, and their start.
+//! Programs of the user in a live cluster: their files, addresses and start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::wiring::Wiring;
 use super::{Cluster, ClusterError, ClusterSpec, Endpoints, Secret};
 use crate::program::{BoundedFile, Door, Given, Program, ProgramSpec, Setup, Surroundings};
 
-/// The name of cluster, user and context in the kubeconfig of a program.
+/// Name of cluster, user and context in the kubeconfig of a program.
 const CONTEXT: &str = "mooring";
 
-/// The files of the `number`th program.
+/// Files of the `number`th program.
 struct Files {
     kubeconfig: PathBuf,
     ready: PathBuf,
@@ -31,10 +31,10 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> ClusterError {
     ClusterError::Wiring(format!("{}: {error}", path.display()))
 }
 
-/// The programs of `spec`, ready to be launched.
+/// Prepares the programs of `spec` for launch.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// Names a file that cannot be written.
 pub(super) fn prepare(
     spec: &ClusterSpec,
     site: &Site,
@@ -63,7 +63,7 @@ pub(super) fn prepare(
             csi: &csi,
             ready: &files.ready,
         };
-        // A variable that is no text is of no use to anybody here.
+        // Variables that are not UTF-8 are dropped.
         let own =
             std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let given = Given::new(program, &around, own);
@@ -81,7 +81,7 @@ pub(super) fn prepare(
 }
 
 impl Cluster {
-    /// Starts programs, now that all that they are told of is there.
+    /// Starts the programs, after all files and addresses exist.
     pub(super) fn launch(
         &self,
         programs: &[Arc<Program>],
@@ -101,7 +101,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// All addresses, those of the `number`th program's own doors in the place of the general ones.
+    /// All addresses, with the `number`th program's own doors instead of the general ones.
     fn ready(&self, endpoints: &Endpoints, files: &Files, sockets: &Sockets, number: usize) -> serde_json::Value {
         json!({
             "kubernetes": sockets.endpoint(&Door::Kubernetes.name(number)),

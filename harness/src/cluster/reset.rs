@@ -1,4 +1,4 @@
-//! A cluster that begins anew without a new process: as after `mooring up`, with the same addresses.
+//! Resets a cluster to the state after `mooring up`, in the same process and at the same addresses.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use substrate::{BoxError, HttpService};
 use super::member::Member;
 use super::{Cluster, Secret};
 
-/// The servers, which stay where they are and forget what they know.
+/// The servers. They keep running and drop their state.
 const SERVERS: [&str; 2] = ["mock-ec2", "fake-apiserver"];
-/// How long a server may take to forget.
+/// Time limit for a server to drop its state.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest answer that is read.
+/// Maximum size of an answer in bytes.
 const LIMIT: usize = 1 << 20;
 
 impl Cluster {
-    /// Ends all faults, all processes but the servers, and all devices; empties the cloud and the API server; starts
-    /// everything again. Addresses stay as they are, and so do the ids of instances.
+    /// Ends all faults, all processes except the servers, and all devices; empties the cloud and the API server; starts
+    /// everything again. Addresses and instance ids stay.
     ///
     /// # Errors
-    /// What cannot be emptied or does not start.
+    /// Names the part that cannot be emptied or does not start.
     pub async fn reset(&self) -> Result<(), String> {
         self.clear_faults().await;
-        // A server that is down could forget nothing.
+        // A server must run to drop its state.
         for member in self.members.values().filter(|member| is_server(member) && !member.is_up()) {
             member.restart().await?;
         }
@@ -34,7 +34,7 @@ impl Cluster {
         }
         for (name, node) in &self.nodes {
             node.disk.crash().await.map_err(|e| format!("the disk of {name}: {e}"))?;
-            // What somebody else's driver has mounted there is theirs to take away.
+            // Mounts of a driver of the user are for that driver to remove.
             if !self.spec.without.contains("csi-mock") {
                 let root = node.root.clone();
                 let forgotten = self.user.blocking(move || forget_pods(&root)).await;
@@ -52,13 +52,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// The processes that belong to no node and are no servers.
+    /// Processes that are neither servers nor on a node.
     fn loops(&self) -> impl Iterator<Item = &Member> {
         self.members.values().filter(|member| !is_server(member))
     }
 }
 
-/// Removes the directories of pods and volumes below kubelet's directory, in which it would find those that are gone.
+/// Removes the directories of pods and volumes below kubelet's directory. Otherwise kubelet would find deleted pods
+/// there.
 fn forget_pods(root: &Path) -> std::io::Result<()> {
     for directory in ["pods", "plugins/kubernetes.io"] {
         match std::fs::remove_dir_all(root.join(directory)) {
@@ -73,7 +74,7 @@ fn is_server(member: &Member) -> bool {
     SERVERS.contains(&member.name())
 }
 
-/// Tells a server by its admin API to forget all that it knows.
+/// Tells a server through its admin API to drop its state.
 async fn empty(what: &str, server: &HttpService, token: Option<&Secret>) -> Result<(), String> {
     let asking = async {
         let mut request =

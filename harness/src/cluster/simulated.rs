@@ -11,7 +11,7 @@ use super::assemble::{ClusterError, Parts};
 use super::wiring::Fabric;
 use super::{Cluster, ClusterSpec};
 
-/// The cloud's volumes and snapshots have the bytes of the memory disks.
+/// Connects the cloud's volumes and snapshots to the bytes of the memory disks.
 #[derive(Debug)]
 struct Bytes(MemoryDisks);
 
@@ -41,7 +41,7 @@ impl Cluster {
     /// Starts a cluster in a simulated world.
     ///
     /// # Errors
-    /// When the cloud refuses its configuration.
+    /// If the cloud rejects its configuration.
     pub fn simulate(world: &World, spec: ClusterSpec) -> Result<Self, ClusterError> {
         let memory = MemoryDisks::new();
         let disks =

@@ -16,12 +16,12 @@ use super::Secret;
 use super::wiring::Wiring;
 use crate::program::{Door as Own, ProgramSpec};
 
-/// The name of the driver's controller service.
+/// Name of the driver's controller service.
 const CONTROLLER: &str = "csi-controller";
-/// The name of the admin API of the whole cluster.
+/// Name of the admin API of the whole cluster.
 pub(super) const ADMIN: &str = "admin";
 
-/// Where the servers of a live cluster listen.
+/// Listen addresses of the servers of a live cluster.
 #[derive(Debug, Default)]
 pub struct Addresses {
     /// The cloud.
@@ -32,20 +32,20 @@ pub struct Addresses {
     pub kubernetes: Option<SocketAddr>,
     /// The API server without TLS, for users.
     pub kubernetes_http: Option<SocketAddr>,
-    /// The admin API of the whole cluster; nowhere when absent.
+    /// Address of the admin API of the whole cluster. If absent, it is not served.
     pub admin: Option<SocketAddr>,
-    /// Host names beside localhost and IP addresses that requests may carry.
+    /// Host names that requests may carry beside localhost and IP addresses.
     pub allowed_hosts: Vec<String>,
-    /// What users of the API server with TLS must send; anyone may call without one.
+    /// Token that users of the API server with TLS must send. If none, anyone may call.
     pub kubernetes_token: Option<Secret>,
-    /// The controller service of a driver that is not ours, `unix:///PATH` or `tcp://HOST:PORT`.
+    /// Controller service of the user's driver, `unix:///PATH` or `tcp://HOST:PORT`.
     pub csi: Option<String>,
-    /// The listener for users of the API server with TLS, in the place of one at `kubernetes`: it is bound already, and
-    /// tells its clients apart by itself.
+    /// Bound listener for users of the API server with TLS, used instead of `kubernetes`. It authenticates its clients
+    /// itself.
     pub front: Option<Arc<Front>>,
 }
 
-/// One name's listeners.
+/// A listener of a name.
 struct Door {
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -59,7 +59,7 @@ impl Door {
     }
 }
 
-/// Listeners that outlive the processes behind them, so that a restart finds its port again.
+/// Listeners that outlive the processes behind them, so that a restarted process has the same port.
 pub struct Sockets {
     doors: BTreeMap<String, Vec<Door>>,
     endpoints: BTreeMap<String, String>,
@@ -73,21 +73,22 @@ pub struct Sockets {
 pub enum SocketError {
     /// {what} cannot listen on {address}: {error}; choose another address, port 0 picks a free one
     Bind {
-        /// Which server.
+        /// Server that listens.
         what: &'static str,
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the system.
         error: std::io::Error,
     },
 }
 
 impl Sockets {
-    /// Binds all TCP listeners, those of `programs` and the metadata services of `nodes` among them when they have an
-    /// address; `directory` is where unix sockets go (a path of at most about 70 bytes, because the kernel takes 107 for the whole name).
+    /// Binds all TCP listeners, including those of `programs` and, if they have an address, the metadata services of
+    /// `nodes`. `directory` holds the unix sockets. Its path may have about 70 bytes, because the kernel limits a whole
+    /// socket path to 107.
     ///
     /// # Errors
-    /// When an address cannot be bound.
+    /// If an address cannot be bound.
     pub fn open(
         addresses: &Addresses,
         (nodes, programs): (&[&str], &[ProgramSpec]),
@@ -100,7 +101,7 @@ impl Sockets {
         let ec2 = bind("the cloud", addresses.ec2.unwrap_or(any))?;
         endpoints.insert("ec2".to_owned(), format!("http://{}", reachable(&ec2, &[])));
         doors.insert("ec2".to_owned(), vec![Door::open(ec2)]);
-        // Components talk to the API server without TLS; users have a port of their own.
+        // Components use the API server without TLS; users have a port of their own.
         let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
         let outer = match &addresses.front {
             Some(front) => front.listener.try_clone().map_err(|error| {
@@ -132,7 +133,7 @@ impl Sockets {
         }
         for (node, ordinal) in nodes.iter().zip(0u16..).take_while(|_| addresses.imds.is_some()) {
             let first = addresses.imds.unwrap_or(any);
-            // Beyond the last port the last one is taken already, which the system says.
+            // Past port 65535 the addition saturates; binding that port a second time fails.
             let port = if first.port() == 0 { 0 } else { first.port().saturating_add(ordinal) };
             let listener = bind("the metadata service", SocketAddr::new(first.ip(), port))?;
             endpoints.insert(format!("imds-{node}"), format!("http://{}", reachable(&listener, &[])));
@@ -141,34 +142,34 @@ impl Sockets {
         let allowed_hosts = addresses.allowed_hosts.clone();
         let mut sockets =
             Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts, csi: addresses.csi.clone() };
-        // A program that is the driver listens where any other program would find the driver.
+        // A user's program that is the driver listens at the endpoint that other programs use for the driver.
         let driver = programs.iter().position(ProgramSpec::is_driver);
         let of_driver = driver.map(|number| format!("unix://{}", sockets.program_socket(number).display()));
         sockets.csi = sockets.csi.or(of_driver);
         Ok(sockets)
     }
 
-    /// Where the driver's controller service is, ours or somebody else's.
+    /// Endpoint of the driver's controller service, Mooring's or the user's.
     pub fn csi_endpoint(&self) -> String {
         self.csi.clone().unwrap_or_else(|| format!("unix://{}", self.unix_path(CONTROLLER).display()))
     }
 
-    /// The endpoint of the admin API of the whole cluster, where there is one.
+    /// Endpoint of the admin API of the whole cluster, if it is served.
     pub fn admin(&self) -> Option<&str> {
         self.endpoints.get(ADMIN).map(String::as_str)
     }
 
-    /// The endpoint of `ec2`, `apiserver` (plain), `apiserver-tls` or `imds-<node>`.
+    /// Endpoint of `ec2`, `apiserver` (without TLS), `apiserver-tls` or `imds-<node>`.
     pub fn endpoint(&self, name: &str) -> &str {
         self.endpoints.get(name).map_or("", String::as_str)
     }
 
-    /// The CSI socket of the `number`th program.
+    /// CSI socket of the `number`th program.
     pub(super) fn program_socket(&self, number: usize) -> PathBuf {
         self.unix_path(&Own::Driver.name(number))
     }
 
-    /// The unix socket behind a CSI name.
+    /// Unix socket of a CSI name.
     pub fn unix_path(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.sock"))
     }
@@ -179,10 +180,10 @@ fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener, SocketEr
     listener.map_err(|error| SocketError::Bind { what, address, error })
 }
 
-/// The host and port by which clients reach `listener`: one that is bound to all addresses by the first of `names`, or
-/// from this machine.
+/// Host and port by which clients reach `listener`. If it is bound to all addresses, the host is the first of `names`,
+/// or loopback.
 fn reachable(listener: &TcpListener, names: &[String]) -> String {
-    // A bound socket has an address; the fallback names none, so a client fails with a clear refusal.
+    // A bound socket has an address. With the fallback (port 0) a client fails clearly.
     let bound = listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
     match names.first() {
         _ if !bound.ip().is_unspecified() => bound.to_string(),
@@ -210,7 +211,7 @@ impl Wiring for Sockets {
             return Ok(());
         }
         let path = self.unix_path(name);
-        // A socket file of an earlier incarnation stands in the way of bind; its absence is fine.
+        // A socket file of an earlier incarnation would make bind fail. A missing one is fine.
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)
             .and_then(|l| l.set_nonblocking(true).map(|()| l))

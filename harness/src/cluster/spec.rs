@@ -1,4 +1,4 @@
-//! What a cluster is made of.
+//! Specification of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::scenario::model::{Begin, DriverSettings, LatencyProfile, Scenario};
 /// One node and the instance that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// Its name, in Kubernetes and as the instance's Name tag.
+    /// Name of the node, also the instance's Name tag.
     pub name: String,
-    /// The availability zone.
+    /// Availability zone.
     pub zone: String,
-    /// The instance type, which decides the attach limit.
+    /// Instance type, which decides the attach limit.
     pub instance_type: String,
     /// Id of the instance; the cloud gives one if absent.
     pub instance: Option<String>,
@@ -32,43 +32,43 @@ pub struct ClusterSpec {
     pub region: String,
     /// The cloud's account, twelve digits.
     pub account_id: String,
-    /// The availability zones; the first is where nodes are unless they say otherwise.
+    /// Availability zones. Nodes are in the first by default.
     pub zones: Vec<String>,
-    /// How long the cloud's transitions take.
+    /// Profile of the durations of cloud transitions.
     pub latency: LatencyProfile,
     /// The CSI driver's name.
     pub driver_name: String,
-    /// Components that are left to somebody else, by their upstream names.
+    /// Components that the user runs or that do not run, by upstream's names.
     pub without: BTreeSet<String>,
-    /// The bearer token that the cloud's admin API asks for.
+    /// Bearer token of the cloud's admin API.
     pub admin_token: Option<Secret>,
-    /// What verifies tokens of service accounts that kube-controller-manager signs, beside those of the API server.
+    /// Additional keys that verify service account tokens, for tokens that kube-controller-manager signs.
     pub token_keys: Vec<fake_apiserver::keys::PublicKey>,
-    /// How new pods are admitted by their service accounts.
+    /// Admission of new pods by their service accounts.
     pub service_accounts: fake_apiserver::ServiceAccounts,
-    /// Whether instances have their metadata service; a component asks for it in no scenario.
+    /// If set, instances have a metadata service. No component uses it in a scenario.
     pub metadata: bool,
-    /// How many replicas of a process of control loops there are; one where it says nothing.
+    /// Number of replicas of control loop processes; one if absent.
     pub replicas: BTreeMap<String, usize>,
-    /// Whether processes of control loops are elected by Lease also where there is one of each.
+    /// If set, control loop processes use leader election by Lease even with a single replica.
     pub leader_elect: bool,
-    /// What is set in processes by upstream's names: process, name, value.
+    /// Flags of processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
-    /// Kinds of events that only who asks for them hears, and that the scenario asks for.
+    /// Kinds of events that are emitted only for subscribers, and that the scenario needs.
     pub heard: Vec<&'static str>,
-    /// What of the driver is not as it is by default.
+    /// Driver settings that differ from the default.
     pub driver: DriverSettings,
-    /// State that it begins in.
+    /// Initial state.
     pub begin: Begin,
     /// True if objects may have owners. A simulation of objects without owners leaves the garbage collector out: it would
     /// watch every kind and never act.
     pub has_owners: bool,
-    /// Whether control loops and drivers are pods of kube-system with their own logs, and who creates what no loop works
-    /// on is told; so it is in `mooring up`.
+    /// True if control loops and drivers appear as pods of kube-system with their own logs, and the creator of an
+    /// object that no control loop handles is warned. `mooring up` sets it.
     pub mirrors: bool,
-    /// Programs of the user's that are started with the cluster, in the live world.
+    /// Programs of the user that start with the cluster, in the live world.
     pub programs: Vec<ProgramSpec>,
-    /// The directory in which each of them has a file NAME.log with what it prints.
+    /// Directory in which each of them has a file NAME.log with its output.
     pub program_logs: Option<PathBuf>,
 }
 
@@ -101,20 +101,20 @@ impl Default for ClusterSpec {
 }
 
 impl ClusterSpec {
-    /// How many replicas of `process` there are.
+    /// Number of replicas of `process`.
     pub fn replicas_of(&self, process: &str) -> usize {
         self.replicas.get(process).copied().unwrap_or(1)
     }
 
-    /// Whether `process` is elected by Lease.
+    /// Returns true if `process` uses leader election.
     pub fn elects(&self, process: &str) -> bool {
         self.leader_elect || self.replicas_of(process) > 1
     }
 
-    /// What `process` (for a node agent: `kubelet`) waits.
+    /// Timers of `process` (for a node agent: `kubelet`).
     ///
     /// # Errors
-    /// A flag that there is not, or a value that it cannot have.
+    /// If a flag is unknown or its value is invalid.
     pub fn timers(&self, process: &str) -> Result<Timers, FlagError> {
         let mut timers = Timers::default();
         for (_, name, value) in self.flags.iter().filter(|(of, ..)| of == process) {
@@ -138,7 +138,7 @@ impl ClusterSpec {
         spec
     }
 
-    /// The cluster that `scenario` asks for.
+    /// The cluster that `scenario` describes.
     pub fn of_scenario(scenario: &Scenario) -> Self {
         let mut spec = Self {
             latency: scenario.latency,

@@ -1,4 +1,4 @@
-//! What the workloads of a cluster have told through the trace.
+//! Results that the workloads of a cluster report through the trace.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-/// Of how many pods that are gone is known what their workloads have told: a cluster that stays up for days sees many.
+/// Maximum number of deleted pods whose results are kept. A cluster that stays up for days has many.
 const MOST_GONE: usize = 1_000;
 
-/// What is known of each pod's workload.
+/// Results of each pod's workload.
 #[derive(Debug, Default)]
 pub(super) struct Story(Mutex<Pods>);
 
 #[derive(Debug, Default)]
 struct Pods {
-    /// By `namespace/name`.
+    /// Results by `namespace/name`.
     told: BTreeMap<String, Told>,
-    /// Those that were deleted, the first first.
+    /// Deleted pods, oldest first.
     gone: VecDeque<String>,
 }
 
@@ -28,9 +28,9 @@ impl Pods {
         self.told.entry(pod.to_owned()).or_default()
     }
 
-    /// A pod is deleted; one that was deleted long ago is forgotten.
+    /// Records that a pod was deleted, and drops the results of the oldest one beyond the limit.
     fn bury(&mut self, pod: &str) {
-        // One of the same name may have been deleted before.
+        // A pod of the same name may have been deleted before.
         self.gone.retain(|gone| gone != pod);
         if self.told.contains_key(pod) {
             self.gone.push_back(pod.to_owned());
@@ -52,7 +52,7 @@ struct Told {
 impl Story {
     pub(super) fn observe(&self, event: &Event) {
         if let Some(WorkloadStarted { pod, records_found: found, verified, .. }) = event.get() {
-            // A pod of several claims starts one writer for each; the worst of them counts.
+            // A pod with several claims starts one writer for each; the worst result counts.
             let mut pods = self.pods();
             pods.gone.retain(|gone| *gone != **pod);
             let told = pods.of(pod);

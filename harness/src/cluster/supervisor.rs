@@ -1,8 +1,9 @@
-//! Who carries out what faults say of processes and machines, `crash` and `reboot`, what the cloud does to its
-//! instances (a machine that is stopped, terminated or crashed there runs nothing any more), and who starts again a
-//! process that has ended because it lost its lease.
+//! Carries out the effects `crash` and `reboot` of faults on processes and machines. Cuts and restores the power of a
+//! machine whose instance stops, starts or reboots in the cloud. Restarts a process that ended because it lost its
+//! lease.
 //!
-//! As an effect `crash: node-a` ends kubelet and the driver's node service of that node; `reboot: node-a` is the machine.
+//! The effect `crash: node-a` ends the kubelet and the driver's node service of that node; `reboot: node-a` restarts
+//! the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,38 +21,38 @@ use super::guests::Guests;
 use super::member::Member;
 use super::{Cluster, Node, names};
 
-/// How long a crashed process is down, as a container that kubelet starts again for the first time.
+/// Downtime of a crashed process: kubelet's delay for the first restart of a container.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
-/// How long a machine takes to come up again.
+/// Time that a machine takes to boot.
 const BOOT: Duration = Duration::from_secs(30);
 
-/// The processes of a cluster.
+/// Processes and nodes of a cluster.
 #[derive(Clone)]
 struct Parts {
-    /// Every process, by name.
+    /// Every process by name.
     members: BTreeMap<String, Member>,
-    /// Those that the user of the library adds.
+    /// Processes that the user of the library adds.
     guests: Guests,
     names: Arc<Names>,
     nodes: BTreeMap<String, Node>,
-    /// Machines and processes that a step has ended; they stay so until a step starts them.
+    /// Machines and processes that a step has ended. They stay down until a step starts them.
     off: Arc<Mutex<BTreeSet<String>>>,
-    /// Those that the cloud has taken the power of, and how often it has done so.
+    /// Machines whose power the cloud has cut: whether it is cut now, and the number of cuts.
     cut: Arc<Mutex<BTreeMap<String, (bool, u32)>>>,
 }
 
-/// What is to be done.
+/// Action of the supervisor.
 enum Order {
-    /// Start these again, which have ended.
+    /// Start these processes again; they have ended.
     Revive(Vec<String>),
-    /// End these, which are OS processes or have nothing left to do, and start them again.
+    /// End these processes, which are OS processes or have lost their lease, and start them again.
     Replace(Vec<String>),
     Reboot(String),
     PowerOff(String),
     PowerOn(String),
 }
 
-/// What an event means for a process or a machine.
+/// Action that an event requires.
 fn order(event: &Event, instances: &BTreeMap<String, String>) -> Option<Order> {
     if event.is::<LeaderLost>() {
         return Some(Order::Replace(vec![event.process.to_string()]));
@@ -83,7 +84,7 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
     let (orders, inbox) = mpsc::unbounded_channel();
     let instances: BTreeMap<String, String> =
         cluster.nodes.iter().map(|(name, n)| (n.instance.clone(), name.clone())).collect();
-    // What fires in another OS process is told of in the trace; the process itself has ended by then.
+    // Firings in another OS process arrive through the trace. The process itself has ended by then.
     let elsewhere = cluster.has_processes().then(|| parts.clone());
     let from_trace = orders.clone();
     world.trace().observe(move |event| {
@@ -117,7 +118,7 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
 }
 
 impl Parts {
-    /// What a fault that fires in `process` does to processes and machines.
+    /// Carries out the effect of a fault that fires in `process`.
     fn suffer(&self, process: &str, effect: &Effect) -> Option<Order> {
         match effect {
             Effect::Crash(who) if who == "self" => Some(self.crash(&[process.to_owned()])),
@@ -131,15 +132,15 @@ impl Parts {
         self.members.get(name).cloned().or_else(|| self.guests.get(name))
     }
 
-    /// The processes that `crash: who` ends.
+    /// Processes that `crash: who` ends.
     fn meant(&self, who: &str) -> Vec<String> {
-        // The machine itself goes on.
+        // The machine itself keeps running.
         let guest = self.guests.get(who).map(|guest| guest.name().to_owned());
         let own = self.names.resolve(who).into_iter().filter(|process| !self.nodes.contains_key(process));
         own.chain(guest).collect()
     }
 
-    /// Ends processes now, within the operation in which the fault fired, so that it goes no further.
+    /// Ends processes at once, inside the operation in which the fault fires, so that it does not continue.
     fn crash(&self, processes: &[String]) -> Order {
         let up = |process: &&String| !self.is_off(process);
         let processes: Vec<String> = processes.iter().filter(up).cloned().collect();
@@ -155,7 +156,7 @@ impl Parts {
         if replaced.is_empty() { Order::Revive(processes) } else { Order::Replace(replaced) }
     }
 
-    /// Ends all processes of a machine now; its disk follows.
+    /// Ends all processes of a machine at once; the disk is pulled afterwards.
     fn cut_power(&self, node: &str) -> Order {
         if let Some(node) = self.nodes.get(node).filter(|_| !self.is_off(node)) {
             for member in node.members.iter().rev() {
@@ -171,7 +172,7 @@ impl Parts {
         match order {
             Order::PowerOff(node) => self.power_off(&ctx, &node).await,
             Order::PowerOn(node) => self.power_on(&ctx, &node).await,
-            // What the cloud reboots comes back, however it lost its power.
+            // A reboot by the cloud brings the machine back, whatever cut its power.
             Order::Reboot(node) if self.is_cut(&node) => self.power_on(&ctx, &node).await,
             Order::Reboot(node) => self.reboot(&ctx, &node).await,
             Order::Revive(processes) => {
@@ -190,11 +191,11 @@ impl Parts {
         }
     }
 
-    /// Starts processes again that have ended and that nothing keeps down.
+    /// Restarts processes that have ended, unless a step or the cloud keeps them down.
     async fn restart(&self, ctx: &Ctx, processes: &[String]) {
         for process in processes {
             let Some(member) = self.member(process).filter(|_| !self.is_off(process)) else { continue };
-            // Somebody else, a reboot, may have started it by now.
+            // A reboot may have started it by now.
             let is_there = match &member {
                 Member::Task(task) => task.ctx().is_some(),
                 Member::Program(program) => program.is_wanted(),
@@ -223,7 +224,7 @@ impl Parts {
         }
     }
 
-    /// Takes mounts, devices and unsynced writes away.
+    /// Removes mounts, devices and unsynced writes.
     async fn pull(&self, ctx: &Ctx, name: &str, node: &Node) -> bool {
         if let Err(error) = node.disk.crash().await {
             ctx.emit(ProcessFailed { error: error.to_string() });
@@ -241,7 +242,7 @@ impl Parts {
         }
     }
 
-    /// The cloud takes a machine's power, until it gives it back.
+    /// Cuts the power of a machine until the cloud restores it.
     async fn power_off(&self, ctx: &Ctx, name: &str) {
         let Some(node) = self.nodes.get(name) else { return };
         if !self.off.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
@@ -258,7 +259,7 @@ impl Parts {
         self.pull(ctx, name, node).await;
     }
 
-    /// The cloud gives a machine its power back; it boots, unless that is taken again meanwhile.
+    /// Restores the power of a machine, which boots unless the power is cut again meanwhile.
     async fn power_on(&self, ctx: &Ctx, name: &str) {
         let times = || {
             let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,7 +267,7 @@ impl Parts {
         };
         let Some(before) = times() else { return };
         ctx.sleep(BOOT).await;
-        // Somebody else may have started it by now.
+        // Another order may have started it by now.
         if times() != Some(before) || !self.is_off(name) {
             return;
         }
@@ -284,7 +285,7 @@ impl Parts {
         self.is_off(node) && cut.get(node).is_some_and(|(is_cut, _)| *is_cut)
     }
 
-    /// Whether a step, or the cloud, keeps a process or its machine down.
+    /// Returns true if a step or the cloud keeps a process or its machine down.
     fn is_off(&self, process: &str) -> bool {
         let off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
         off.contains(process) || process.split_once('/').is_some_and(|(node, _)| off.contains(node))

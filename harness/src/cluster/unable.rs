@@ -1,5 +1,5 @@
-//! What a scenario asks of components that are not in this OS process and that they cannot do: one walk for processes
-//! and for containers.
+//! Finds the parts of a scenario that components outside of this OS process cannot do. One walk serves both OS
+//! processes and containers.
 
 use std::fmt::Display;
 
@@ -8,11 +8,11 @@ use substrate::fault::Fault;
 use crate::scenario::predicate::{Forbidden, MetricsOf, Never};
 use crate::scenario::{Action, Expectation, Scenario};
 
-/// Looks at every fault and every step. `fault` and `step` say what is wrong with one; `instead` is what to do about a
-/// metric that nobody serves.
+/// Checks every fault and every step. `fault` and `step` return the problem of one; `instead` names the alternative to
+/// a metric that is not served.
 ///
 /// # Errors
-/// The first that cannot be, with its place.
+/// Names the first problem, with its position.
 pub(super) fn first<E: Display>(
     scenario: &Scenario,
     fault: impl Fn(&Fault) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! How the components of a cluster reach each other: by the fabric in simulation, by sockets in the live world.
+//! Connections between the components of a cluster: by the fabric in simulation, by sockets in the live world.
 
 use substrate::link::Link;
 use substrate::{Ctx, HttpService};
@@ -7,16 +7,16 @@ use substrate::{Ctx, HttpService};
 /// `kube-controller-manager`,
 /// `csi-controller`, `csi-<node>`, `csi-registration-<node>` and `kubelet-<node>`.
 pub trait Wiring: Send + Sync {
-    /// Makes `service` of process `ctx` reachable as `name`, until the process goes down.
+    /// Makes `service` of process `ctx` reachable as `name` until the process goes down.
     ///
     /// # Errors
-    /// When it cannot be reached (a port that is taken), with what to do.
+    /// If it cannot be reached (a port is taken), with the fix.
     fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String>;
 
-    /// A client of `name` for process `ctx`.
+    /// Connects process `ctx` to `name`.
     ///
     /// # Errors
-    /// When the name means nothing.
+    /// If there is no server of this name.
     fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String>;
 }
 

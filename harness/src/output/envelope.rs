@@ -1,4 +1,4 @@
-//! The one JSON envelope of every command.
+//! JSON envelope of every command.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,41 +6,41 @@ use serde_json::Value;
 use super::exit::Exit;
 use super::style::{Style, Tone};
 
-/// Version of the envelope; it grows when a field changes its meaning.
+/// Version of the envelope. It is incremented when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What `--output json` writes: one line, whatever the command.
+/// Result that `--output json` writes: one line for every command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
-    /// [`SCHEMA_VERSION`].
+    /// Always [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// The command, as `run` or `fault add`.
+    /// Command, such as `run` or `fault add`.
     pub command: String,
-    /// How it ended, in a word; the exit code says the same.
+    /// One-word status, equivalent to the exit code.
     pub status: Exit,
-    /// The command's own result; `null` when there is none.
+    /// Result of the command itself; `null` if there is none.
     pub data: Value,
-    /// What deserves a look although it stopped nothing.
+    /// Warnings, which did not stop the command.
     pub warnings: Vec<String>,
-    /// What went wrong; `null` when nothing did.
+    /// Failure; `null` if there was none.
     pub error: Option<Failure>,
 }
 
-/// What went wrong, and what to do next.
+/// Failure of a command, and the next actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// A stable word for programs: `expectation-failed`, `invariant-violated`, `leaked`, `scenario-invalid`, …
+    /// Stable word for programs: `expectation-failed`, `invariant-violated`, `leaked`, `scenario-invalid`, …
     pub code: String,
-    /// One sentence, or several lines, for people.
+    /// One or several lines for people.
     pub message: String,
-    /// What to do next, best first.
+    /// Next actions, best first.
     pub actions: Vec<String>,
 }
 
 impl Envelope {
-    /// A command that passed with `data`.
+    /// Envelope of a command that passed with `data`.
     pub fn passed(command: &str, data: Value) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -52,23 +52,23 @@ impl Envelope {
         }
     }
 
-    /// A command that ended as `exit`, for the cause `failure`.
+    /// Envelope of a command that ended as `exit` because of `failure`.
     pub fn failed(command: &str, exit: Exit, failure: Failure) -> Self {
         Self { status: exit, error: Some(failure), ..Self::passed(command, Value::Null) }
     }
 
-    /// The same with `data`.
+    /// Sets `data`.
     pub fn with_data(self, data: Value) -> Self {
         Self { data, ..self }
     }
 
-    /// The same with one more warning.
+    /// Adds a warning.
     pub fn with_warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
         self
     }
 
-    /// How the command ended.
+    /// Exit code of the command.
     pub fn exit(&self) -> Exit {
         self.status
     }
@@ -80,18 +80,18 @@ impl Envelope {
 }
 
 impl Failure {
-    /// A failure that programs know as `code`.
+    /// Failure with the stable word `code`.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), actions: Vec::new() }
     }
 
-    /// The same with one more thing to do next.
+    /// Adds a next action.
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.actions.push(action.into());
         self
     }
 
-    /// The failure as people read it.
+    /// Formats the failure for people.
     pub fn render(&self, style: Style) -> String {
         let mut out = format!("{} {}\n", style.paint(Tone::Bad, "error:"), self.message.trim_end());
         for action in &self.actions {

@@ -4,30 +4,30 @@ use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 
-/// How a command ended. The declaration order is the order of precedence, weakest first.
+/// Result of a command. The declaration order is the order of precedence, weakest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    /// All that was demanded held.
+    /// All expectations held.
     #[default]
     Passed,
-    /// The command line or a file that it names is wrong.
+    /// The command line, or a file that it names, is wrong.
     Usage,
     /// The machine lacks something: root, loop devices, mkfs, a free port, space.
     Environment,
-    /// `--timeout` or the watchdog ended it; a scenario's own deadline is [`Exit::Failed`].
+    /// `--timeout` or the watchdog ended the command. A scenario that exceeds its own deadline is [`Exit::Failed`].
     Timeout,
-    /// Something was left behind.
+    /// Objects or resources were left behind.
     Leaked,
     /// An expectation or invariant failed: a bug was found.
     Failed,
-    /// A replay did not do what the recorded run did.
+    /// A replay differs from the recorded run.
     Diverged,
-    /// The user ended it.
+    /// The user interrupted the command.
     Interrupted,
 }
 
 impl Exit {
-    /// The code that the process returns.
+    /// Exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Passed => 0,
@@ -41,7 +41,7 @@ impl Exit {
         }
     }
 
-    /// The one that a process which returned `code` means.
+    /// Result of a process that returned `code`.
     pub fn of_code(code: u8) -> Option<Self> {
         use Exit::*;
         [Passed, Failed, Usage, Environment, Timeout, Diverged, Leaked, Interrupted]
@@ -49,7 +49,7 @@ impl Exit {
             .find(|e| e.code() == code)
     }
 
-    /// A word for it; the default code of a [`super::Failure`].
+    /// One-word name, also the default code of a [`super::Failure`].
     pub fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -63,7 +63,7 @@ impl Exit {
         }
     }
 
-    /// The one that counts when a command ended for several causes: the first of 130, 5, 1, 6, 4.
+    /// Result of a command with several causes: the first of 130, 5, 1, 6, 4, 3, 2.
     pub fn of(causes: impl IntoIterator<Item = Self>) -> Self {
         causes.into_iter().max().unwrap_or_default()
     }

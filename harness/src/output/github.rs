@@ -1,17 +1,17 @@
-//! Annotations of GitHub Actions: a line of output that puts an error at a place of a file.
+//! Annotations of GitHub Actions: output lines that attach an error to a position in a file.
 
 use std::fmt;
 
-/// An error at a place of a file.
+/// An error at a position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    /// The file; GitHub wants it relative to the repository.
+    /// Path of the file; GitHub expects it relative to the repository.
     pub file: String,
     /// Line and column, from 1.
     pub position: Option<(u64, u64)>,
-    /// Shown in bold.
+    /// Title, shown in bold.
     pub title: String,
-    /// Shown below it.
+    /// Message below the title.
     pub message: String,
 }
 
@@ -25,19 +25,19 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// Whether this process runs as a step of GitHub Actions.
+/// Returns true if this process runs as a step of GitHub Actions.
 pub fn is_here() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// `text` as the message of a workflow command, which is one line.
+/// Escapes `text` as the message of a workflow command, which is one line.
 fn data(text: &str) -> String {
     let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    // Colours and the like have no place there.
+    // Control characters, such as those of colours, are not allowed.
     text.chars().filter(|c| !c.is_control() || *c == '\t').collect()
 }
 
-/// `text` as the value of a property of a workflow command.
+/// Escapes `text` as the value of a property of a workflow command.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,45 +1,45 @@
-//! JUnit XML, as test reports of CI systems read it.
+//! JUnit XML for the test reports of CI systems.
 
 use std::fmt::Write as _;
 
-/// The runs of one file.
+/// Runs of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suite {
-    /// The name of the scenario.
+    /// Name of the scenario.
     pub name: String,
-    /// The file, as the user named it.
+    /// Path of the file as the user gave it.
     pub file: String,
-    /// A case for each seed, in order.
+    /// One case for each seed, in order.
     pub cases: Vec<Case>,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Its seed in words.
+    /// Seed in words.
     pub name: String,
-    /// What failed: the file, which may be a fragment that the suite's includes, and the line.
+    /// File and line of the failure. The file may be a fragment that the suite's file includes.
     pub at: Option<(String, u64)>,
     /// Wall time.
     pub seconds: f64,
-    /// How it ended.
+    /// Result.
     pub ended: Ended,
 }
 
-/// How a case ended.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As the file says.
+    /// The run passed.
     Passed,
-    /// Not as the file says: a stable word, and the text.
+    /// The run failed: a stable word, and the message.
     Failed(String, String),
-    /// It could not be judged: a stable word, and the text.
+    /// The run could not be judged: a stable word, and the message.
     Broken(String, String),
-    /// It did not run, for this cause.
+    /// The run did not start, for this reason.
     Skipped(String),
 }
 
-/// The report of all suites.
+/// Report of all suites.
 pub fn render(suites: &[Suite]) -> String {
     let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
     let all: Vec<&Case> = suites.iter().flat_map(|suite| &suite.cases).collect();
@@ -98,7 +98,7 @@ fn attribute(text: &str) -> String {
     escaped(text, true)
 }
 
-/// `text` as XML. What XML has no way to write, as control characters, is shown as in `\u{1b}`.
+/// Escapes `text` for XML. Characters that XML cannot represent, such as control characters, are shown as `\u{1b}`.
 fn escaped(text: &str, attribute: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -107,7 +107,8 @@ fn escaped(text: &str, attribute: bool) -> String {
             '>' => out += "&gt;",
             '&' => out += "&amp;",
             '"' => out += "&quot;",
-            // A reader makes line ends and tabs of attributes spaces, and a return of a text a line end.
+            // XML parsers replace line ends and tabs in attributes by spaces, and a carriage return in text by a line
+            // feed.
             '\r' => out += "&#13;",
             '\n' | '\t' if attribute => {
                 let _ = write!(out, "&#{};", u32::from(c));

@@ -1,6 +1,6 @@
-//! What every command says to its user: exit codes, the JSON envelope, progress, failures.
+//! Output of every command: exit codes, the JSON envelope, progress, failures.
 //!
-//! Results go to stdout, progress and failures to stderr, so that a pipe sees results only.
+//! Results go to stdout, progress and failures to stderr, so that a pipe receives only results.
 
 mod envelope;
 mod exit;
@@ -17,32 +17,32 @@ pub(crate) use style::{cut, cut_front, took, wrapped};
 
 use std::io::Write;
 
-/// How results are written.
+/// Format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     #[default]
     Human,
     /// One JSON envelope on stdout, for programs.
     Json,
 }
 
-/// Prints whole lines on standard output: results. A reader that went away, as `head` does, changes nothing.
+/// Prints whole lines to standard output, for results. A closed pipe, as with `head`, is ignored.
 pub fn say(lines: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// Prints whole lines on standard error: what went wrong, and progress. Nobody has to read them.
+/// Prints whole lines to standard error, for failures and progress. A closed pipe is ignored.
 pub fn complain(lines: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(lines.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Ends a command: writes its result and gives its exit code.
+/// Ends a command: writes its result and returns its exit code.
 ///
-/// As text `text` goes to stdout, and a failure to stderr with what to do next. A reader that went away
-/// changes nothing.
+/// In the format for people, `text` goes to stdout, and a failure with the next actions to stderr. A closed pipe is
+/// ignored.
 pub fn finish(format: Format, envelope: &Envelope, text: &str, style: Style) -> Exit {
     match format {
         Format::Json => say(&format!("{}\n", envelope.line())),

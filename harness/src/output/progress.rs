@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use super::style::{Style, Tone, columns, cut, took};
 
-/// Says what is going on. Cheap to clone; all clones write to one place.
+/// Reports progress. Cheap to clone; all clones write to one sink.
 #[derive(Clone)]
 pub struct Progress {
     style: Style,
-    /// Whether it goes to the terminal of standard error, which can be asked for its columns.
+    /// True if it writes to standard error, whose terminal can be asked for its width.
     is_stderr: bool,
     sink: Arc<Mutex<Box<dyn Write + Send>>>,
 }
@@ -23,12 +23,12 @@ impl std::fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// Progress on stderr.
+    /// Progress on standard error.
     pub fn stderr() -> Self {
         Self { is_stderr: true, ..Self::new(Style::stderr(), Box::new(std::io::stderr())) }
     }
 
-    /// No progress at all: for `--quiet` and for the Rust API.
+    /// No progress, for `--quiet` and for the Rust API.
     pub fn silent() -> Self {
         Self::new(Style::PLAIN, Box::new(std::io::sink()))
     }
@@ -38,31 +38,31 @@ impl Progress {
         Self { style, is_stderr: false, sink: Arc::new(Mutex::new(sink)) }
     }
 
-    /// Begins a phase. It is said to have failed when it is dropped without [`Phase::done`].
+    /// Begins a phase. If it is dropped without [`Phase::done`], it is reported as failed.
     pub fn phase(&self, name: impl Into<String>) -> Phase {
         let phase = Phase { progress: self.clone(), name: name.into(), since: Timestamp::now(), over: false };
         phase.update("");
         phase
     }
 
-    /// Says something between phases.
+    /// Prints a line between phases.
     pub fn note(&self, text: &str) {
         self.write(&format!("{}{text}\n", self.clear()));
     }
 
-    /// The columns that a line may take: one that wraps could not be rewritten.
+    /// Maximum width of a line: a line that wraps could not be rewritten.
     fn columns(&self) -> Option<usize> {
         let now = || if self.is_stderr { columns(&std::io::stderr()) } else { None };
         self.style.terminal.then(|| now().unwrap_or(self.style.width).saturating_sub(1))
     }
 
-    /// A line about a phase: what is in it is cut where the columns end, its end stays.
+    /// Formats a line about a phase. Name and detail are cut to the width; the end stays.
     fn line(&self, (tone, mark): (Tone, &str), name: &str, detail: &str, end: &str) -> String {
         let columns = self.columns().unwrap_or(usize::MAX);
         let rest = |used: usize| columns.saturating_sub(used);
         let name = cut(name, rest(2 + end.chars().count()));
         let used = 2 + name.chars().count() + end.chars().count();
-        // One letter of it says nothing.
+        // A detail of one or two letters is useless.
         let room = Some(rest(used + 2)).filter(|room| *room > 3).unwrap_or(0);
         let detail = if room == 0 { String::new() } else { cut(detail, room) };
         let gap = if detail.is_empty() { "" } else { "  " };
@@ -76,12 +76,12 @@ impl Progress {
 
     fn write(&self, text: &str) {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        // A terminal that went away must not end the work.
+        // A closed terminal must not end the command.
         let _ = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
     }
 }
 
-/// A phase under way.
+/// A phase in progress.
 #[derive(Debug)]
 pub struct Phase {
     progress: Progress,
@@ -91,7 +91,7 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// What is going on within the phase; shown on a terminal only.
+    /// Shows the current detail of the phase, only on a terminal.
     pub fn update(&self, detail: &str) {
         if self.progress.style.terminal {
             let line = self.progress.line((Tone::Work, "…"), &self.name, detail, "");
@@ -99,17 +99,17 @@ impl Phase {
         }
     }
 
-    /// The phase is over; `detail` says what came of it and may be empty.
+    /// Ends the phase; `detail` is its result and may be empty.
     pub fn done(mut self, detail: &str) {
         self.end(Tone::Good, "✓", detail);
     }
 
-    /// The phase is over without success.
+    /// Ends the phase as failed.
     pub fn failed(mut self, detail: &str) {
         self.end(Tone::Bad, "✗", detail);
     }
 
-    /// The user ended the phase; `detail` says how far it came.
+    /// Ends the phase as interrupted by the user; `detail` is its progress.
     pub fn interrupted(mut self, detail: &str) {
         self.end(Tone::Warning, "–", detail);
     }

@@ -1,67 +1,67 @@
-//! Colours and widths of what people read.
+//! Colours and widths of text for people.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-/// What a piece of text wants to say.
+/// Meaning of a piece of text, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
+    /// Normal text.
     Plain,
-    /// Of less weight: times, units, rules.
+    /// Less important text: times, units, rules.
     Faint,
     /// A title.
     Title,
-    /// Something was done.
+    /// Work in progress.
     Work,
-    /// Something is well.
+    /// Success.
     Good,
-    /// Something deserves a look.
+    /// Warning.
     Warning,
-    /// Something is wrong.
+    /// Failure.
     Bad,
 }
 
-/// How text is laid out and coloured.
+/// Layout and colours of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether colours are used.
+    /// True if colours are used.
     pub color: bool,
-    /// Whether a person watches: lines may be rewritten.
+    /// True on a terminal, where lines can be rewritten.
     pub terminal: bool,
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
 }
 
 impl Style {
-    /// No colours, 100 columns: files, pipes, tests.
+    /// No colours, 100 columns: for files, pipes and tests.
     pub const PLAIN: Self = Self { color: false, terminal: false, width: 100 };
 
-    /// The style for results on stdout.
+    /// Style for results on stdout.
     pub fn stdout() -> Self {
         let stdout = std::io::stdout();
         Self::of(stdout.is_terminal(), width(&stdout))
     }
 
-    /// The style for progress and failures on stderr.
+    /// Style for progress and failures on stderr.
     pub fn stderr() -> Self {
         let stderr = std::io::stderr();
         Self::of(stderr.is_terminal(), width(&stderr))
     }
 
-    /// `NO_COLOR` counts when it is there and not empty (no-color.org); `TERM=dumb` takes colours as well.
+    /// A non-empty `NO_COLOR` disables colours (no-color.org), and so does `TERM=dumb`.
     fn of(terminal: bool, width: usize) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
         Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width }
     }
 
-    /// The columns that lines must fit into; nothing for a file or a pipe.
+    /// Maximum width of lines; none for a file or a pipe.
     pub fn limit(self) -> Option<usize> {
         (self.terminal || asked().is_some()).then_some(self.width)
     }
 
-    /// `text` in the colour of `tone`.
+    /// Paints `text` in the colour of `tone`.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
@@ -76,29 +76,29 @@ impl Style {
     }
 }
 
-/// How many columns the terminal behind `stream` has now, however few; nothing where there is none.
+/// Present width of the terminal behind `stream`, however small; none if there is no terminal.
 pub(crate) fn columns(stream: &impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// How many columns there are: what `COLUMNS` says, what the terminal says, or 100 where there is none.
+/// Width from `COLUMNS`, else from the terminal, else 100.
 fn width(stream: &impl AsFd) -> usize {
     let columns = asked().or_else(|| columns(stream)).filter(|columns| *columns > 0);
     columns.map_or(Style::PLAIN.width, |columns| columns.clamp(LEAST, MOST))
 }
 
-/// The value of `COLUMNS`.
+/// Value of `COLUMNS`.
 fn asked() -> Option<usize> {
     std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
 }
 
-/// Fewer columns than these are not drawn for.
+/// Minimum width of drawings.
 const LEAST: usize = 60;
-/// Nor are more: a bar that is wider says nothing more.
+/// Maximum width of drawings: a wider bar shows nothing more.
 const MOST: usize = 160;
 
-/// Milliseconds as people read them: `31ms`, `2.10s`, `6m02s`.
+/// Formats milliseconds for people: `31ms`, `2.10s`, `6m02s`.
 pub(crate) fn took(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
@@ -107,7 +107,7 @@ pub(crate) fn took(ms: u64) -> String {
     }
 }
 
-/// `text` in at most `width` characters, with `…` for what is cut off.
+/// Cuts `text` to at most `width` characters, with `…` at the end.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -115,8 +115,8 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// `parts` as lines of at most `limit` columns, with ` · ` between those of one line and two spaces before those that
-/// follow.
+/// Joins `parts` into lines of at most `limit` columns, with ` · ` between them, and indents further lines by two
+/// spaces.
 pub(crate) fn wrapped(parts: &[String], limit: Option<usize>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -130,7 +130,7 @@ pub(crate) fn wrapped(parts: &[String], limit: Option<usize>) -> String {
     lines.join("\n")
 }
 
-/// `text` in at most `width` characters, with `…` for what is cut off in front: the end of a path says more.
+/// Cuts `text` to at most `width` characters, with `…` in front: the end of a path says more.
 pub(crate) fn cut_front(text: &str, width: usize) -> String {
     let all = text.chars().count();
     if all <= width {

@@ -1,5 +1,5 @@
-//! What a trace says about one object: of all events those of the object, of what it is bound to, and of what happened
-//! to everybody, without the runner's own looks.
+//! Selects the events about one object: its own, those of objects bound to it, and those that concern the whole
+//! cluster. Read requests of the runner are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,28 +16,28 @@ use super::trace_line;
 use crate::events::{ClusterNode, ScenarioStep};
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// An object by its resource and key.
+/// Resource and key of an object.
 type Key = (String, String);
 
-/// Objects that belong together, and the words by which events name them.
+/// Related objects, and the words by which events name them.
 #[derive(Debug, Default)]
 pub(super) struct About {
     objects: BTreeSet<Key>,
     words: BTreeSet<String>,
 }
 
-/// What is bound to what, as far as a trace says.
+/// Relations between objects in a trace.
 #[derive(Debug, Default)]
 struct Bonds {
-    /// Claims of pods.
+    /// Claims of each pod.
     claims: BTreeMap<String, BTreeSet<String>>,
-    /// Volumes of claims.
+    /// Volumes of each claim.
     volumes: BTreeMap<String, BTreeSet<String>>,
-    /// Handles of volumes.
+    /// Handles of each volume.
     handles: BTreeMap<String, BTreeSet<String>>,
-    /// Attachments of volumes.
+    /// Attachments of each volume.
     attachments: BTreeMap<String, BTreeSet<String>>,
-    /// Instances of nodes.
+    /// Instance of each node.
     instances: BTreeMap<String, String>,
 }
 
@@ -72,13 +72,14 @@ impl Bonds {
     }
 }
 
-/// The keys whose values have `wanted`.
+/// Keys whose values contain `wanted`.
 fn with<'a>(map: &'a BTreeMap<String, BTreeSet<String>>, wanted: &'a str) -> impl Iterator<Item = &'a String> {
     map.iter().filter(move |(_, values)| values.contains(wanted)).map(|(key, _)| key)
 }
 
 impl About {
-    /// What belongs to `object`: to a pod its claims, to a claim its volume and its pods, to a volume its attachments.
+    /// Objects related to `object`: for a pod its claims, for a claim its volume and its pods, for a volume its
+    /// attachments.
     pub(super) fn object(events: &[Arc<Event>], object: &ObjectRef) -> Self {
         let bonds = Bonds::of(events);
         let (resource, key) = (object.kind.resource(), object.key());
@@ -117,7 +118,7 @@ impl About {
         about
     }
 
-    /// What belongs to a volume by its handle.
+    /// Objects related to the volume with this handle.
     pub(super) fn handle(events: &[Arc<Event>], handle: &str) -> Self {
         let bonds = Bonds::of(events);
         let mut about = Self::default();
@@ -175,10 +176,10 @@ impl About {
         }
     }
 
-    /// The last `most` things that happened to it and to everybody, oldest first.
+    /// The last `most` events about it and about the whole cluster, oldest first.
     pub(super) fn tell(&self, events: &[Arc<Event>], most: usize) -> Vec<String> {
         let mut told: Vec<String> = Vec::new();
-        // Records that a workload wrote one after another, newest first, are one line.
+        // Consecutive records of a workload become one line.
         let mut records: Option<(Line, u64)> = None;
         let mut answered: BTreeSet<(Arc<str>, u64)> = BTreeSet::new();
         for event in events.iter().rev() {
@@ -188,7 +189,7 @@ impl About {
             if let Some(done) = event.get::<CsiDone>() {
                 answered.insert((event.process.clone(), done.ordinal));
             }
-            // A call whose end is told says nothing more.
+            // A call whose end is shown adds nothing.
             if event.get::<CsiCall>().is_some_and(|call| answered.contains(&(event.process.clone(), call.ordinal))) {
                 continue;
             }
@@ -222,7 +223,7 @@ fn flush(records: &mut Option<(Line, u64)>) -> Option<String> {
     Some(trace_line(&line) + &before)
 }
 
-/// What concerns everybody: steps, faults, processes that end, machines without power.
+/// Returns true for events that concern the whole cluster: steps, faults, processes that end, machines that lose power.
 fn is_for_all(event: &Event) -> bool {
     event.is::<ScenarioStep>()
         || event.is::<FaultFired>()
@@ -232,7 +233,7 @@ fn is_for_all(event: &Event) -> bool {
         || event.is::<DiskCrashed>()
 }
 
-/// The newest warnings about `object` and about its claims, and how often each was told; and a driver that no node has.
+/// Newest warnings about `object` and its claims, with the number of each, and a driver that no node has.
 pub(super) fn warnings(events: &[Arc<Event>], object: &ObjectRef) -> Vec<String> {
     let mut all: Vec<String> = warning(events, object).into_iter().collect();
     let bonds = Bonds::of(events);
@@ -250,7 +251,7 @@ pub(super) fn warnings(events: &[Arc<Event>], object: &ObjectRef) -> Vec<String>
             all.extend(warning(events, &claim).map(|text| format!("{claim}: {text}")));
         }
     }
-    // A trace of which the beginning is gone does not say it.
+    // A trace without its beginning cannot show that.
     let is_whole = events.first().is_some_and(|event| event.n <= 1);
     let is_registered = !is_whole || events.iter().any(|event| event.is::<Registered>());
     let is_bound = |key: &String| bonds.volumes.get(key).is_some_and(|volumes| !volumes.is_empty());
@@ -260,7 +261,7 @@ pub(super) fn warnings(events: &[Arc<Event>], object: &ObjectRef) -> Vec<String>
     all
 }
 
-/// The newest warning about `object`, and how often it was told.
+/// Newest warning about `object`, with its number.
 fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<String> {
     let singular = object.kind.resource().strip_suffix('s')?;
     let word = format!("{singular}/{}", object.key());

@@ -1,4 +1,4 @@
-//! What a failed run says: what was expected, what was seen, what happened last to the object in question, and the
+//! Report of a failed run: the expectation, the state that was seen, the last events of the object in question, and the
 //! faults that fired.
 
 mod about;
@@ -19,36 +19,36 @@ use crate::program::ProgramReport;
 use crate::runner::{Failure as StepFailure, Outcome, SilentFault};
 use crate::scenario::model::{Scenario, Step};
 
-/// As many trace lines as a report ends with.
+/// Number of trace lines at the end of a report.
 pub const TAIL: usize = 20;
-/// Longest value of a field in a trace line.
+/// Maximum length of a field's value in a trace line.
 const VALUE: usize = 90;
 
-/// Why a run failed.
+/// Report of a failed run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Its file, as the user named it, or the fragment in which a step failed.
+    /// Its file as the user named it, or the fragment with the failed step.
     pub source: String,
-    /// The step that failed.
+    /// Failed step.
     pub failed: Option<FailedStep>,
-    /// Invariants that did not hold.
+    /// Violated invariants.
     pub violations: Vec<Violation>,
-    /// Faults that were declared and never fired: a pass without them would prove nothing.
+    /// Faults that were declared and never fired. A pass without them would prove nothing.
     pub silent_faults: Vec<SilentFault>,
-    /// What the trace lines are about: an object or a volume; everything when absent.
+    /// Object or volume of the trace lines; none if they are not filtered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// The last trace lines about it, oldest first.
+    /// Last trace lines about it, oldest first.
     pub trace: Vec<String>,
     /// Faults that fired.
     pub fired: Vec<Fired>,
-    /// The limit of wall time at which the run was given up, if it was.
+    /// Wall time limit at which the run was given up, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Span>,
-    /// Programs of the user's, with their last lines.
+    /// Programs of the user, with their last lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramReport>,
 }
@@ -57,18 +57,18 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fired {
-    /// Its name.
+    /// Name of the fault.
     pub fault: String,
-    /// How often.
+    /// Number of firings.
     pub times: u64,
-    /// When last, in milliseconds since the world began.
+    /// Time of the last firing, in milliseconds since the start of the world.
     pub last_ms: u64,
-    /// The operation that it met last.
+    /// Operation of the last firing.
     pub op: String,
 }
 
 impl Fired {
-    /// All that fired in a run, in the order in which they did first.
+    /// All faults that fired in a run, in the order of their first firing.
     pub(crate) fn all(events: &[Arc<Event>]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for event in events {
@@ -86,21 +86,21 @@ impl Fired {
     }
 }
 
-/// A step that did not do what it says.
+/// A failed step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedStep {
-    /// What it does, in words; empty when no single step is to blame.
+    /// Description; empty if no single step failed.
     pub step: String,
     /// Line and column in the file.
     pub position: Option<(u64, u64)>,
-    /// What was expected.
+    /// Expected state.
     pub expected: String,
-    /// What was seen instead.
+    /// State that was seen instead.
     pub seen: String,
 }
 
-/// The exit code and the report of a run that did not pass; nothing when it passed.
+/// Exit code and failure of a run that did not pass; none if it passed.
 pub fn failure(scenario: &Scenario, outcome: &Outcome) -> Option<(Exit, Failure)> {
     let report = Report::of(scenario, outcome);
     let exit = report.exit();
@@ -108,7 +108,7 @@ pub fn failure(scenario: &Scenario, outcome: &Outcome) -> Option<(Exit, Failure)
 }
 
 impl Report {
-    /// The report about a run of `scenario`.
+    /// Report of a run of `scenario`.
     pub fn of(scenario: &Scenario, outcome: &Outcome) -> Self {
         let failed = outcome.failure.as_ref().map(|failure| FailedStep {
             step: step_of(scenario, failure).map(ToString::to_string).unwrap_or_default(),
@@ -145,13 +145,13 @@ impl Report {
         }
     }
 
-    /// A report about a run, with the end of its trace.
+    /// Report of a run, with the end of its trace.
     pub fn new(scenario: &str, source: &str, events: &[Arc<Event>]) -> Self {
         let trace = events[events.len().saturating_sub(TAIL)..].iter().map(|event| trace_line(&event.line())).collect();
         Self { scenario: scenario.to_owned(), source: source.to_owned(), trace, ..Self::default() }
     }
 
-    /// The exit code that the report's causes come to.
+    /// Exit code for the causes in the report.
     pub fn exit(&self) -> Exit {
         let leaked = |v: &Violation| if v.id == "I5" { Exit::Leaked } else { Exit::Failed };
         if self.given_up.is_some() {
@@ -162,7 +162,7 @@ impl Report {
         Exit::of(self.violations.iter().map(leaked).chain(failed))
     }
 
-    /// The report for the JSON envelope and for stderr: its text without colours, and what to do next.
+    /// Failure for the JSON envelope and for stderr: the report without colours, and the next actions.
     pub fn failure(&self) -> Failure {
         if let Some(limit) = self.given_up {
             let text =
@@ -188,7 +188,7 @@ impl Report {
         position.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default()
     }
 
-    /// The report as people read it.
+    /// Formats the report for people.
     pub fn render(&self, style: Style) -> String {
         let mut out = String::new();
         let title = |text: &str| style.paint(Tone::Faint, &format!("{text:<10}"));
@@ -248,17 +248,17 @@ impl Report {
     }
 }
 
-/// The step that did not do what it says.
+/// The step that failed.
 fn step_of<'a>(scenario: &'a Scenario, failure: &StepFailure) -> Option<&'a Step> {
     failure.step.and_then(|index| scenario.steps.get(index))
 }
 
-/// Keeps a text of several lines in its column.
+/// Indents further lines of a text to its column.
 fn indented(text: &str) -> String {
     text.trim_end().replace('\n', "\n             ")
 }
 
-/// An event on one line: time, ordinal, process, kind, fields.
+/// Formats an event as one line: time, ordinal, process, kind, fields.
 pub fn trace_line(event: &Line) -> String {
     let mut line = format!(
         "{:>4}.{:03}s #{:<5} {:<14} {:<18}",

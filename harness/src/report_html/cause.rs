@@ -1,30 +1,31 @@
-//! What an event follows from, as far as what was heard tells.
+//! Causes of events, as far as the recorded events show them.
 //!
-//! A call and its end, a fault and the process that it ends, a state of the cloud and what began it belong together by
-//! what they carry. For the rest it is the last thing before it that concerns the same object: no proof, and a good
-//! place to look.
+//! A call and its end, a fault and the process that it ends, a state of the cloud and its beginning are matched by
+//! their fields. For all other events, the cause is the last earlier event about the same object: this proves nothing,
+//! but it is a good place to look.
 
 use super::facts::Role;
 use super::listener::Told;
 
-/// What an event follows from: its position, and how it is known.
+/// Cause of an event: its index, and the kind of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     pub at: usize,
     pub why: &'static str,
 }
 
-/// How far back is looked.
+/// Maximum number of earlier events that are searched.
 const FAR: usize = 4_000;
 
-/// An event with what it names, each by one name.
+/// An event with the objects that it names, each under a single name.
 pub(super) struct Named {
     pub told: Told,
     pub names: Vec<String>,
 }
 
 impl Named {
-    /// Whether both are about the same volume, pod or claim; about the same node, where neither names one of these.
+    /// Returns true if both are about the same volume, pod or claim, or about the same node if neither names any of
+    /// these.
     fn meets(&self, other: &Self) -> bool {
         let same = |node: bool| {
             let wanted = |name: &&String| name.starts_with("node/") == node;
@@ -38,7 +39,7 @@ impl Named {
     }
 }
 
-/// What the event at `at` of `all` follows from.
+/// Cause of the event at `at` of `all`.
 pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
     let event = &all[at];
     let (told, here) = (&event.told, |other: &Named| other.told.process == event.told.process);
@@ -102,7 +103,7 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
     }
 }
 
-/// Whether the call with which `since` begins has ended in it.
+/// Returns true if the call at the start of `since` ends within it.
 fn ended(since: &[Named]) -> bool {
     let Some((call, after)) = since.split_first() else { return true };
     let Role::Call(_, ordinal) = &call.told.facts.role else { return true };
@@ -111,7 +112,7 @@ fn ended(since: &[Named]) -> bool {
     })
 }
 
-/// Whether two calls name the same things, or neither names any.
+/// Returns true if two calls name the same objects, or neither names any.
 fn alike(one: &Named, other: &Named) -> bool {
     one.meets(other) || (one.names.is_empty() && other.names.iter().all(|name| name.starts_with("node/")))
 }

@@ -1,4 +1,4 @@
-//! What one event is about, in a few words, and what part it plays.
+//! Short description of one event, and its role.
 
 use controllers::events::NodeUnknown;
 use controllers::events::{Attach, CsiAnswered, CsiAsked, Detach, EventRecorded, LeaderLost, NodeNotReady, NodeReady};
@@ -25,10 +25,10 @@ use crate::output::took;
 use crate::runner::USER_AGENT;
 use crate::scenario::Kind;
 
-/// The part that an event plays.
+/// Role of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A message, or the life of a stream: not told.
+    /// A message, or an event of a stream: not shown.
     Traffic,
     Step,
     Fired {
@@ -40,7 +40,7 @@ pub(super) enum Role {
     Answered(String),
     Call(String, u64),
     Done(String, u64),
-    /// A state of the cloud; the one that ends what another began.
+    /// A state of the cloud; `settles` if it ends an operation that another event began.
     Cloud {
         settles: bool,
     },
@@ -53,7 +53,7 @@ pub(super) enum Role {
     Other,
 }
 
-/// How an event looks.
+/// Appearance of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Look {
     #[default]
@@ -62,16 +62,16 @@ pub(super) enum Look {
     Bad,
 }
 
-/// What one event is about.
+/// Description of one event.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub role: Role,
-    /// What it names, as `pvc/data`, `volume/vol-…`, `node/i-…`.
+    /// Objects that it names, as `pvc/data`, `volume/vol-…`, `node/i-…`.
     pub names: Vec<String>,
-    /// It in a few words.
+    /// Short title.
     pub title: String,
     pub look: Look,
-    /// The larger, the sooner it is left out.
+    /// Events with the largest weight are left out first.
     pub weight: u8,
 }
 
@@ -365,7 +365,7 @@ impl Facts {
     }
 }
 
-/// The process that asked for a commit, as far as its User-Agent tells.
+/// Process that requested a commit, from its User-Agent.
 fn by(commit: &Commit) -> String {
     let user = commit.user.as_str();
     if user == USER_AGENT {
@@ -380,7 +380,7 @@ fn by(commit: &Commit) -> String {
     node.map_or_else(|| program.to_owned(), crate::cluster::names::kubelet)
 }
 
-/// The short word of a kind as Events name it.
+/// Short name of a kind in Events.
 fn short_of(word: &str) -> &str {
     match word {
         "persistentvolumeclaim" => "pvc",

@@ -1,4 +1,4 @@
-//! The file around the data.
+//! The HTML file around the data.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ pub(super) fn page(page: &Page) -> String {
     )
 }
 
-/// JSON that no HTML parser takes for markup. The characters stand only within its strings.
+/// Escapes JSON so that no HTML parser takes it for markup. These characters occur only within its strings.
 fn inert(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -57,7 +57,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// As a policy names what it allows.
+/// Hash of a text in the form of a content security policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

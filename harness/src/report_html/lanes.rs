@@ -1,21 +1,21 @@
-//! Where an event is drawn: the story, the cloud, the API server, each loop, the driver, and each node with its kubelet,
-//! driver, kernel and containers.
+//! Lanes in which events are drawn: the steps, the cloud, the API server, each control loop, the driver, and each node
+//! with its kubelet, driver, kernel and containers.
 
 use super::listener::Told;
 
-/// A line of the drawing.
+/// A lane of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lane {
-    /// From top to bottom.
+    /// Sort key from top to bottom.
     order: (u8, String, u8),
-    /// Its group: what is drawn together.
+    /// Group of lanes that are drawn together.
     pub group: String,
-    /// Its name.
+    /// Name of the lane.
     pub name: String,
 }
 
 impl Lane {
-    /// The lane of an event.
+    /// Lane of an event.
     pub fn of(told: &Told) -> Self {
         let process: &str = &told.process;
         let lane = |place: u8, group: &str, name: &str| Self {
@@ -47,7 +47,7 @@ impl Lane {
     }
 }
 
-/// Whether a process runs control loops, of whatever replica.
+/// Returns true if a process runs control loops, as any replica.
 fn is_loop(process: &str) -> bool {
     controllers::PROCESSES
         .iter()

@@ -1,4 +1,4 @@
-//! Hears a world from its first event on, also what its trace does not keep.
+//! Records the events of a world from the first one on, including those that its trace does not keep.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,13 +7,13 @@ use substrate::{Event, EventKind, Trace};
 
 use super::facts::{Facts, Role};
 
-/// One thing that happened, for a report.
+/// An event, for a report.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub ms: u64,
-    /// Its number in the trace. What the trace does not keep has that of the event before it.
+    /// Ordinal in the trace. An event that the trace does not keep has that of the previous one.
     pub n: u64,
-    /// Whether the trace keeps it.
+    /// True if the trace keeps it.
     pub kept: bool,
     pub process: Arc<str>,
     pub kind: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub facts: Facts,
 }
 
-/// Whoever wants a report of a run attaches one to its trace before anything happens, and asks it afterwards.
+/// Recorder of a run for a report. Attach it to the trace before the first event.
 #[derive(Clone, Debug, Default)]
 pub struct Listener(Arc<Mutex<Heard>>);
 
@@ -31,15 +31,15 @@ struct Heard {
     all: Vec<Told>,
 }
 
-/// Kinds that only observers hear who ask for them, and that say why something else happened.
+/// Kinds that are emitted only for subscribers, and that explain other events.
 const ASKED: [&str; 6] =
     ["csi.asked", "csi.answered", "ec2.answered", "ec2.retry", "plug.disconnected", "pod-gc.deleted"];
 
-/// As many events as are remembered; a run that has more is told from its beginning.
+/// Maximum number of recorded events; later ones are dropped.
 const MOST: usize = 200_000;
 
 impl Listener {
-    /// Hears `trace` from now on, and what it has kept until now.
+    /// Records the events of `trace` from now on, and those that it has kept so far.
     pub fn attach(&self, trace: &Trace) {
         let failures = crate::events::all().into_iter().map(|EventKind { kind, .. }| kind);
         for kind in failures.filter(|kind| kind.ends_with(".error")).chain(ASKED) {
@@ -49,7 +49,7 @@ impl Listener {
         trace.observe(move |event| heard.lock().unwrap_or_else(PoisonError::into_inner).take(event));
     }
 
-    /// All that was heard, in order.
+    /// All recorded events in order.
     pub(super) fn told(&self) -> Vec<Told> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
     }

@@ -1,15 +1,16 @@
-//! The report of `--report`: one HTML file that shows runs as lanes, with the life of each volume over them.
+//! The report of `--report`: one HTML file that shows runs as lanes, below the timeline of each volume.
 //!
 //! | | |
 //! |---|---|
-//! | `listener` | hears a world, also what its trace does not keep |
-//! | `facts` | what one event is about, in a few words |
-//! | `lanes` | where it is drawn |
-//! | `cause` | what it follows from |
-//! | `run` | one run as data, within a limit |
+//! | `listener` | records a world, including events that its trace does not keep |
+//! | `facts` | short description of one event |
+//! | `lanes` | lane in which it is drawn |
+//! | `cause` | event that it follows from |
+//! | `run` | one run as data, within a size limit |
 //! | `html` | the file: everything escaped, no network, a strict policy |
 //!
-//! The file is data in a script tag, and a small script (`page.js`) that draws it. Nothing in it comes from elsewhere.
+//! The file contains data in a script tag, and a small script (`page.js`) that draws it. It loads nothing from
+//! elsewhere.
 
 mod cause;
 mod facts;
@@ -25,45 +26,45 @@ use serde::Serialize;
 pub use listener::Listener;
 pub use run::{Command, File, Run, Tone, Verdict};
 
-/// Bytes that a report has at most.
+/// Maximum size of a report in bytes.
 pub const LARGEST: usize = 2_000_000;
-/// Bytes of it for events; the rest is for the page itself, files and messages.
+/// Part of it for events; the rest is for the page itself, files and messages.
 const EVENTS: usize = 1_300_000;
-/// Runs that one report shows.
+/// Maximum number of runs in a report.
 pub const RUNS: usize = 12;
-/// Bytes of a file that is shown.
+/// Maximum size of a file in bytes.
 const FILE: usize = 16_000;
-/// Bytes of a message that is shown.
+/// Maximum size of a message in bytes.
 const MESSAGE: usize = 4_000;
 
-/// What a report shows.
+/// Content of a report.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
-    /// What was done, as `migration` or `sweep of migration`.
+    /// Title, such as `migration` or `sweep of migration`.
     pub title: String,
-    /// The command that did it.
+    /// Command that produced it.
     pub command: String,
-    /// What a search came to, if it was one.
+    /// Results of a search, if it was one.
     pub table: Option<Table>,
-    /// A few sentences about the whole.
+    /// Notes on the whole report.
     pub notes: Vec<String>,
-    /// The runs, the first of which is shown first.
+    /// Runs; the first one is shown first.
     pub runs: Vec<Run>,
 }
 
-/// What a search came to.
+/// Results of a search.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Table {
-    /// The heads of the columns.
+    /// Column headers.
     pub columns: Vec<String>,
-    /// The rows, a text for each column.
+    /// Rows with a text for each column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Page {
-    /// The file. What makes it too large is left out, and it says how much that is.
+    /// Renders the file. Events beyond the size limit are left out, and their number is shown.
     pub fn html(mut self) -> String {
         if self.runs.len() > RUNS {
             self.notes.push(format!("{} more runs are not shown.", self.runs.len() - RUNS));
@@ -79,13 +80,13 @@ impl Page {
     /// Writes the file.
     ///
     /// # Errors
-    /// What the filesystem says, with the path.
+    /// Returns the error of the filesystem, with the path.
     pub fn write(self, path: &Path) -> Result<(), String> {
         std::fs::write(path, self.html()).map_err(|e| format!("{}: {e}", path.display()))
     }
 }
 
-/// `text` in at most `most` bytes, and whether it was longer.
+/// Cuts `text` to at most `most` bytes, and returns whether it was longer.
 fn shortened(text: &str, most: usize) -> (String, bool) {
     if text.len() <= most {
         return (text.to_owned(), false);

@@ -1,4 +1,4 @@
-//! One run as data: lanes, events with what they follow from, and the life of each volume.
+//! One run as data: lanes, events with their causes, and the timeline of each volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,52 +13,52 @@ use super::{FILE, MESSAGE, shortened};
 use crate::invariants::Violation;
 use crate::timeline::Timeline;
 
-/// How a run looks.
+/// Appearance of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tone {
-    /// All is well.
+    /// Passed.
     #[default]
     Good,
-    /// Something deserves a look.
+    /// Passed with a warning.
     Warning,
-    /// Something is wrong.
+    /// Failed.
     Bad,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
-    /// How it looks.
+    /// Appearance.
     pub tone: Tone,
-    /// In a word.
+    /// One-word result.
     pub word: String,
-    /// In sentences; may be empty.
+    /// Message; may be empty.
     pub message: String,
 }
 
 /// A command to copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Command {
-    /// What it does.
+    /// Purpose of the command.
     pub does: String,
-    /// The command.
+    /// Text of the command.
     pub text: String,
 }
 
 /// A scenario to copy.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct File {
-    /// What it is called.
+    /// Name of the file.
     pub name: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
-    /// Whether its end is left out.
+    /// True if its end is left out.
     pub cut: bool,
 }
 
 impl File {
-    /// The file, as far as a report shows it.
+    /// Takes as much of a file as a report shows.
     pub fn new(name: &str, text: &str) -> Self {
         let (text, cut) = shortened(text, FILE);
         Self { name: name.to_owned(), text, cut }
@@ -69,37 +69,37 @@ impl File {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// What it is called where there are several.
+    /// Name, for reports with several runs.
     pub name: String,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What it came to.
+    /// Result.
     pub verdict: Verdict,
     /// Commands to copy.
     pub commands: Vec<Command>,
-    /// The scenario.
+    /// Scenario file.
     pub file: File,
-    /// The figures that the command prints about it.
+    /// Figures that the command prints.
     pub facts: Vec<String>,
-    /// When its story was over and taken down, in milliseconds; 0 where that is not known.
+    /// End of the run including its teardown, in milliseconds; 0 if unknown.
     pub end_ms: u64,
-    /// Events of its trace.
+    /// Number of events of its trace.
     pub counted: u64,
-    /// The life of its volumes.
+    /// Timeline of its volumes.
     timeline: Timeline,
     lanes: Vec<Value>,
-    /// Kinds of events, and what each says.
+    /// Kinds of events with their descriptions.
     kinds: Vec<(&'static str, String)>,
-    /// What events are about.
+    /// Objects that events name.
     objects: Vec<String>,
     events: Vec<Row>,
     violations: Vec<Value>,
-    /// Events that are not shown, and how many there were.
+    /// Number of events that are not shown, and of all events.
     left_out: usize,
     heard: usize,
 }
 
-/// One event.
+/// An event.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     n: u64,
@@ -111,12 +111,12 @@ struct Row {
     title: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objects: Vec<usize>,
-    /// The place of its cause, and how it is known.
+    /// Index of its cause, and the kind of evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<(usize, &'static str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     look: Option<&'static str>,
-    /// A call that ends here began at its cause.
+    /// True if the event ends a call that began at its cause.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ends: bool,
     process: String,
@@ -126,7 +126,7 @@ struct Row {
 }
 
 impl Run {
-    /// The run that `listener` has heard.
+    /// Builds the report of the run that `listener` has recorded.
     pub fn new(name: &str, seed: u64, listener: &Listener, timeline: Timeline, violations: &[Violation]) -> Self {
         let told = listener.told();
         let aliases = aliases(&told);
@@ -156,7 +156,7 @@ impl Run {
         run
     }
 
-    /// A run of which nothing is left but what it came to.
+    /// Report of a run without events.
     pub fn without_events(name: &str, seed: u64, verdict: Verdict) -> Self {
         Self { name: name.to_owned(), seed, verdict, ..Self::default() }
     }
@@ -168,7 +168,7 @@ impl Run {
         let about: BTreeMap<&str, &str> = crate::events::all().iter().map(|kind| (kind.kind, kind.about)).collect();
         let kinds: BTreeSet<&'static str> = named.iter().map(|named| named.told.kind).collect();
         let kinds: Vec<&'static str> = kinds.into_iter().collect();
-        // Who hears of it is of no interest here.
+        // The part of a description about its subscribers is left out.
         let said = |kind: &&str| about.get(*kind).map_or("", |said| said.split(" Only ").next().unwrap_or_default());
         self.kinds = kinds.iter().map(|kind| (*kind, said(kind).trim().to_owned())).collect();
         let objects: BTreeSet<&String> = named.iter().flat_map(|named| &named.names).collect();
@@ -201,7 +201,8 @@ impl Run {
         }
     }
 
-    /// Leaves out events until the others have at most `most` bytes: the lightest first, and of these the oldest.
+    /// Leaves out events until the rest has at most `most` bytes: those with the largest weight first, and of these the
+    /// oldest.
     pub(super) fn shorten(&mut self, most: usize) {
         let (message, cut) = shortened(&self.verdict.message, MESSAGE);
         self.verdict.message = if cut { message + " …" } else { message };
@@ -216,7 +217,7 @@ impl Run {
             room = rest;
             kept[at] = true;
         }
-        // The places of causes are those in the shorter list; a cause that is left out is told no more.
+        // Indices of causes refer to the shortened list; causes that were left out are dropped.
         let mut place = vec![None; kept.len()];
         let mut next = 0;
         for (at, kept) in kept.iter().enumerate() {
@@ -238,13 +239,13 @@ impl Run {
         self.left_out += before - self.events.len();
     }
 
-    /// How many events are shown.
+    /// Number of events that are shown.
     pub fn shown(&self) -> usize {
         self.events.len()
     }
 }
 
-/// What an event carries; long texts without their ends.
+/// Fields of an event, with long texts cut.
 fn carried(told: &Told) -> Value {
     let mut value = serde_json::to_value(&told.fields).unwrap_or_default();
     cut_texts(&mut value);
@@ -275,7 +276,7 @@ fn told_violation(violation: &Violation) -> Value {
     })
 }
 
-/// One name for all that are names of one thing: a volume is its claim, an instance its node.
+/// Maps all names of an object to one: a volume to its claim, an instance to its node.
 fn aliases(told: &[Told]) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let first = |names: &[String], sort: &str| names.iter().find(|name| name.starts_with(sort)).cloned();
@@ -289,7 +290,7 @@ fn aliases(told: &[Told]) -> BTreeMap<String, String> {
             }
             ("api.commit", Some(own)) if own.starts_with("pv/") => {
                 let of = first(names, "pvc/").unwrap_or_else(|| own.clone());
-                // Before it has a handle, a driver knows it by its name.
+                // Before a volume has a handle, a driver uses its name.
                 let by_name = own.replacen("pv/", "volume/", 1);
                 for name in first(names, "volume/").into_iter().chain([own.clone(), by_name]) {
                     if name != of {

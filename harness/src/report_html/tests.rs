@@ -26,7 +26,7 @@ fn page(runs: Vec<Run>) -> Page {
     Page { title: EVIL.to_owned(), command: EVIL.to_owned(), runs, ..Page::default() }
 }
 
-/// The data of a page, as its script reads it.
+/// Data of a page, as its script reads it.
 fn data(html: &str) -> serde_json::Value {
     let (_, rest) = html.split_once("id=\"data\">").unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
@@ -53,7 +53,7 @@ fn the_policy_allows_the_own_script_and_style_and_nothing_else() {
     let (_, rest) = html.split_once("Content-Security-Policy\" content=\"").unwrap();
     let policy = rest.split_once('"').unwrap().0;
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
-    // What the script sets by itself is allowed; what stands in the document is not.
+    // Attributes that the script sets are allowed; those in the document are not.
     let (before, script) = html.split_once("<script>").unwrap();
     for attribute in [" style=\"", " onclick=\"", " src=\""] {
         assert!(!before.contains(attribute), "{attribute}");

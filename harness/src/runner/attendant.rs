@@ -1,4 +1,4 @@
-//! The person beside a live run, who may look at the cluster where a step pauses.
+//! The person beside a live run, who may inspect the cluster when a step pauses.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 
-/// Shows the cluster, says what to look at, and completes when the person has seen enough.
+/// Shows the cluster with a text about what to look at. Completes when the person continues.
 pub type Show = Box<dyn Fn(&Cluster, &str) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// Who attends a run, and how long it stood still for that.
+/// Attendant of a run, and the total time of its pauses.
 #[derive(Default)]
 pub struct Attendant {
     show: Option<Show>,
@@ -34,33 +34,32 @@ impl std::fmt::Debug for Attendant {
 }
 
 impl Attendant {
-    /// Nobody: pauses are passed over.
+    /// No attendant: pauses are skipped.
     pub fn nobody() -> Self {
         Self::default()
     }
 
-    /// Somebody who is shown the cluster by `show`.
+    /// An attendant to whom `show` shows the cluster.
     pub fn new(show: Show) -> Self {
         Self { show: Some(show), ..Self::default() }
     }
 
-    /// The same; the story may take so long.
+    /// Sets a wall time limit for the steps.
     pub fn patient(self, limit: Duration) -> Self {
         Self { patience: Some(limit), ..self }
     }
 
-    /// Completes with the limit once the story has taken longer, the time that it stood still not counted; never where
-    /// there is no limit.
+    /// Completes with the limit when the steps have exceeded it, not counting pauses. Never completes without a limit.
     pub(super) async fn loses_patience(&self, begin: Instant) -> Duration {
         let Some(limit) = self.patience else { return std::future::pending().await };
         self.outlast(begin, limit).await;
         limit
     }
 
-    /// Lets the person look; at once over where nobody is there.
+    /// Pauses for the person; returns at once if there is no attendant.
     ///
     /// # Errors
-    /// When the cluster cannot be shown.
+    /// If the cluster cannot be shown.
     pub(super) async fn pause(&self, cluster: &Cluster, text: &str) -> Result<(), String> {
         let Some(show) = &self.show else { return Ok(()) };
         self.stood().since = Some(Instant::now());
@@ -73,7 +72,7 @@ impl Attendant {
         shown
     }
 
-    /// Completes once the run was at work for `limit` since `begin`: the time that it stood still does not count.
+    /// Completes when the run has worked for `limit` since `begin`. Pauses do not count.
     pub async fn outlast(&self, begin: Instant, limit: Duration) {
         loop {
             let goes_on = self.goes_on.notified();

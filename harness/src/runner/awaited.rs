@@ -1,4 +1,4 @@
-//! What `mooring wait --for` waits for: an object in a state, or what a condition in CEL says of an object or a list.
+//! Conditions of `mooring wait --for`: an object in a state, or a condition in CEL on an object or a list.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::runner::{ObjectError, Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef};
 use crate::scenario::predicate::{Subject, That, Unfit};
 
-/// What must hold.
+/// A condition to wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Awaited {
     /// An object is in a state: `pvc/data=Bound`.
@@ -18,17 +18,17 @@ pub(crate) enum Awaited {
     Satisfies(Subject, That),
 }
 
-/// What a look at it has shown.
+/// Result of a check.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// It is so.
+    /// The condition holds.
     Holds,
-    /// What is there instead.
+    /// It does not hold; with the present state.
     Other(String),
 }
 
 impl Awaited {
-    /// The object that it is about, if it is one.
+    /// Object of the condition, if it is a single one.
     pub fn object(&self) -> Option<&ObjectRef> {
         match self {
             Self::Is(condition) => Some(&condition.object),
@@ -37,7 +37,7 @@ impl Awaited {
         }
     }
 
-    /// Looks whether it is so now.
+    /// Checks the condition.
     pub async fn look(&self, objects: &Objects) -> Result<Seen, ObjectError> {
         let (value, that) = match self {
             Self::Is(Condition { object, is }) => {
@@ -59,7 +59,7 @@ impl Awaited {
         Ok(if that.holds(&value) == Ok(true) { Seen::Holds } else { Seen::Other(that.seen(&value)) })
     }
 
-    /// What is said once it was not so for `how long`.
+    /// Message after the condition did not hold for the time `after`.
     pub fn missed(&self, after: impl fmt::Display) -> String {
         match self {
             Self::Is(Condition { object, is }) => format!("{object} is not {is} after {after}"),
@@ -81,7 +81,7 @@ impl FromStr for Awaited {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // No name has either sign.
+        // No name contains either sign.
         let sign = text.find([':', '=']);
         let Some(at) = sign.filter(|at| text[*at..].starts_with(':')) else {
             return match sign {
@@ -108,7 +108,7 @@ impl FromStr for Awaited {
     }
 }
 
-/// Says what is wrong with an expression that stands after `before` characters.
+/// Formats an error in an expression that begins after `before` characters.
 fn place(Unfit { message, help, at, .. }: Unfit, before: usize) -> String {
     let place = match at {
         Some((1, column)) => format!("column {}: ", before + column),

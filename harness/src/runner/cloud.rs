@@ -1,4 +1,4 @@
-//! What the cloud really has: read from its admin API, not from the trace.
+//! True state of the cloud, read from its admin API instead of the trace.
 
 use http::Request;
 use serde_json::Value;
@@ -6,30 +6,30 @@ use substrate::body::{call, collect, empty};
 
 use crate::cluster::Cluster;
 
-/// Longest state that is read.
+/// Maximum size of the state in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// A volume that is no instance's root.
+/// A volume other than a root volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CloudVolume {
-    /// Its id.
+    /// Volume id.
     pub id: String,
-    /// The instances that it is attached to, in whatever state.
+    /// Instances of its attachments, in any state.
     pub attachments: Vec<String>,
 }
 
-/// All volumes of the cloud, root volumes left out.
+/// All volumes of the cloud except root volumes.
 ///
 /// # Errors
-/// When the cloud does not answer, or answers something else.
+/// If the cloud does not answer, or its answer is invalid.
 pub(super) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, substrate::BoxError> {
     read(&state(cluster).await?).ok_or_else(|| "its state has no volumes".into())
 }
 
-/// The whole state of the cloud, as it is saved.
+/// Whole state of the cloud.
 ///
 /// # Errors
-/// When the cloud does not answer, or answers something else.
+/// If the cloud does not answer, or its answer is invalid.
 pub(crate) async fn state(cluster: &Cluster) -> Result<Value, substrate::BoxError> {
     let mut request = Request::get("/admin/v1/state").header("host", "localhost");
     if let Some(token) = &cluster.spec().admin_token {

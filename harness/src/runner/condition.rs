@@ -1,10 +1,10 @@
-//! Whether an object is in a state.
+//! Checks the state of an object.
 
 use serde::{Deserialize, Deserializer};
 
 use crate::scenario::object::{Kind, State};
 
-/// Of any object, what tells its state; the rest is passed over.
+/// Fields of any object that define its state; all others are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Look {
@@ -49,7 +49,7 @@ struct Condition {
 }
 
 impl Look {
-    /// The node that it is on.
+    /// Node of the object.
     pub fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref()
     }
@@ -64,7 +64,7 @@ impl Look {
     }
 }
 
-/// Whether `object` (nothing when it does not exist) of `kind` is in `state`, as kubectl would say.
+/// Returns true if `object` of `kind` is in `state`, as kubectl would show. None means that it does not exist.
 pub fn holds(kind: Kind, object: Option<&Look>, state: State) -> bool {
     let Some(object) = object else {
         return state == State::Gone;
@@ -82,7 +82,7 @@ pub fn holds(kind: Kind, object: Option<&Look>, state: State) -> bool {
     }
 }
 
-/// What state an object is in, for a report.
+/// Describes the state of an object for a report.
 pub fn describe(kind: Kind, object: Option<&Look>) -> String {
     let Some(object) = object else {
         return "it does not exist".to_owned();

@@ -1,4 +1,4 @@
-//! What a cluster has before its user does anything: the driver's CSIDriver object and StorageClasses.
+//! Objects of a new cluster: the driver's CSIDriver object and StorageClasses.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::objects::{ObjectError, Objects};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// The CSIDriver object that the EBS driver's chart installs.
+/// CSIDriver object of the EBS driver's chart.
 pub(crate) fn csi_driver(name: &str) -> Manifest {
     let value = json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -30,15 +30,15 @@ fn storage_class(name: &str, parameters: Value) -> Manifest {
     Manifest { object: ObjectRef::new(Kind::storage_class(), None, name), value }
 }
 
-/// The class of claims that name none.
+/// The default StorageClass.
 fn default_class() -> Manifest {
     let mut class = storage_class("gp3", json!({ "type": "gp3" }));
     class.value["metadata"]["annotations"] = json!({ "storageclass.kubernetes.io/is-default-class": "true" });
     class
 }
 
-/// What `mooring up` has beside the default: a class whose volumes outlive their claims, one for volumes with many
-/// operations, and the name that examples use, of the oldest kind of volumes.
+/// Additional classes of `mooring up`: one that retains its volumes, one with many IOPS, and `standard`, which examples
+/// use, for magnetic volumes.
 fn more_classes() -> [Manifest; 3] {
     let mut retain = storage_class("gp3-retain", json!({ "type": "gp3" }));
     retain.value["reclaimPolicy"] = json!("Retain");
@@ -46,19 +46,19 @@ fn more_classes() -> [Manifest; 3] {
     [retain, fast, storage_class("standard", json!({ "type": "standard" }))]
 }
 
-/// Puts them in place.
+/// Creates the CSIDriver object and the default class.
 ///
 /// # Errors
-/// What the API server says.
+/// Returns the error of the API server.
 pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
     objects.apply(&csi_driver("ebs.csi.aws.com")).await?;
     objects.apply(&default_class()).await
 }
 
-/// Puts in place what a cluster for people has: that, and more classes.
+/// Creates all objects of a cluster for people: these, and the additional classes.
 ///
 /// # Errors
-/// What the API server says.
+/// Returns the error of the API server.
 pub async fn apply_more(objects: &Objects) -> Result<(), ObjectError> {
     apply(objects).await?;
     for class in &more_classes() {

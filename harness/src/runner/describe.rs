@@ -1,4 +1,4 @@
-//! What the cloud says of its volumes and instances: by its own API, as anybody would ask.
+//! State of volumes and instances, read through the EC2 API as any user would.
 
 use http::Request;
 use substrate::HttpService;
@@ -10,32 +10,32 @@ use std::sync::Arc;
 use super::ears::Ears;
 use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
 
-/// The access key that the runner signs with.
+/// Access key with which the runner signs.
 pub(super) const CALLER: &str = "AKIAMOORINGSCENARIO0";
-/// Longest answer that is read.
+/// Maximum size of an answer in bytes.
 const LIMIT: usize = 64 << 20;
-/// The deepest element that is read.
+/// Maximum depth of elements.
 const DEPTH: usize = 32;
 
-/// Asks the cloud.
+/// Client of the cloud.
 #[derive(Clone)]
 pub(super) struct Teller {
     pub(super) service: HttpService,
     pub(super) ears: Arc<Ears>,
 }
 
-/// An answer of the cloud.
+/// Answer of the cloud.
 enum Answer {
     Tree(Value),
-    /// The error's code and message.
+    /// Code and message of an error.
     Error(String, String),
 }
 
 impl Teller {
-    /// Whether the cloud has what is demanded, and what it has.
+    /// Returns true if the cloud is as expected, with a description of its state.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// Returns the reason if this cannot be determined.
     pub(super) async fn look(&self, wanted: &Cloud) -> Result<(bool, String), String> {
         let tree = match &wanted.of {
             CloudSubject::Volumes => Value::Array(self.all("DescribeVolumes", "volumeSet").await?),
@@ -78,7 +78,7 @@ impl Teller {
         if let Some(that) = &wanted.that {
             match that.holds(tree) {
                 Ok(is) => holds &= is,
-                // Another part of the demand that does not hold says more.
+                // The failure of another part of the expectation says more.
                 Err(_) if !holds => {}
                 Err(_) => return Err(that.seen(tree)),
             }
@@ -106,7 +106,7 @@ impl Teller {
         }
     }
 
-    /// All items of a list, page by page.
+    /// Reads all items of a list, page by page.
     async fn all(&self, action: &str, set: &str) -> Result<Vec<Value>, String> {
         let (mut all, mut token) = (Vec::new(), String::new());
         loop {
@@ -126,7 +126,7 @@ impl Teller {
     }
 
     async fn ask(&self, action: &str, form: &[(&str, &str)]) -> Result<Answer, String> {
-        // Ids and tokens are of letters, digits and signs that forms leave as they are.
+        // Ids and tokens consist of characters that need no escaping in forms.
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
         let escape = |text: &str| -> String {
             text.bytes()
@@ -164,8 +164,8 @@ impl Teller {
     }
 }
 
-/// The root element of a document of the EC2 API as a tree: lists are lists, and whole numbers, `true` and `false` are what
-/// they are, but in tags, which are texts.
+/// Converts the root element of an EC2 API document to a tree: lists become arrays; whole numbers, `true` and `false`
+/// become numbers and booleans, except in tags, which are texts.
 fn tree(text: &str) -> Result<Value, String> {
     use quick_xml::events::Event;
 

@@ -1,4 +1,5 @@
-//! Hears calls, requests and actions by their events, and what names stand for: volumes of claims, instances of nodes.
+//! Records calls, requests and actions from their events, and the ids behind names: volumes of claims, instances of
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +23,10 @@ use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
 
-/// As many calls as a report shows.
+/// Maximum number of calls in a report.
 const SHOWN: usize = 6;
 
-/// A call that was heard.
+/// A recorded call.
 #[derive(Debug)]
 struct Heard {
     ms: u64,
@@ -34,11 +35,11 @@ struct Heard {
     operation: Text,
     attributes: Vec<(&'static str, Text)>,
     outcome: Option<Text>,
-    /// The runner made it itself.
+    /// True if the runner made it.
     own: bool,
 }
 
-/// Calls that must not be made so often.
+/// A forbidden number of calls.
 #[derive(Debug)]
 struct Limit {
     never: usize,
@@ -46,16 +47,16 @@ struct Limit {
     from: usize,
 }
 
-/// What the cloud must not have.
+/// A forbidden state of the cloud.
 #[derive(Debug)]
 struct Ban {
     never: usize,
     cloud: Cloud,
-    /// There was something to look at.
+    /// True once its subject existed.
     looked: bool,
 }
 
-/// A limit that was reached: which, when in milliseconds, and by what.
+/// A limit that was reached: index of the `never`, time in milliseconds, and description.
 pub(super) type Reached = (usize, u64, String);
 
 #[derive(Debug, Default)]
@@ -63,9 +64,9 @@ struct State {
     calls: Vec<Heard>,
     /// Calls of the driver that have not ended, by process and ordinal.
     open: BTreeMap<(Arc<str>, u64), usize>,
-    /// The volumes of claims, by `namespace/name`.
+    /// PersistentVolumes of claims, by `namespace/name`.
     volumes: BTreeMap<String, Text>,
-    /// The ids of volumes.
+    /// Volume handles of PersistentVolumes.
     handles: BTreeMap<String, Text>,
     instances: BTreeMap<String, Text>,
     mirror: Mirror,
@@ -74,12 +75,12 @@ struct State {
     reached: Vec<Reached>,
 }
 
-/// Listens to a run. What it need not hear costs nothing.
+/// Observes a run, only as far as the scenario needs.
 #[derive(Debug, Default)]
 pub(super) struct Ears {
     names: Names,
     planes: Vec<CallPlane>,
-    /// A metric of the API server is looked at whenever it has another object.
+    /// True if every commit can change a forbidden metric of the API server.
     commits: bool,
     state: Mutex<State>,
     reached: Notify,
@@ -87,7 +88,7 @@ pub(super) struct Ears {
 }
 
 impl Ears {
-    /// Ears for what `scenario` counts; nothing when it counts nothing and asks for no ids.
+    /// Starts to record everything that `scenario` counts or refers to. Records nothing if it does neither.
     pub(super) fn listen(scenario: &Scenario, names: Names, trace: &Trace) -> Arc<Self> {
         let mut planes: Vec<CallPlane> = scenario.steps.iter().filter_map(|step| plane(&step.action)).collect();
         planes.sort_unstable();
@@ -149,7 +150,7 @@ impl Ears {
         }
     }
 
-    /// Looks at what the cloud must not have.
+    /// Checks the forbidden states of the cloud.
     fn check_bans(&self, state: &mut State, ms: u64) {
         let mut bans = std::mem::take(&mut state.bans);
         bans.retain_mut(|ban| {
@@ -170,14 +171,14 @@ impl Ears {
         state.bans = bans;
     }
 
-    /// From now on, tells when the cloud has what it must not have.
+    /// Reports from now on when the cloud enters a forbidden state.
     pub(super) fn ban(&self, never: usize, cloud: &Cloud, ms: u64) {
         let mut state = self.state();
         state.bans.push(Ban { never, cloud: cloud.clone(), looked: false });
         self.check_bans(&mut state, ms);
     }
 
-    /// Takes back what [`Ears::ban`] said; whether there was something to look at.
+    /// Undoes [`Ears::ban`]. Returns true if its subject existed.
     pub(super) fn lift(&self, never: usize) -> bool {
         let mut state = self.state();
         let looked = state.bans.iter().any(|ban| ban.never == never && ban.looked);
@@ -185,7 +186,7 @@ impl Ears {
         looked
     }
 
-    /// Keeps what `event` tells.
+    /// Records `event`.
     fn take(&self, state: &mut State, event: &Event) -> Option<Changed> {
         if let Some(call) = event.get::<CsiCall>() {
             if !self.planes.contains(&CallPlane::Csi) {
@@ -243,7 +244,7 @@ impl Ears {
             state.instances.insert(node.node.to_string(), node.instance.clone());
             return Some(Changed::Name);
         }
-        // What a name stood for before it went, it goes on to stand for until it comes again.
+        // After an object is deleted, its name keeps its meaning until it is created again.
         let commit = event.get::<Commit>().filter(|commit| commit.r#type != EventType::Deleted)?;
         if let Some(volume) = commit.pvc.as_ref().and_then(|claim| claim.volume.clone()) {
             state.volumes.insert(commit.object.to_string(), volume);
@@ -254,30 +255,30 @@ impl Ears {
         Some(Changed::Name)
     }
 
-    /// How many calls there were so far, whatever they were.
+    /// Number of recorded calls.
     pub(super) fn len(&self) -> usize {
         self.state().calls.len()
     }
 
-    /// How many of `calls` there were since the one with this number, and what there was.
+    /// Number of matching calls since the call number `from`, and a description.
     pub(super) fn look(&self, calls: &Calls, from: usize) -> (u64, String) {
         let state = self.state();
         (self.count(&state, calls, from), self.shown(&state, calls, from))
     }
 
-    /// From now on, tells when `calls` have been made as often as they must not.
+    /// Reports from now on when `calls` have reached their forbidden number.
     pub(super) fn forbid(&self, never: usize, calls: &Calls) {
         let mut state = self.state();
         let from = state.calls.len();
         state.limits.push(Limit { never, calls: calls.clone(), from });
     }
 
-    /// Takes back what [`Ears::forbid`] said.
+    /// Undoes [`Ears::forbid`].
     pub(super) fn allow(&self, never: usize) {
         self.state().limits.retain(|limit| limit.never != never);
     }
 
-    /// The limits that were reached since the last time.
+    /// Takes the limits that were reached since the last call.
     pub(super) fn take_reached(&self) -> Vec<Reached> {
         std::mem::take(&mut self.state().reached)
     }
@@ -287,22 +288,22 @@ impl Ears {
         self.reached.notified()
     }
 
-    /// Waits until something happens that the cloud or a metric shows.
+    /// Waits for a change that the cloud or a metric shows.
     pub(super) fn cloud_changed(&self) -> Notified<'_> {
         self.cloud.notified()
     }
 
-    /// The id of the volume of a claim or PersistentVolume.
+    /// Volume id of a claim or PersistentVolume.
     pub(super) fn volume(&self, object: &ObjectRef) -> Option<Text> {
         self.state().volume(object)
     }
 
-    /// The id of a node's instance.
+    /// Instance id of a node.
     pub(super) fn instance(&self, node: &str) -> Option<Text> {
         self.state().instances.get(node).cloned()
     }
 
-    /// The node of an instance.
+    /// Node of an instance.
     pub(super) fn node(&self, instance: &str) -> Option<String> {
         self.state().node(instance)
     }
@@ -331,7 +332,7 @@ impl Ears {
             })
     }
 
-    /// What there was since the call with this number: those that are meant, or else others of the same operations.
+    /// Describes the calls since the call number `from`: the matching ones, or else others of the same operations.
     fn shown(&self, state: &State, calls: &Calls, from: usize) -> String {
         let list = |of: &dyn Fn(&Heard) -> bool| -> Vec<String> {
             state.calls.iter().skip(from).filter(|heard| of(heard)).map(Heard::text).collect()
@@ -361,7 +362,7 @@ impl Ears {
     }
 }
 
-/// What an event changed.
+/// Effect of an event.
 enum Changed {
     Call(CallPlane),
     Name,
@@ -407,7 +408,7 @@ fn heard(
     Heard { ms: event.ms, plane, process: event.process.clone(), operation, attributes, outcome, own }
 }
 
-/// The plane whose calls a step counts.
+/// Plane of the calls that a step counts.
 fn plane(action: &Action) -> Option<CallPlane> {
     match action {
         Action::Expect(Expectation::Calls(calls)) | Action::Never(Never { what: Forbidden::Calls(calls), .. }) => {
@@ -417,7 +418,7 @@ fn plane(action: &Action) -> Option<CallPlane> {
     }
 }
 
-/// The kinds of events that live clusters of OS processes have to pass on for `scenario`.
+/// Kinds of events that OS processes must emit for `scenario`.
 pub(crate) fn kinds_heard(scenario: &Scenario) -> Vec<&'static str> {
     let planes: Vec<CallPlane> = scenario.steps.iter().filter_map(|step| plane(&step.action)).collect();
     let kinds = [(CallPlane::K8s, KubernetesRequest::KIND), (CallPlane::Ec2, CloudRequest::KIND)];

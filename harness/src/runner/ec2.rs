@@ -1,4 +1,4 @@
-//! What a user does with the AWS CLI, and an operator with the cloud's admin API.
+//! Requests that a user makes with the AWS CLI, and that an operator makes to the cloud's admin API.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use substrate::body::{call, collect, full};
 use super::objects::{PAUSE, TRIES, was_refused};
 use crate::cluster::Cluster;
 
-/// The most bytes that are read of one answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// How long an answer may take.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whose request it is. The cloud looks at who calls; what the signature is counts only where it has credentials.
+/// Authorization header. The cloud reads the access key; it verifies the signature only if it has credentials.
 const SIGNED: &str =
     "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
 
-/// What the cloud answered.
+/// Answer of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The XML of what was asked for.
+    /// XML of a successful answer.
     Done(String),
-    /// The code and message of an error.
+    /// Code and message of an error.
     Error(String, String),
 }
 
 impl Answer {
-    /// The first element `tag` with nothing but text in it.
+    /// Text of the first element `tag` that contains only text.
     pub(super) fn field(&self, tag: &str) -> Option<&str> {
         match self {
             Self::Done(xml) => element(xml, tag),
@@ -43,7 +43,7 @@ impl Answer {
 /// Calls an action.
 ///
 /// # Errors
-/// When the cloud does not answer.
+/// If the cloud does not answer.
 pub(super) async fn perform(
     cluster: &Cluster,
     action: &str,
@@ -57,7 +57,7 @@ pub(super) async fn perform(
 /// Calls an action once over `service`, as the program `agent`.
 ///
 /// # Errors
-/// When the cloud does not answer.
+/// If the cloud does not answer.
 pub(crate) async fn perform_once(
     service: &HttpService,
     agent: &str,
@@ -70,7 +70,7 @@ pub(crate) async fn perform_once(
     Ok(answer(status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// The request of an action, and its form.
+/// Builds the request of an action, and its form.
 fn signed(action: &str, parameters: &[(String, String)]) -> (http::request::Builder, String) {
     let mut form = format!("Action={action}&Version={VERSION}");
     for (name, value) in parameters {
@@ -94,10 +94,10 @@ fn answer(status: StatusCode, xml: String) -> Answer {
     Answer::Error(code, part("Message").unwrap_or_default())
 }
 
-/// Asks the admin API to do something.
+/// Sends a request to the admin API.
 ///
 /// # Errors
-/// Why it refuses, or that it does not answer.
+/// Returns its refusal, or that it does not answer.
 pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<Value, String> {
     let mut request = Request::post(format!("/admin/v1/{path}")).header("content-type", "application/json");
     if let Some(token) = &cluster.spec().admin_token {
@@ -111,8 +111,8 @@ pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<
     Err(answer["error"].as_str().map_or_else(|| format!("{status} {text}"), str::to_owned))
 }
 
-/// Sends a request; again where nothing listens, as a person repeats a command. What was taken may have been done, so it is
-/// not asked for twice.
+/// Sends a request. Repeats it if the connection is refused, as a person repeats a command. A request that was accepted
+/// may have been carried out, so it is not repeated.
 async fn send(
     cluster: &Cluster,
     request: http::request::Builder,
@@ -129,7 +129,7 @@ async fn send(
     send_once(cluster.ec2(), request).await.map(text).map_err(|e| format!("the cloud does not answer: {e}"))
 }
 
-/// An answer as text.
+/// Converts an answer to text.
 fn text((status, bytes): (StatusCode, Bytes)) -> (StatusCode, String) {
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -150,13 +150,13 @@ async fn send_once(
     answered
 }
 
-/// The text of the first element `tag`.
+/// Text of the first element `tag`.
 fn element<'a>(xml: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
     rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
 }
 
-/// Percent-encodes all but what is unreserved.
+/// Percent-encodes all characters that are not unreserved.
 fn escape(form: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

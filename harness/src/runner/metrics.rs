@@ -1,4 +1,4 @@
-//! Metrics of a process, from the text that Prometheus would read.
+//! Reads metrics of a process in the text format of Prometheus.
 
 use http::Request;
 use substrate::HttpService;
@@ -7,10 +7,10 @@ use substrate::body::{call, collect, empty};
 
 use crate::scenario::predicate::{Metric, MetricsOf};
 
-/// Longest text that is read.
+/// Maximum size of the text in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// Asks processes for their metrics.
+/// Client of the processes' metrics.
 #[derive(Clone)]
 pub(super) struct Meter {
     pub(super) cloud: HttpService,
@@ -20,10 +20,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Whether the metric has the value that is demanded, and what value it has.
+    /// Returns true if the metric has the expected value, with a description of its value.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// Returns the reason if this cannot be determined.
     pub(super) async fn look(&self, wanted: &Metric) -> Result<(bool, String), String> {
         let text = self.read(wanted.of).await.map_err(|e| format!("{} does not tell: {e}", wanted.of.name()))?;
         let (value, samples) = sum(&text, wanted)?;
@@ -51,8 +51,7 @@ impl Meter {
     }
 }
 
-/// The sum of the samples that are meant, and these as they are written. A metric that is there without such samples has
-/// counted nothing yet.
+/// Sum of the matching samples, and their lines. A metric that exists without matching samples has the value zero.
 fn sum(text: &str, wanted: &Metric) -> Result<(f64, Vec<String>), String> {
     let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let families: Vec<&str> = families.filter_map(|rest| rest.split_whitespace().next()).collect();

@@ -1,4 +1,4 @@
-//! What the cloud has, by its events: each state of a volume or an attachment, however short it lasts.
+//! State of volumes and attachments from the cloud's events, which include every state however short it lasts.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use substrate::Event;
 
 use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
 
-/// Volumes by their ids.
+/// Volumes by id.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     volumes: BTreeMap<String, Volume>,
@@ -20,7 +20,7 @@ struct Volume {
 }
 
 impl Mirror {
-    /// Takes in an event; whether it changes anything.
+    /// Applies an event. Returns true if it changed anything.
     pub(super) fn observe(&mut self, event: &Event) -> bool {
         if let Some(told) = event.get::<VolumeChanged>() {
             let new = || Volume { state: told.state, attachments: BTreeMap::new() };
@@ -37,13 +37,14 @@ impl Mirror {
         true
     }
 
-    /// Whether events alone tell all that `cloud` asks: one thing, as events of one change come one after the other.
+    /// Returns true if events alone can answer `cloud`. It must ask for one thing only, because a change is reported by
+    /// several events in turn.
     pub(super) fn tells(cloud: &Cloud) -> bool {
         let asked = (cloud.state.is_some(), cloud.attached.is_some());
         cloud.that.is_none() && matches!((&cloud.of, asked), (CloudSubject::Volume(_), (true, false) | (false, true)))
     }
 
-    /// Whether the cloud has what is asked of the volume `id`, and what it has; nothing when there was no such volume.
+    /// Returns true if the volume `id` is as expected, with a description. None if there was no such volume.
     pub(super) fn look(&self, wanted: &Cloud, id: &str, node: impl Fn(&str) -> String) -> Option<(bool, String)> {
         let volume = self.volumes.get(id)?;
         if let Some(state) = &wanted.state {
@@ -59,7 +60,7 @@ impl Mirror {
     }
 }
 
-/// The volume that `cloud` is about.
+/// Volume of `cloud`.
 pub(super) fn volume(cloud: &Cloud) -> Option<&Pattern> {
     match &cloud.of {
         CloudSubject::Volume(volume) => Some(volume),

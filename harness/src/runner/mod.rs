@@ -38,44 +38,44 @@ pub use attendant::{Attendant, Show};
 pub(crate) use objects::USER_AGENT;
 pub use objects::{ObjectError, Objects};
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The step or check that failed, if one did.
+    /// Failed step or check, if any.
     pub failure: Option<Failure>,
-    /// The volume that this step is about.
+    /// Volume of the failed step.
     pub waits_for: Option<String>,
-    /// Invariants that were broken, in order; those that the scenario expects are marked.
+    /// Violations in order; those that the scenario expects are marked.
     pub violations: Vec<Violation>,
-    /// On how many occasions each invariant was looked at.
+    /// Number of checks of each invariant.
     pub checked: Checked,
-    /// What was left behind after the teardown.
+    /// Resources left behind after the teardown.
     pub leftovers: Leftovers,
     /// Faults that were declared and never fired.
     pub silent_faults: Vec<SilentFault>,
-    /// The whole trace.
+    /// Complete trace.
     pub events: Vec<Arc<Event>>,
     /// Time that passed in the world.
     pub elapsed: Duration,
-    /// When the story was over, since the world began: what follows is its end and its teardown.
+    /// End of the steps, since the start of the world. Convergence and teardown follow.
     pub story_over: Duration,
-    /// What carried the bytes: `memory`, `directory` or `loop`.
+    /// Backend of the disks: `memory`, `directory` or `loop`.
     pub backend: String,
-    /// The limit of wall time at which the run was given up, if it was.
+    /// Wall time limit at which the run was given up, if it was.
     pub given_up: Option<Duration>,
-    /// Programs of the user's, as they were when the story was over.
+    /// Programs of the user at the end of the steps.
     pub programs: Vec<ProgramReport>,
 }
 
 impl Outcome {
-    /// Whether everything went as the scenario says.
+    /// Returns true if everything went as the scenario says.
     pub fn passed(&self) -> bool {
         self.failure.is_none() && self.violations.iter().all(|v| v.declared.is_some()) && self.silent_faults.is_empty()
     }
 }
 
 impl Outcome {
-    /// A run that was given up from outside after `limit` of wall time, by what it recorded until then.
+    /// Outcome of a run that was given up from outside after `limit` of wall time, from the events so far.
     pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
         let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|told| told.step));
         let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
@@ -101,14 +101,14 @@ impl Outcome {
     }
 }
 
-/// A fault that was declared and never fired: a pass without it would prove nothing.
+/// A fault that was declared and never fired. A pass without it would prove nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SilentFault {
-    /// Its name.
+    /// Name of the fault.
     pub name: String,
-    /// How often it came near to firing.
+    /// Number of near misses.
     pub near_misses: u64,
-    /// What the latest different near misses were, a sentence each.
+    /// Latest distinct near misses, one sentence each.
     pub near: Vec<String>,
 }
 
@@ -118,25 +118,25 @@ impl SilentFault {
     }
 }
 
-/// A step that did not do what it says.
+/// A failed step or check.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The step, by its index.
+    /// Index of the step.
     pub step: Option<usize>,
-    /// What was expected.
+    /// Expected state.
     pub expected: String,
-    /// What was seen instead.
+    /// State that was seen instead.
     pub seen: String,
 }
 
-/// Runs all steps of `scenario` on `cluster`, then tears down what they made.
+/// Runs all steps of `scenario` on `cluster`, then tears down everything that they created.
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
     run_attended(scenario, cluster, progress, &Attendant::nobody()).await
 }
 
-/// The same with somebody beside it, to whom steps that pause show the cluster.
+/// The same with an attendant, to whom steps that pause show the cluster.
 pub async fn run_attended(
     scenario: &Scenario,
     cluster: &Cluster,
@@ -146,7 +146,7 @@ pub async fn run_attended(
     run_watched(scenario, cluster, progress, attendant, async || {}).await
 }
 
-/// The same; `rests` is called when faults are over and the cluster has converged, and once more after the teardown.
+/// The same. `rests` is called when the faults have ended and the cluster has converged, and again after the teardown.
 pub async fn run_watched(
     scenario: &Scenario,
     cluster: &Cluster,
@@ -232,7 +232,7 @@ pub async fn run_watched(
         }
     }
     let failure = result.err();
-    // A step that waits for a list names what it sees in it.
+    // A step that waits for a list names the volume in what it saw.
     let named = |failure: &Failure| {
         invariants.volume_of(&failure.expected).or_else(|| invariants.volume_of(failure.seen.lines().next()?))
     };
@@ -244,7 +244,7 @@ pub async fn run_watched(
         checked,
         leftovers,
         silent_faults,
-        // The run is over: nobody looks at the trace itself any more.
+        // The run is over; the trace itself is not read any more.
         events: world.trace().take_events(),
         elapsed,
         story_over,
@@ -254,12 +254,12 @@ pub async fn run_watched(
     }
 }
 
-/// How a story ends.
+/// End of the steps.
 enum End {
-    /// By itself.
+    /// All steps ended, or one failed.
     Story(Result<(), Failure>),
-    /// By the deadline of its file.
+    /// The deadline of the file was exceeded.
     Deadline,
-    /// By the limit of wall time.
+    /// The wall time limit was exceeded.
     GivenUp(Duration),
 }

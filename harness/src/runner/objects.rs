@@ -1,4 +1,4 @@
-//! What a user does with kubectl: objects as they are written, over the API server's wire.
+//! Requests that a user makes with kubectl, over the API server's wire protocol.
 
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// The most bytes that are read of one answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 64 << 20;
-/// How often a request is sent before its failure counts: a server that ended has half a minute to come back.
+/// Maximum number of attempts for a request: a server that ended has half a minute to come back.
 pub(super) const TRIES: u32 = 30;
-/// How long an answer may take, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
+/// Time limit for an answer, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long is waited in between.
+/// Pause between attempts.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the runner calls itself.
+/// User agent of the runner.
 pub(crate) const USER_AGENT: &str = "mooring-scenario";
 
-/// What goes wrong with objects.
+/// Errors of requests for objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ObjectError {
     /// {message}
     Status {
-        /// The HTTP code.
+        /// HTTP status code.
         code: u16,
-        /// The Status' reason.
+        /// Reason of the Status.
         reason: String,
-        /// The Status' message.
+        /// Message of the Status.
         message: String,
     },
     /// the API server does not answer: {0}
@@ -47,52 +47,52 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// Whether the API server says that the object does not exist.
+    /// Returns true if the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Status { code: 404, .. })
     }
 
-    /// Whether the network or an overloaded server failed the request, which may pass.
+    /// Returns true for failures of the network or of an overloaded server, which are temporary.
     fn passes(&self) -> bool {
         matches!(self, Self::Transport(_) | Self::Status { code: 429 | 500 | 503 | 504, .. })
     }
 
-    /// Whether nobody took the request.
+    /// Returns true if no server accepted the request.
     fn was_refused(&self) -> bool {
         matches!(self, Self::Transport(error) if was_refused(error))
     }
 
-    /// Whether the API server says that it no longer has the revision that is asked for.
+    /// Returns true if the requested revision is no longer available.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Status { code: 410, .. })
     }
 }
 
-/// The user's client.
+/// API client of the user.
 #[derive(Clone)]
 pub struct Objects {
     service: HttpService,
     /// The User-Agent header.
     agent: Arc<str>,
-    /// How often a request is sent before its failure counts.
+    /// Maximum number of attempts for a request.
     tries: u32,
 }
 
 impl Objects {
-    /// A client of the API server behind `service`.
+    /// Creates a client of the API server behind `service`.
     pub fn new(service: HttpService) -> Self {
         Self { service, agent: USER_AGENT.into(), tries: TRIES }
     }
 
-    /// A client for a program: it calls itself `agent`, and each request is sent once.
+    /// Creates a client for a program, with the user agent `agent` and a single attempt for each request.
     pub(crate) fn of_program(service: HttpService, agent: &str) -> Self {
         Self { service, agent: agent.into(), tries: 1 }
     }
 
-    /// What a container of `namespace/pod` has printed so far, as `kubectl logs`.
+    /// Log of a container of `namespace/pod`, as `kubectl logs`.
     ///
     /// # Errors
-    /// What the API server says, or the node behind it.
+    /// Returns the error of the API server, or of the node behind it.
     pub async fn logs(&self, pod: &str, query: &str) -> Result<String, ObjectError> {
         let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}");
@@ -100,10 +100,10 @@ impl Objects {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Creates what `manifest` says, or brings what exists to it with a merge patch, as a simple `kubectl apply`.
+    /// Creates the object of `manifest`, or merge-patches the existing one, like a simple `kubectl apply`.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub async fn apply(&self, manifest: &Manifest) -> Result<(), ObjectError> {
         let collection = manifest.object.collection_path();
         match self.send(Method::POST, &collection, Some(("application/json", &manifest.value))).await {
@@ -114,18 +114,18 @@ impl Objects {
         }
     }
 
-    /// Reads an object; nothing when it does not exist.
+    /// Reads an object; none if it does not exist.
     ///
     /// # Errors
-    /// What the API server says, and an answer that is no object.
+    /// Returns the error of the API server, or that the answer is not an object.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Tree>, ObjectError> {
         self.get_path(&object.path()).await
     }
 
-    /// Reads the object at a URL path; nothing when it does not exist.
+    /// Reads the object at a URL path; none if it does not exist.
     ///
     /// # Errors
-    /// The API server's refusal, and an answer that is no object.
+    /// Returns the error of the API server, or that the answer is not an object.
     pub async fn get_path(&self, path: &str) -> Result<Option<Tree>, ObjectError> {
         match self.send(Method::GET, path, None).await {
             Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
@@ -134,17 +134,17 @@ impl Objects {
         }
     }
 
-    /// Lists the objects at a URL path as trees, and the revision of the list.
+    /// Lists the objects at a URL path as trees, with the revision of the list.
     ///
     /// # Errors
-    /// What the API server says, and an answer that is no list.
+    /// Returns the error of the API server, or that the answer is not a list.
     pub async fn list_tree(&self, path: &str) -> Result<(Vec<Tree>, u64), ObjectError> {
         let answer = self.send(Method::GET, path, None).await?;
         let mut list: Tree = serde_json::from_slice(&answer).map_err(|e| ObjectError::Transport(e.into()))?;
         let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
         let revision = revision.ok_or_else(|| ObjectError::Transport("a list without a revision".into()))?;
         let Tree::Array(mut items) = list["items"].take() else { return Ok((Vec::new(), revision)) };
-        // Items of a typed list do not say their type, which is known from that of the list.
+        // Items of a typed list omit their type, which follows from that of the list.
         let kind = list["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).unwrap_or_default();
         for item in items.iter_mut().filter_map(Tree::as_object_mut) {
             item.entry("kind").or_insert_with(|| kind.into());
@@ -153,10 +153,10 @@ impl Objects {
         Ok((items, revision))
     }
 
-    /// Opens a stream, and gives its body.
+    /// Opens a stream and returns its body.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub async fn open(&self, path: &str) -> Result<Body, ObjectError> {
         let opening = async {
             let mut request =
@@ -174,15 +174,15 @@ impl Objects {
         tokio::time::timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// The API server itself.
+    /// Service of the API server.
     pub(crate) fn service(&self) -> &HttpService {
         &self.service
     }
 
-    /// Reads of an object what its state shows; nothing when it does not exist.
+    /// Reads the fields of an object that define its state; none if it does not exist.
     ///
     /// # Errors
-    /// What the API server says, and an answer that is no object.
+    /// Returns the error of the API server, or that the answer is not an object.
     pub async fn look(&self, object: &ObjectRef) -> Result<Option<Look>, ObjectError> {
         match self.send(Method::GET, &object.path(), None).await {
             Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
@@ -191,10 +191,10 @@ impl Objects {
         }
     }
 
-    /// Lists all objects of a kind, in all namespaces.
+    /// Lists all objects of a kind in all namespaces.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Tree>, ObjectError> {
         let root = if kind.api_version().contains('/') { "apis" } else { "api" };
         self.list_path(&format!("/{root}/{}/{}", kind.api_version(), kind.resource())).await
@@ -211,16 +211,16 @@ impl Objects {
     /// Merge-patches an object.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub async fn patch(&self, object: &ObjectRef, patch: &Value) -> Result<(), ObjectError> {
         self.send(Method::PATCH, &object.path(), Some(("application/merge-patch+json", patch))).await.map(drop)
     }
 
-    /// Patches an object, or a part of it, as a step says. A JSON patch that somebody took is not sent again, since it may
-    /// not mean the same the second time.
+    /// Patches an object or a subresource. A JSON patch that was accepted is not repeated, because its effect may
+    /// differ the second time.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub async fn patch_as(&self, patch: &Patch) -> Result<(), ObjectError> {
         let mut path = patch.object.path();
         if let Some(subresource) = &patch.subresource {
@@ -234,18 +234,18 @@ impl Objects {
         sent.map(drop)
     }
 
-    /// Deletes an object; with `grace` of zero it is gone at once, whatever the node says.
+    /// Deletes an object. With a `grace_seconds` of zero it is removed at once, without the node's confirmation.
     ///
     /// # Errors
-    /// What the API server says; an object that does not exist is no error.
+    /// Returns the error of the API server; a missing object is fine.
     pub async fn delete(&self, object: &ObjectRef, grace_seconds: Option<i64>) -> Result<(), ObjectError> {
         self.delete_cascading(object, grace_seconds, None).await
     }
 
-    /// The same, with a say in how the objects that it owns are treated.
+    /// The same, with the treatment of the object's dependents.
     ///
     /// # Errors
-    /// The API server's refusal; an object that does not exist is no error.
+    /// Returns the error of the API server; a missing object is fine.
     pub async fn delete_cascading(
         &self,
         object: &ObjectRef,
@@ -262,13 +262,13 @@ impl Objects {
         }
     }
 
-    /// Sends a request that means the same the second time, as a person repeats a command. A create whose reply was lost
-    /// finds its object, and [`Objects::apply`] goes on from there.
+    /// Sends an idempotent request, and repeats it after temporary failures, as a person repeats a command. If the
+    /// reply of a create was lost, the repetition finds the object, and [`Objects::apply`] continues with a patch.
     async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         self.send_again(ObjectError::passes, method, path, body).await
     }
 
-    /// Sends a request that may mean something else the second time: only where the first was not taken.
+    /// Sends a request that is not idempotent, and repeats it only if it was not accepted.
     async fn send_once_taken(
         &self,
         method: Method,
@@ -278,7 +278,7 @@ impl Objects {
         self.send_again(ObjectError::was_refused, method, path, body).await
     }
 
-    /// Sends a request, again after each failure that `is_tried_again`.
+    /// Sends a request, and repeats it after each failure that `is_tried_again`.
     async fn send_again(
         &self,
         is_tried_again: fn(&ObjectError) -> bool,
@@ -329,7 +329,7 @@ impl Objects {
     }
 }
 
-/// Whether nobody took the request.
+/// Returns true if no server accepted the request.
 pub(super) fn was_refused(error: &BoxError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&**error);
     while let Some(error) = cause {
@@ -342,9 +342,9 @@ pub(super) fn was_refused(error: &BoxError) -> bool {
     false
 }
 
-/// An answer's tree; null when it is none.
+/// Parses an answer; null if it is invalid.
 fn decode(bytes: &[u8]) -> Tree {
-    // One look at all bytes is cheaper than one at each string.
+    // Validating all bytes once is cheaper than validating each string.
     std::str::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The demands of a run on the programs that its file names: they can be started, and they run when the story is over.
+//! Requirements on the programs of the user: they can be started, and they run at the end of the steps.
 
 use futures_util::future::{FutureExt, select_all};
 
@@ -6,7 +6,7 @@ use super::Failure;
 use crate::cluster::Cluster;
 use crate::program::ProgramReport;
 
-/// Completes when a program cannot be started: then the story waits for nothing.
+/// Completes when a program cannot be started, so that no step waits in vain.
 pub(super) async fn cannot_start(cluster: &Cluster) -> Failure {
     let failed = cluster.programs().map(|program| {
         async move {
@@ -24,7 +24,7 @@ pub(super) async fn cannot_start(cluster: &Cluster) -> Failure {
     select_all(failed).await.0
 }
 
-/// Demands that each program runs, unless a step or a fault has ended it, or it ended with exit code 0.
+/// Requires that each program runs, unless a step or a fault has ended it, or it ended with exit code 0.
 pub(super) fn are_there(cluster: &Cluster) -> Result<(), Failure> {
     let missing = cluster.programs().map(|program| program.report()).find(|report| report.is_missing);
     missing.map_or(Ok(()), |report| {
@@ -33,7 +33,7 @@ pub(super) fn are_there(cluster: &Cluster) -> Result<(), Failure> {
     })
 }
 
-/// The programs as they are.
+/// State of the programs.
 pub(super) fn reports(cluster: &Cluster) -> Vec<ProgramReport> {
     cluster.programs().map(|program| program.report()).collect()
 }

@@ -1,5 +1,5 @@
-//! Ends what was broken and waits until the cluster has nothing left to do: what the cloud, Kubernetes and the nodes
-//! must then agree on (I4), and that they get there (I8).
+//! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
+//! (invariant I4); that they converge at all is invariant I8.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use substrate::fault::Span;
 
-/// How long a cluster without faults may take to converge: a forced detach after six minutes, twice the longest backoff
-/// of a loop, and room.
+/// Time limit for a cluster without faults to converge: a forced detach after six minutes, twice the longest backoff of
+/// a loop, and a reserve.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
-/// How often is looked.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long nothing may change before the cluster is looked at.
+/// Time without changes before the cluster is checked.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How long nothing may change once everything was deleted: longer than any loop's period, so that one that writes at
-/// each pass for ever does not count as rest.
+/// Time without changes after everything was deleted: longer than any loop's period, so that a loop that writes in
+/// every pass forever is detected.
 const REST: Duration = Duration::from_secs(90);
 
-/// Ends faults, starts what is down, and takes the out-of-service taint off, as an operator does once a node is back.
+/// Ends faults, starts everything that is down, and removes the out-of-service taint, as an operator does once a node
+/// is back.
 pub(super) async fn heal(cluster: &Cluster) {
     cluster.clear_faults().await;
     for name in cluster.down_nodes() {
-        // What is in the list exists.
+        // All names in the list exist.
         let _ = cluster.restart(&name).await;
     }
     for node in &cluster.spec().nodes {
@@ -40,17 +41,17 @@ async fn untaint(cluster: &Cluster, node: &str) {
     let before = taints.len();
     taints.retain(|t| t["key"] != "node.kubernetes.io/out-of-service");
     if taints.len() != before {
-        // A taint that stays keeps pods away, and what they hold is found as a leftover.
+        // If the taint stays, it keeps pods away, and their resources show up as leftovers.
         let _ = cluster.objects().patch(&object, &serde_json::json!({ "spec": { "taints": taints } })).await;
     }
 }
 
-/// Waits until the cluster rests and agrees, and tells `invariants` how that went.
+/// Waits until the cluster converges, and reports the result to `invariants`.
 pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
     converge_within(cluster, invariants, cluster.scaled(PATIENCE)).await;
 }
 
-/// The same in a time of the world.
+/// The same with a limit in the world's time.
 pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, patience: Duration) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
@@ -81,8 +82,8 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
     }
 }
 
-/// Waits until nothing changes any more, and tells `invariants` when that never comes. In simulation only: in the live
-/// world such a wait takes its time, and what flaps more slowly than [`PAUSE`] goes unseen.
+/// Waits until there are no more changes, and reports to `invariants` if that never happens. Only in simulation: in the
+/// live world such a wait takes real time, and a state that flaps more slowly than [`PAUSE`] goes unnoticed.
 pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     if !cluster.is_simulated() {
         return;
@@ -102,7 +103,7 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
     }
 }
 
-/// What is really there, in the cloud and on the disks.
+/// True state of the cloud and of the disks.
 async fn machines(cluster: &Cluster) -> Result<Machines, String> {
     let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
     let attached = |v: CloudVolume| v.attachments.into_iter().map(move |instance| (v.id.clone(), instance));

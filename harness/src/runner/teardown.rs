@@ -1,4 +1,4 @@
-//! Takes down what a scenario made, waits until it is gone, and looks for what was left behind (I5).
+//! Deletes everything that a scenario created, waits until it is gone, and finds leftovers (invariant I5).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::cluster::Cluster;
 use crate::invariants::{Invariants, Leftovers};
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// How long the cluster may take to let go of everything: a forced detach and a bit.
+/// Time limit for the cluster to release everything: a forced detach and a reserve.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Annotation of the volumes that a provisioner made.
+/// Annotation of volumes that a provisioner created.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// How often is looked.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Deletes pods and claims, and returns what is left once nothing changes.
+/// Deletes pods and claims, and returns the leftovers.
 pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     delete_all(cluster, Kind::pod()).await;
     let patience = cluster.scaled(PATIENCE);
@@ -30,7 +30,7 @@ pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
     let mut claims_deleted = false;
     loop {
         if !claims_deleted && let Ok(pods) = cluster.objects().list(Kind::pod()).await {
-            // A pod that cannot end keeps its own claims, and after a while no others.
+            // After half of the time, a pod that cannot end keeps only its own claims.
             if pods.is_empty() || waited >= patience / 2 {
                 delete_claims(cluster, &pods).await;
                 claims_deleted = pods.is_empty();
@@ -45,7 +45,7 @@ pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
     }
 }
 
-/// Waits until nothing is left of what somebody else has deleted, at most `patience`; and returns what is.
+/// Waits at most `patience` until all objects that were already deleted are gone, and returns the leftovers.
 pub(crate) async fn until_empty(cluster: &Cluster, invariants: &Invariants, patience: Duration) -> Leftovers {
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let mut waited = Duration::ZERO;
@@ -65,7 +65,7 @@ async fn delete_all(cluster: &Cluster, kind: Kind) {
     }
 }
 
-/// Deletes the claims that none of `pods` has, each once.
+/// Deletes each claim that none of `pods` uses.
 async fn delete_claims(cluster: &Cluster, pods: &[Value]) {
     let has = |pod: &Value, claim: &Value| {
         let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
@@ -83,21 +83,21 @@ async fn delete_claims(cluster: &Cluster, pods: &[Value]) {
 async fn delete(cluster: &Cluster, kind: Kind, object: &Value) {
     if let Some(name) = object["metadata"]["name"].as_str() {
         let reference = ObjectRef::new(kind, object["metadata"]["namespace"].as_str(), name);
-        // What cannot be deleted is found as a leftover.
+        // If the deletion fails, the object shows up as a leftover.
         let _ = cluster.objects().delete(&reference, None).await;
     }
 }
 
-/// True if a PersistentVolume stays when its claim is gone: its reclaim policy says so, or nothing provisioned it, and then
-/// no provisioner deletes it (`pkg/controller/volume/persistentvolume/pv_controller.go`, `findDeletablePlugin`).
+/// True if a PersistentVolume stays after its claim: its reclaim policy says so, or it was not provisioned, so that no
+/// provisioner deletes it (`pkg/controller/volume/persistentvolume/pv_controller.go`, `findDeletablePlugin`).
 fn stays(volume: &Value) -> bool {
     let is_provisioned = !volume["metadata"]["annotations"][PROVISIONED_BY].is_null();
     let is_deleted = !volume["metadata"]["deletionTimestamp"].is_null();
     !is_deleted && (volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || !is_provisioned)
 }
 
-/// Objects and resources that should be gone once all pods and claims are. Volumes that Retain keeps, and those
-/// of PersistentVolumes that a user made, stay.
+/// Objects and resources that should be gone once all pods and claims are. Volumes that Retain keeps, and those of
+/// PersistentVolumes that a user created, stay.
 async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let mut left = Leftovers::default();
     let names = |objects: Result<Vec<Value>, ObjectError>| -> Vec<String> {
@@ -120,7 +120,7 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     let kept: BTreeSet<String> = staying.iter().filter_map(handle).collect();
     for kind in [Kind::pod(), Kind::claim()] {
         for object in cluster.objects().list(kind).await.unwrap_or_default() {
-            // What stands for a component of ours stays.
+            // Stand-in pods of Mooring's components stay.
             if object["metadata"]["annotations"][SOURCE] == MOORING {
                 continue;
             }
@@ -149,7 +149,7 @@ async fn leftovers(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
         left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name)));
         let Some(root) = cluster.root(&node.name) else { continue };
         let paths = Paths::new(root);
-        // Of pods and of staged volumes nothing may stay; the directory of a driver itself does.
+        // The directories of pods and of staged volumes must be gone; the directory of a driver itself stays.
         for parent in [paths.pods(), paths.drivers().join(&cluster.spec().driver_name)] {
             let names = disk.list_dir(&parent).await.unwrap_or_default().unwrap_or_default();
             left.directories.extend(names.iter().map(|name| format!("{}: {}", node.name, parent.join(name).display())));

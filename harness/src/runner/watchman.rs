@@ -1,4 +1,4 @@
-//! Wakes a waiting step when the trace shows something that may end the wait, and only then.
+//! Wakes a waiting step only when the trace shows an event that may end the wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// What a step waits for.
+/// Kind of event for which a step waits.
 #[derive(Clone, Debug)]
 pub(super) enum Sign {
     /// A commit of this object, which has this key.
@@ -44,7 +44,7 @@ impl Sign {
     }
 }
 
-/// Keeps the sign that is looked for.
+/// Watches for the current sign.
 #[derive(Debug, Default)]
 pub(super) struct Watchman {
     sign: Mutex<Option<Sign>>,

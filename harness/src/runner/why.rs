@@ -1,5 +1,5 @@
-//! Why objects are not as somebody wants them: what Kubernetes says of them and of their claims, a driver that no node
-//! has, a disk that is full.
+//! Reasons for which objects are not in the wanted state: Kubernetes' own messages about them and their claims, a
+//! driver that no node has, a full disk.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::output::cut;
 use crate::runner::{ObjectError, Objects};
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// The longest message of an Event that is shown, in characters.
+/// Maximum length of an Event's message, in characters.
 const SHOWN: usize = 300;
-/// Less free space than this, in bytes, and the cloud makes no volume any more.
+/// Minimum free space in bytes with which the cloud creates volumes.
 const RESERVE: u64 = 64 << 20;
 
-/// The objects that say why something waits.
+/// Objects that explain why something waits.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     pods: Vec<Tree>,
@@ -28,7 +28,7 @@ pub(crate) struct Picture {
     events: Vec<Tree>,
 }
 
-/// An object that is not yet, or not any more, as its user wants it.
+/// An object that is not, or no longer, as its user wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waiting {
     object: ObjectRef,
@@ -41,7 +41,7 @@ impl Waiting {
         json!({ "object": self.object.to_string(), "phase": self.phase, "why": self.why })
     }
 
-    /// A line for people, and those of its reasons that are not among `told`, which they join.
+    /// Line for people, followed by those of its reasons that are not in `told`. Adds all of them to `told`.
     pub fn lines(&self, told: &mut BTreeSet<String>) -> Vec<String> {
         let first = format!("{} is {}", self.object, self.phase);
         told.insert(first.clone());
@@ -58,17 +58,17 @@ fn name(object: &Tree) -> &str {
     text(object, &["metadata", "name"])
 }
 
-/// The object of a list with this name; of any namespace for kinds without.
+/// Finds the object with this name in a list; `namespace` is none for cluster-wide kinds.
 fn find<'t>(list: &'t [Tree], namespace: Option<&str>, wanted: &str) -> Option<&'t Tree> {
     let here = |object: &&Tree| namespace.is_none_or(|namespace| text(object, &["metadata", "namespace"]) == namespace);
     list.iter().filter(here).find(|object| name(object) == wanted)
 }
 
 impl Picture {
-    /// Asks the API server.
+    /// Reads the objects from the API server.
     ///
     /// # Errors
-    /// What it says.
+    /// Returns the error of the API server.
     pub async fn take(objects: &Objects) -> Result<Self, ObjectError> {
         let nodes = match Kind::of_manifest("storage.k8s.io/v1", "CSINode") {
             Some(kind) => objects.list(kind).await?,
@@ -134,7 +134,7 @@ impl Picture {
     fn pod(&self, pod: &Tree, namespace: Option<&str>, why: &mut Vec<String>) {
         for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
             let named = text(volume, &["persistentVolumeClaim", "claimName"]);
-            // A claim of its own is called after the pod and the volume.
+            // The claim of an ephemeral volume is named after the pod and the volume.
             let own = volume.get("ephemeral").map(|_| format!("{}-{}", name(pod), text(volume, &["name"])));
             let claim = own.unwrap_or_else(|| named.to_owned());
             if !claim.is_empty() {
@@ -184,7 +184,7 @@ impl Picture {
         }
     }
 
-    /// The Event that says on which node the driver of a claim has not registered; a later Warning hides it.
+    /// The Event that names the node on which the driver of a claim has not registered. A later Warning would hide it.
     fn unregistered(&self, claim: &ObjectRef) -> Option<String> {
         let about = |event: &&Tree| {
             text(event, &["reason"]) == "DriverNotRegistered"
@@ -206,7 +206,7 @@ impl Picture {
         }
     }
 
-    /// Says so if no node has the driver that `of` names.
+    /// Adds a reason if no node has the driver that `of` names.
     fn driver(&self, driver: &str, of: &str, why: &mut Vec<String>) {
         let has = |node: &Tree| {
             let mut drivers = node["spec"]["drivers"].as_array().into_iter().flatten();
@@ -224,7 +224,7 @@ impl Picture {
         why.push(format!("no node has the driver {driver} of {of}; {there}"));
     }
 
-    /// Claims that are not bound and pods that do not run, with the reasons of each.
+    /// Claims that are not bound and pods that do not run, each with its reasons.
     pub fn waiting(&self) -> Vec<Waiting> {
         let waits = |kind: Kind, object: &Tree| {
             let namespace = text(object, &["metadata", "namespace"]);
@@ -244,14 +244,14 @@ impl Picture {
     }
 }
 
-/// Whether a pod that runs says that it is not Ready.
+/// Returns true if a running pod is not Ready.
 fn is_unready(object: &Tree) -> bool {
     let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     text(object, &["status", "phase"]) == "Running"
         && conditions.any(|one| text(one, &["type"]) == "Ready" && text(one, &["status"]) == "False")
 }
 
-/// Says so if the filesystem of `directory` has no room for volumes.
+/// Message if the filesystem of `directory` has no room for volumes.
 pub(crate) fn full_disk(directory: &Path) -> Option<String> {
     let (free, _) = room(directory)?;
     is_short(free, &directory.display().to_string())
@@ -268,7 +268,7 @@ fn is_short(free: u64, directory: &str) -> Option<String> {
     })
 }
 
-/// Free and whole size of the filesystem of `directory`, in bytes; nothing where it cannot be told.
+/// Free and total size of the filesystem of `directory` in bytes. None if the system does not report it.
 pub(crate) fn room(directory: &Path) -> Option<(u64, u64)> {
     let space = rustix::fs::statvfs(directory).ok()?;
     Some((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))

@@ -1,4 +1,4 @@
-//! What steps do to the cloud, to objects of any kind and to nodes' files, checked.
+//! Checked actions of steps on the cloud, on objects of any kind and on files of nodes.
 
 use std::fmt;
 
@@ -7,55 +7,55 @@ use serde_json::Value;
 
 use super::object::ObjectRef;
 
-/// A parameter of the cloud: a text, or an id that is known once the step begins.
+/// A parameter of a cloud request: a text, or an id that is known once the step begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// As written.
+    /// Text as written.
     Text(String),
-    /// The volume behind a claim or a PersistentVolume.
+    /// Id of the volume behind a claim or a PersistentVolume.
     Volume(ObjectRef),
-    /// The instance of a node.
+    /// Id of a node's instance.
     Instance(String),
-    /// What an earlier step saved under this name.
+    /// Id that an earlier step saved under this name.
     Saved(String),
 }
 
 /// A call of the EC2 API by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The action.
+    /// Action of the EC2 API.
     pub action: String,
-    /// Its parameters, named and flattened as the Query API has them.
+    /// Parameters, named and flattened as in the Query API.
     pub parameters: Vec<(String, Id)>,
-    /// The error code that it must fail with; it must succeed when absent.
+    /// Error code with which the call must fail. If absent, it must succeed.
     pub fails: Option<String>,
-    /// What is kept of the answer.
+    /// Id of the answer to save.
     pub save: Option<Save>,
 }
 
 /// An id of an answer that later steps use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Save {
-    /// The name for it.
+    /// Name under which the id is saved.
     pub name: String,
-    /// `VolumeId`, `InstanceId` or `SnapshotId`; the first in the answer counts.
+    /// `VolumeId`, `InstanceId` or `SnapshotId`; the first one in the answer is saved.
     pub from: String,
 }
 
-/// Something that the cloud's operator does and no customer can: a request of its admin API.
+/// An operation of the cloud's operator that no customer can do: a request to the admin API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poke {
-    /// What is done, as in the path of the admin API, or an action of the EC2 API.
+    /// Operation, as in the path of the admin API, or an action of the EC2 API.
     pub verb: String,
-    /// To what kind of thing.
+    /// Kind of the target.
     pub about: About,
-    /// To which of them.
+    /// Target.
     pub target: Id,
-    /// The request's body.
+    /// Body of the request.
     pub body: Value,
 }
 
-/// What a poke is about.
+/// Kind of target of a poke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// An instance.
@@ -71,19 +71,19 @@ pub enum About {
 /// A patch of an object of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
-    /// The object.
+    /// Object to patch.
     pub object: ObjectRef,
-    /// The subresource; the object itself when absent.
+    /// Subresource; the object itself if absent.
     pub subresource: Option<String>,
-    /// The kind of patch.
+    /// Kind of patch.
     pub r#type: PatchType,
-    /// The patch.
+    /// Body of the patch.
     pub with: Value,
-    /// The refusal that it must meet; it must be taken when absent.
+    /// Refusal that the patch must get. If absent, it must succeed.
     pub fails: Option<Refused>,
 }
 
-/// The kinds of patches that name what they change.
+/// Kinds of patches, except server-side apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PatchType {
@@ -92,41 +92,41 @@ pub enum PatchType {
     Merge,
     /// RFC 6902.
     Json,
-    /// Kubernetes' own, which knows the keys of lists.
+    /// Kubernetes' own kind, which knows the merge keys of lists.
     Strategic,
 }
 
 /// A refusal of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The HTTP code.
+    /// HTTP status code.
     Code(u16),
-    /// The Status' reason.
+    /// Reason of the Status.
     Reason(String),
 }
 
-/// A file on a node's disk that is removed.
+/// A file on a node's disk to remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFile {
-    /// The node.
+    /// Node with the file.
     pub node: String,
-    /// Which file.
+    /// File to remove.
     pub file: File,
 }
 
-/// Names a file of a node.
+/// Name of a file on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     /// Every `vol_data.json` of the volume behind a claim or a PersistentVolume.
     VolData(ObjectRef),
-    /// The socket by which the driver's node service registers.
+    /// Socket through which the driver's node service registers.
     RegistrationSocket,
     /// A path below kubelet's directory.
     Path(String),
 }
 
 impl PatchType {
-    /// What the request says that its body is.
+    /// Content-Type of the request.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Merge => "application/merge-patch+json",

@@ -1,4 +1,4 @@
-//! The state that a cluster begins in, as its servers take it.
+//! Initial state of a cluster, in the form that its servers take.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::model::{Begin, Manifest};
 
 impl Begin {
-    /// True if the cluster begins as every other does.
+    /// True if there is no initial state.
     pub fn is_empty(&self) -> bool {
         self.volumes.is_empty() && self.objects.is_empty()
     }
 
-    /// Region of the volumes; nothing if there are none.
+    /// Region of the volumes. None if there are no volumes.
     pub fn region(&self) -> Option<String> {
         let zone = &self.volumes.first()?.zone;
         Some(zone.trim_end_matches(|c: char| c.is_ascii_lowercase()).to_owned()).filter(|region| !region.is_empty())
     }
 
-    /// True if the cluster began with this volume, and no PersistentVolume has it: nothing deletes it.
+    /// True if the cluster began with this volume and no PersistentVolume refers to it: such a volume is never deleted.
     pub fn has_loose(&self, volume: &str) -> bool {
         let handle = |manifest: &Manifest| manifest.value["spec"]["csi"]["volumeHandle"] == volume;
         self.volumes.iter().any(|spec| spec.id == volume) && !self.objects.iter().any(handle)

@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use crate::cluster::spec::node_name;
 
-/// The text of `node-crash-short` at scale: `volumes` claims and pods on as few of `nodes` nodes as hold them, 20 each;
-/// power loss of those, force deletion, and the replacements on the other nodes. There must be more nodes than
-/// those that crash.
+/// Text of `node-crash-short` at scale: `volumes` claims and pods, 20 on each node, on the first nodes. These lose
+/// power, their pods are force-deleted, and the replacements start on the other nodes. `nodes` must exceed the number
+/// of nodes that crash.
 pub fn crash_of_many(nodes: usize, volumes: usize) -> String {
-    // m5.large takes 26 volumes; the largest type takes what one node of the big case needs.
+    // m5.large takes 26 volumes.
     let per_node = 20;
     let crashed = volumes.div_ceil(per_node);
     let mut text = format!("name: crash\ndeadline: 60m\nnodes: {{count: {nodes}}}\nobjects:\n");
     text.push_str("  - {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: gp3}, provisioner: ebs.csi.aws.com, parameters: {type: gp3}, volumeBindingMode: WaitForFirstConsumer}\n");
     let names: Vec<String> = (0..crashed).map(node_name).collect();
-    // A crashed node counts as ready for another 50 s, so the replacements say where they go.
+    // A crashed node counts as ready for another 50 s, so the replacements name their nodes.
     let survivors: Vec<String> = (crashed..nodes).map(node_name).collect();
     let pod = |suffix: &str, i: usize, node: &str| {
         let selector = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}, ");

@@ -1,4 +1,4 @@
-//! Custom kinds: those that the CustomResourceDefinitions of a file make, from where it applies them on.
+//! Custom kinds of a file's CustomResourceDefinitions, valid from where the file applies them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::object::Kind;
 
-/// The custom kinds that a file has defined so far.
+/// Custom kinds that a file has defined so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Customs(Vec<Kind>);
 
 impl Customs {
-    /// Takes in the kinds of `manifest` when it is a definition; what an earlier one said of them no longer counts.
+    /// Adds the kinds of `manifest` if it is a CustomResourceDefinition, and drops the versions of an earlier one with
+    /// the same name.
     pub(crate) fn learn(&mut self, manifest: &Value) {
         if manifest["kind"] != "CustomResourceDefinition" {
             return;
@@ -26,7 +27,7 @@ impl Customs {
         self.0.extend(rows.into_iter().map(|row| Kind::custom(row.keep())));
     }
 
-    /// The kind of a manifest.
+    /// Finds the kind of a manifest.
     pub(crate) fn of_manifest(&self, api_version: &str, kind: &str) -> Option<Kind> {
         self.0.iter().copied().find(|one| one.kind() == kind && one.api_version() == api_version)
     }
@@ -37,7 +38,7 @@ impl Customs {
     }
 }
 
-/// The names of one version of a custom kind.
+/// Names of one version of a custom kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     group: String,
@@ -51,7 +52,7 @@ struct Row {
     scale: bool,
 }
 
-/// The served versions of a definition, the preferred one first.
+/// Served versions of a definition, the preferred one first.
 fn rows(definition: &Value) -> Vec<Row> {
     let (spec, names) = (&definition["spec"], &definition["spec"]["names"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -76,8 +77,8 @@ fn rows(definition: &Value) -> Vec<Row> {
 }
 
 impl Row {
-    /// The kind of these names. Each different one is made once and kept, as built-in ones are; nobody can tell which
-    /// there were before.
+    /// Returns the static kind for these names. Each distinct one is leaked once, so that it lives as long as built-in
+    /// kinds. Earlier entries have no observable effect.
     fn keep(self) -> &'static kinds::Kind {
         static KINDS: Mutex<BTreeMap<Row, &'static kinds::Kind>> = Mutex::new(BTreeMap::new());
         let mut kept = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +87,7 @@ impl Row {
         }
         let name = |text: &str| -> &'static str { text.to_owned().leak() };
         let kind: &'static kinds::Kind = Box::leak(Box::new(kinds::Kind {
-            // Behind all built-in ones; the names order them among each other.
+            // Sorts after all built-in kinds; custom kinds sort by name.
             index: usize::MAX,
             store: usize::MAX,
             group: name(&self.group),

@@ -1,4 +1,4 @@
-//! Steps and expectations in words, for progress, traces and failure reports.
+//! Descriptions of steps and expectations for progress, traces and failure reports.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::model::{Action, Delete, Expectation, Manifest, Step, Taint, Untaint, 
 use super::predicate::{Times, within};
 
 impl fmt::Display for Step {
-    /// What the step does, after its name if it has one: `second home: apply pod/web`.
+    /// Formats the action, after the name of the step if it has one: `second home: apply pod/web`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = &self.name {
             write!(f, "{name}: ")?;

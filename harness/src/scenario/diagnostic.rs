@@ -1,4 +1,4 @@
-//! What is wrong with a scenario file, where, and what to write instead.
+//! Errors in scenario files: message, position and suggestion.
 
 use std::fmt;
 
@@ -9,41 +9,41 @@ use super::lower::Origin;
 use super::place::Place;
 use super::words;
 
-/// What a scenario begins with.
+/// Suggestion for a file without the required keys.
 const FIRST_KEYS: &str = "begin with `name: …`, `nodes: {count: 1}` and `steps: […]`";
 
-/// Said of a file without any key.
+/// Message for a file without any key.
 const EMPTY: &str = "the scenario is empty";
 
-/// Longest line that is still shown.
+/// Maximum length of a line that is shown.
 const MAX_LINE: usize = 1_000;
-/// Longest piece of offending text that is kept, in characters.
+/// Maximum length of the offending text, in characters.
 const MAX_WRITTEN: usize = 200;
 
-/// A mistake in a scenario file. Exit code 2.
+/// An error in a scenario file. Exit code 2.
 #[derive(Debug)]
 pub struct ScenarioError {
     message: String,
     label: String,
     help: Option<String>,
     source: String,
-    /// The offending text, cut short.
+    /// Offending text, shortened.
     written: String,
-    /// The file, for the lines around the place; nothing when they are too long to show.
+    /// Text of the file, for the lines around the error; none if it has lines that are too long to show.
     text: Option<NamedSource<String>>,
     place: Place,
 }
 
-/// A mistake found after the file was read: where, what, and what to do.
+/// An error found after the file was parsed: place, message and help.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub place: Place,
     pub message: String,
     pub label: String,
     pub help: Option<Box<str>>,
-    /// The text that the place is in, where that is not the scenario's own.
+    /// Text of the place, if that is not the scenario's own text.
     pub origin: Option<Box<Origin>>,
-    /// The name of a thing that should have been introduced before, if that is the mistake.
+    /// Unknown name, if the error is a reference to something that is not introduced before.
     pub refers: Option<Box<str>>,
 }
 
@@ -57,13 +57,13 @@ impl Mistake {
         self
     }
 
-    /// The same as a mistake that only follows when `name` is introduced in a part of the file that could not be read.
+    /// Marks the error as a consequence: it is dropped if an unreadable part of the file may introduce `name`.
     pub fn refers(mut self, name: &str) -> Self {
         self.refers = Some(name.into());
         self
     }
 
-    /// A mistake in the text of a repetition or fragment, unless it is further in already.
+    /// Sets the origin of an error inside a repetition or fragment, unless an inner one is already set.
     pub fn of(mut self, origin: &Origin) -> Self {
         self.origin.get_or_insert_with(|| Box::new(origin.clone()));
         self
@@ -73,7 +73,7 @@ impl Mistake {
         let (source, text) = self.origin.as_ref().map_or((source, text), |origin| (&*origin.source, &*origin.text));
         let place = widen(text, self.place);
         let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
-        // The renderer cannot count columns beyond 16 bits, and nobody wants to read such a line.
+        // The renderer cannot count columns beyond 16 bits, and such a line is unreadable anyway.
         let shown = text.lines().all(|line| line.len() <= MAX_LINE);
         Box::new(ScenarioError {
             message: self.message,
@@ -86,7 +86,7 @@ impl Mistake {
         })
     }
 
-    /// What the YAML reader found.
+    /// Converts an error of the YAML parser.
     pub fn of_yaml(text: &str, error: &substrate::yaml::Error) -> Self {
         use substrate::yaml::Error as E;
         let error = error.without_snippet();
@@ -143,7 +143,7 @@ impl Mistake {
 }
 
 impl ScenarioError {
-    /// The file could not be read at all.
+    /// Error for a file that cannot be read.
     pub(super) fn unreadable(source: &str, why: &str) -> Box<Self> {
         Box::new(Self {
             message: format!("cannot read the scenario {source}: {why}"),
@@ -156,55 +156,55 @@ impl ScenarioError {
         })
     }
 
-    /// What the YAML reader found.
+    /// Error from the YAML parser.
     pub(super) fn from_yaml(source: &str, text: &str, error: &substrate::yaml::Error) -> Box<Self> {
         Mistake::of_yaml(text, error).into_error(source, text)
     }
 
-    /// There is nothing in the file.
+    /// Error for an empty file.
     pub(super) fn empty(source: &str, text: &str) -> Box<Self> {
         let place = Place { line: 1, column: 1, ..Place::default() };
         Mistake::new(place, EMPTY, "nothing here").help(FIRST_KEYS).into_error(source, text)
     }
 
-    /// The file, as the user named it.
+    /// Name of the file as the user gave it.
     pub fn source_name(&self) -> &str {
         &self.source
     }
 
-    /// The line, from 1; 0 when the file could not be read.
+    /// Line, from 1; 0 if the file could not be read.
     pub fn line(&self) -> u64 {
         self.place.line
     }
 
-    /// The column, from 1; 0 when the file could not be read.
+    /// Column, from 1; 0 if the file could not be read.
     pub fn column(&self) -> u64 {
         self.place.column
     }
 
-    /// The offending text, at most 200 characters of it.
+    /// Offending text, at most 200 characters.
     pub fn text(&self) -> &str {
         &self.written
     }
 
-    /// What to do.
+    /// Suggestion.
     pub fn advice(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// The error as people read it, with the lines of the file around it.
+    /// Formats the error for people, with the lines around it.
     pub fn render(&self, color: bool, width: usize) -> String {
         let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let mut out = String::new();
         let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false);
-        // Writing to a String cannot fail; a renderer that gives up still leaves the plain message.
+        // Writing to a String cannot fail. If the renderer gives up, the plain message remains.
         if handler.render_report(&mut out, self).is_err() || out.trim().is_empty() {
             out = format!("{self}\n");
         }
         out
     }
 
-    /// Where it is, as data for the JSON envelope.
+    /// Position for the JSON envelope.
     pub fn details(&self) -> Value {
         json!({ "file": self.source, "line": self.line(), "column": self.column(), "text": self.text() })
     }
@@ -237,7 +237,7 @@ impl Diagnostic for ScenarioError {
     }
 }
 
-/// The member of `all` that is nearest to `word`, if one is near.
+/// Returns the member of `all` that is nearest to `word`, if one is near enough.
 pub(super) fn nearest<'a>(word: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     all.map(|candidate| (strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(score, _)| *score >= 0.75)
@@ -245,7 +245,7 @@ pub(super) fn nearest<'a>(word: &str, all: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean …", and all that is valid.
+/// Formats "did you mean …", and the list of valid words.
 pub(super) fn suggest<'a>(word: &str, all: impl Iterator<Item = &'a str> + Clone, title: &str) -> String {
     let list = all.clone().collect::<Vec<_>>().join(", ");
     if list.is_empty() {
@@ -257,7 +257,7 @@ pub(super) fn suggest<'a>(word: &str, all: impl Iterator<Item = &'a str> + Clone
     }
 }
 
-/// Stretches a position of unknown length over what begins there, and keeps a long one on its first line.
+/// Extends a position of unknown length over the token there, and cuts a long one to its first line.
 fn widen(text: &str, mut place: Place) -> Place {
     place.offset = place.offset.min(text.len());
     let rest = text.get(place.offset..).unwrap_or_default();
@@ -269,7 +269,7 @@ fn widen(text: &str, mut place: Place) -> Place {
     place
 }
 
-/// The length of what begins `line`: a bracketed group, a scalar of one character, or all of it.
+/// Length of the token at the start of `line`: a bracketed group, a single character, or the whole line.
 fn token(line: &str) -> usize {
     let mut depth = 0usize;
     match line.chars().next() {
@@ -293,7 +293,7 @@ fn token(line: &str) -> usize {
     }
 }
 
-/// A type of Rust in words.
+/// Describes a Rust type in plain words.
 fn type_name(ty: &str) -> &str {
     match ty {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
@@ -303,7 +303,7 @@ fn type_name(ty: &str) -> &str {
     }
 }
 
-/// The first line of a message of the YAML reader, without its own position.
+/// First line of a YAML parser message, without its own position.
 fn plain(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = line.split(" at line ").next().unwrap_or(line);

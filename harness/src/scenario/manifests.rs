@@ -8,11 +8,11 @@ use super::lower;
 use super::model::Manifest;
 use super::place::Place;
 
-/// Reads the manifests in `text`, separated by `---`, and learns the kinds that they define. A `List` stands for its
-/// items.
+/// Reads the manifests in `text`, separated by `---`, and learns the kinds that they define. A `List` is replaced by
+/// its items.
 ///
 /// # Errors
-/// The line, what is wrong there, and what to write instead.
+/// Names the line and the error, and says what to write instead.
 pub(crate) fn manifests(text: &str, customs: &mut Customs) -> Result<Vec<Manifest>, String> {
     let mut all = Vec::new();
     for (line, document) in documents(text) {
@@ -36,13 +36,13 @@ pub(crate) fn manifests(text: &str, customs: &mut Customs) -> Result<Vec<Manifes
     Ok(all)
 }
 
-/// A mistake with its line, and what to write instead.
+/// Formats an error with its line and suggestion.
 fn told(mistake: Mistake) -> String {
     let help = mistake.help.map(|help| format!("; {help}")).unwrap_or_default();
     format!("line {}: {}{help}", mistake.place.line.max(1), mistake.message)
 }
 
-/// Cuts a text at its `---` lines. Each document keeps its place: empty lines stand for those before it.
+/// Splits a text at its `---` lines. Empty lines replace the earlier documents, so that line numbers stay.
 fn documents(text: &str) -> Vec<(u64, String)> {
     let mut all: Vec<(u64, String)> = Vec::new();
     let mut current = String::new();

@@ -1,10 +1,11 @@
-//! Scenario files: what a cluster is made of, what happens to it, and what must then be true.
+//! Scenario files: the cluster, the steps, and the expectations.
 //!
-//! [`load`] reads a file, [`parse`] a text. Both give a [`Scenario`] in which every name is checked, or a
-//! [`ScenarioError`] that points at the place in the file and says what to write instead.
+//! [`load`] reads a file, [`parse`] a text. Both return a [`Scenario`] in which every name is checked, or a
+//! [`ScenarioError`] with the position in the file and a suggestion.
 //!
-//! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
-//! `model`, `predicate` is what a model demands, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
+//! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
+//! contains the expectations of a model, `object` names Kubernetes objects, `place` carries positions, `diagnostic`
+//! renders errors.
 
 pub mod acts;
 mod begin;
@@ -35,18 +36,18 @@ use std::path::Path;
 
 use substrate::yaml::{Budget, Tolerant};
 
-/// Longest scenario file that is read, in bytes.
+/// Maximum size of a scenario file in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// Reads and checks the scenario in the file at `path`.
 ///
 /// # Errors
-/// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
+/// If the file cannot be read (exit code 2, as for every other error in it), or as [`parse`].
 pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
     read(&path.display().to_string(), &text_of(path)?, true).map_err(first)
 }
 
-/// The same, with every mistake in the file, in the order of their places.
+/// The same, with every error in the file, in the order of their places.
 ///
 /// # Errors
 /// As [`load`].
@@ -56,27 +57,27 @@ pub fn load_all(path: &Path) -> Result<Scenario, Vec<ScenarioError>> {
     read(&source, &text, true).map_err(|all| in_order(&source, all))
 }
 
-/// The same of a text; [`parse`] says which files it may include.
+/// The same for a text. It cannot include files, as in [`parse`].
 ///
 /// # Errors
-/// All mistakes in it.
+/// Returns all errors in it.
 pub(crate) fn parse_all(source: &str, text: &str) -> Result<Scenario, Vec<ScenarioError>> {
     read(source, text, false).map_err(|all| in_order(source, all))
 }
 
-/// Mistakes in the order of their places, those in `source` first.
+/// Sorts errors by place, those in `source` first.
 fn in_order(source: &str, mut all: Vec<ScenarioError>) -> Vec<ScenarioError> {
     let place = |error: &ScenarioError| (error.source_name() != source, error.line(), error.column());
     all.sort_by_key(place);
     all
 }
 
-/// The mistake that was found first.
+/// Returns the error that was found first.
 fn first(mut all: Vec<ScenarioError>) -> Box<ScenarioError> {
     Box::new(all.swap_remove(0))
 }
 
-/// The text of the file at `path`, which is not longer than a scenario may be.
+/// Reads the file at `path`, which must not exceed [`MAX_BYTES`].
 pub(crate) fn text_of(path: &Path) -> Result<String, Box<ScenarioError>> {
     let name = path.display().to_string();
     let length = std::fs::metadata(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?.len();
@@ -87,17 +88,17 @@ pub(crate) fn text_of(path: &Path) -> Result<String, Box<ScenarioError>> {
     std::fs::read_to_string(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))
 }
 
-/// Reads and checks the scenario in `text`; `source` is the file name that errors and reports show. It can include no
+/// Reads and checks the scenario in `text`; `source` is the file name in errors and reports. It cannot include
 /// fragments.
 ///
 /// # Errors
-/// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
-/// passed, or a step names something that does not exist.
+/// If the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
+/// exceeded, or a step names something that does not exist.
 pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
     read(source, text, false).map_err(first)
 }
 
-/// Reads a text, and gives its mistakes in the order in which they are found; there is at least one.
+/// Reads a text. Returns its errors in the order of detection, at least one.
 fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
@@ -121,7 +122,7 @@ fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Vec<Scena
     Err(mistakes)
 }
 
-/// The scenario in `text` as a tree, within the same limits and otherwise unchecked.
+/// Parses the scenario in `text` to a tree, with the same limits but without other checks.
 pub(crate) fn parse_tree(source: &str, text: &str) -> Result<serde_json::Value, Box<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
@@ -130,7 +131,7 @@ pub(crate) fn parse_tree(source: &str, text: &str) -> Result<serde_json::Value, 
     substrate::yaml::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))
 }
 
-/// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.
+/// Limits that protect time and memory from a hostile file; a scenario of a thousand objects stays far below.
 fn options() -> substrate::yaml::Options {
     let mut budget = Budget::default();
     budget.max_events = 200_000;

@@ -1,4 +1,4 @@
-//! A checked scenario: what the runner executes.
+//! A checked scenario, which the runner executes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,69 +21,69 @@ use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
 use crate::program::ProgramSpec;
 
-/// A scenario in which every name exists and every step does exactly one thing.
+/// A scenario in which every name exists and every step has exactly one action.
 ///
-/// All durations are of the scenario's own time: the clock of the world times the time scale.
+/// All durations are in the scenario's own time: the clock of the world times the time scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Names it in reports.
+    /// Name in reports.
     pub name: String,
-    /// One sentence on what it shows.
+    /// One-sentence description.
     pub description: Option<String>,
-    /// The file that it came from, as the user wrote its path.
+    /// Path of its file as the user wrote it.
     pub source: String,
-    /// The nodes, in the order in which they start.
+    /// Nodes in the order in which they start.
     pub nodes: Vec<NodeSpec>,
-    /// How long the cloud takes.
+    /// Latency profile of the cloud.
     pub latency: LatencyProfile,
-    /// How long messages between components take, in simulation.
+    /// Latency of messages between components, in simulation.
     pub link: Latency,
-    /// What divides waits and latencies, in each of the worlds.
+    /// Divisor of waits and latencies in each world.
     pub time_scale: TimeScales,
-    /// When the scenario, teardown included, must be over; passing it is a failed expectation.
+    /// Time at which the scenario must be over, including the teardown; exceeding it is a failed expectation.
     pub deadline: Duration,
     /// Objects that exist before the first step.
     pub objects: Vec<Manifest>,
-    /// State that the cluster begins in.
+    /// Initial state of the cluster.
     pub begin: Begin,
     /// Faults in force from the first step on; each must have fired by the end.
     pub faults: Vec<Fault>,
-    /// What happens, in order.
+    /// Steps in order.
     pub steps: Vec<Step>,
-    /// How many replicas of processes of control loops there are; one where it says nothing.
+    /// Number of replicas of control loop processes; one if absent.
     pub replicas: BTreeMap<String, usize>,
-    /// Whether these are elected by Lease also where there is one of each.
+    /// If set, control loop processes use leader election by Lease even with a single replica.
     pub leader_elect: bool,
-    /// What is set in processes by upstream's names: process, name, value.
+    /// Flags of processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
-    /// What of the driver is not as it is by default.
+    /// Driver settings that differ from the default.
     pub driver: DriverSettings,
     /// Components that are left out, by their upstream names.
     pub without: BTreeSet<String>,
-    /// Programs of the user's that run beside the cluster.
+    /// Programs of the user that run beside the cluster.
     pub programs: Vec<ProgramSpec>,
-    /// The zones of the cloud; three of its region when empty.
+    /// Zones of the cloud; if empty, three of its region.
     pub zones: Vec<String>,
-    /// The worlds that it is for.
+    /// Worlds in which it can run.
     pub worlds: Vec<WorldKind>,
     /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
     pub violations: Vec<String>,
     /// Known bugs of upstream that may occur or not, by chance of the seed.
     pub possible_violations: Vec<String>,
-    /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
+    /// If set, everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
-    /// Remarks about it.
+    /// Remarks on the file.
     pub remarks: Vec<Remark>,
 }
 
 impl Scenario {
-    /// Whether it is for worlds of this kind.
+    /// Returns true if it can run in worlds of this kind.
     pub fn runs_in(&self, kind: WorldKind) -> bool {
         self.worlds.contains(&kind)
     }
 }
 
-/// Something about a file that is no mistake and deserves a look.
+/// A remark on a file, which is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// The file.
@@ -102,42 +102,42 @@ impl fmt::Display for Remark {
     }
 }
 
-/// Settings of the CSI driver; what is absent is as the driver has it.
+/// Settings of the CSI driver. If absent, the driver's default applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriverSettings {
-    /// What its controller service locks while it publishes.
+    /// Key that its controller service locks during a publish.
     pub lock: LockKey,
-    /// What it offers.
+    /// Capabilities that it offers.
     pub capabilities: Option<Capabilities>,
-    /// How many volumes its node service says that a node takes.
+    /// Maximum number of volumes that its node service reports for a node.
     pub attach_limit: Option<i64>,
-    /// How many GiB of volumes fit in each zone.
+    /// Capacity of each zone in GiB.
     pub capacity_gib: Option<u64>,
 }
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its zone; the cloud's first when absent.
+    /// Zone; the cloud's first if absent.
     pub zone: Option<String>,
-    /// Its EC2 instance type; decides how many volumes it takes.
+    /// EC2 instance type, which decides the attach limit.
     pub instance_type: String,
     /// Id of its instance; the cloud gives one if absent.
     pub instance: Option<String>,
 }
 
-/// State that a cluster begins in: what was imported.
+/// Initial state of a cluster, from an import.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Begin {
     /// Volumes of the cloud, with their attachments.
     pub volumes: Vec<VolumeSpec>,
-    /// Objects as the API server has them: with uids, times and statuses.
+    /// Objects as stored in the API server: with uids, times and statuses.
     pub objects: Vec<Manifest>,
 }
 
-/// What divides waits and latencies, in each of the worlds. A plain number in the file holds for both.
+/// Divisor of waits and latencies in each world. A plain number in the file applies to both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeScales {
     /// In simulation.
@@ -155,45 +155,45 @@ impl Default for TimeScales {
 /// A Kubernetes object as it is sent to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// What it is; the namespace is filled in.
+    /// Name of the object, with the namespace filled in.
     pub object: ObjectRef,
-    /// The manifest, unchanged. A map `{saved: NAME}` in it stands for an id that an earlier step saves.
+    /// Unchanged manifest. A map `{saved: NAME}` in it stands for an id that an earlier step saved.
     pub value: Value,
 }
 
-/// One thing that happens.
+/// A step of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Its position among the steps that are done, from 0.
+    /// Index among the steps, from 0.
     pub index: usize,
-    /// Its name, for reports and for `elapsed: {since: …}`.
+    /// Name for reports and for `elapsed: {since: …}`.
     pub name: Option<String>,
-    /// The file that it stands in: the scenario's, or a fragment.
+    /// File of the step: the scenario's, or a fragment.
     pub source: std::sync::Arc<str>,
-    /// The line that it begins on.
+    /// Line of its start.
     pub line: u64,
-    /// The column that it begins in.
+    /// Column of its start.
     pub column: u64,
-    /// What it does.
+    /// Action.
     pub action: Action,
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Creates objects, or changes them by a server-side apply or merge.
     Apply(Vec<Manifest>),
     /// Waits until an object is in a state.
     Wait(Wait),
-    /// Waits until a condition holds of a list.
+    /// Waits until a condition holds for a list.
     WaitFor(Holds),
-    /// Demands something.
+    /// Checks an expectation.
     Expect(Expectation),
-    /// Forbids something, from here on.
+    /// Forbids a condition from here on.
     Never(Never),
-    /// The node loses power, or the process ends; it stays down.
+    /// The node loses power, or the process is killed; it stays down.
     Crash(String),
-    /// The node, or the process, starts anew.
+    /// The node or the process starts again.
     Restart(String),
     /// Deletes an object.
     Delete(Delete),
@@ -213,18 +213,18 @@ pub enum Action {
     Sleep(Duration),
     /// Calls the cloud.
     Ec2(Call),
-    /// Does to the cloud what only its operator can.
+    /// Does something to the cloud that only its operator can.
     Poke(Poke),
     /// Patches an object.
     Patch(Box<Patch>),
     /// Removes a file from a node's disk.
     NodeFile(NodeFile),
-    /// Lets a person look at a live cluster; says what at.
+    /// Pauses a live cluster for a person, with a text about what to look at.
     Pause(String),
 }
 
 impl Action {
-    /// The object that it is about, if there is one.
+    /// Object of the action, if there is one.
     pub fn object(&self) -> Option<ObjectRef> {
         match self {
             Self::Apply(manifests) => manifests.first().map(|manifest| manifest.object.clone()),
@@ -252,7 +252,7 @@ impl Action {
 }
 
 impl Expectation {
-    /// The object that it is about, if there is one.
+    /// Object of the expectation, if there is one.
     pub fn object(&self) -> Option<ObjectRef> {
         match self {
             Self::Event(event) => Some(event.object.clone()),
@@ -265,69 +265,69 @@ impl Expectation {
     }
 }
 
-/// Waits until an object is as described; all conditions must hold at once.
+/// Waits until an object is in a state; all conditions must hold at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wait {
     /// The object.
     pub object: ObjectRef,
-    /// Its state; any state counts when absent and `records` is given.
+    /// State. If absent and `records` is given, any state is accepted.
     pub is: Option<State>,
-    /// The node that the pod is on, or that the attachment is for.
+    /// Node of the pod or of the attachment.
     pub on: Option<String>,
-    /// The pod's workload has written and synced at least this many records since it started.
+    /// Minimum number of records that the pod's workload has written and synced since it started.
     pub records: Option<u64>,
-    /// What the object satisfies.
+    /// Condition on the object.
     pub that: Option<That>,
-    /// How long it may take.
+    /// Time limit.
     pub within: Duration,
 }
 
-/// Something that must be true.
+/// A condition that must be true.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expectation {
-    /// An event was, or is soon, recorded.
+    /// An event was recorded, or will be within the time limit.
     Event(EventSeen),
     /// A pod's workload found intact records when it started.
     BytesIntact(BytesIntact),
     /// A claim's volume is attached to a node.
     Attached(Attached),
-    /// Time passed.
+    /// A duration is within bounds.
     Elapsed(Elapsed),
-    /// By the end of the run, invariants were looked at on at least so many occasions.
+    /// By the end of the run, invariants were checked at least this many times.
     Checked(BTreeMap<Id, u64>),
-    /// A condition holds of an object or a list.
+    /// A condition holds for an object or a list.
     Holds(Holds),
-    /// Calls were made so often.
+    /// A number of calls were made.
     Calls(Calls),
     /// A metric has a value.
     Metric(Metric),
-    /// The cloud has something.
+    /// The cloud has a resource in a state.
     Cloud(Cloud),
-    /// By the end of the run a declared deviation of upstream has occurred.
+    /// By the end of the run, a declared deviation of upstream has occurred.
     Violation(String),
 }
 
 /// A Kubernetes Event about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSeen {
-    /// What the event is about.
+    /// Object of the event.
     pub object: ObjectRef,
-    /// Its reason, exactly.
+    /// Exact reason.
     pub reason: String,
-    /// A part of its message.
+    /// Part of the message.
     pub contains: Option<String>,
-    /// How often it was recorded.
+    /// Number of recordings.
     pub times: Times,
-    /// How long it may take to appear; zero demands that it is there.
+    /// Time limit for it to appear; if zero, it must already exist.
     pub within: Duration,
 }
 
-/// The workload of a pod found the records of an earlier one, and their checksums were right.
+/// The workload of a pod found the records of an earlier one, with correct checksums.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BytesIntact {
     /// The pod.
     pub pod: ObjectRef,
-    /// The least number of records that it must have found.
+    /// Minimum number of records found.
     pub records: u64,
 }
 
@@ -338,18 +338,18 @@ pub struct Attached {
     pub claim: ObjectRef,
     /// The node.
     pub node: String,
-    /// How long it may take; zero demands that it is so now.
+    /// Time limit; if zero, it must hold now.
     pub within: Duration,
 }
 
-/// How much of the scenario's own time passed.
+/// Bounds on a duration in the scenario's own time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elapsed {
-    /// The step (its index) whose beginning counts; the beginning of the first step when absent.
+    /// Index of the step from whose start time is measured; if absent, the start of the first step.
     pub since: Option<usize>,
-    /// Least.
+    /// Lower bound.
     pub at_least: Option<Duration>,
-    /// Most.
+    /// Upper bound.
     pub at_most: Option<Duration>,
 }
 
@@ -358,11 +358,11 @@ pub struct Elapsed {
 pub struct Delete {
     /// The object.
     pub object: ObjectRef,
-    /// Removes the object at once, whatever still runs: `kubectl delete --force --grace-period=0`.
+    /// Removes the object at once, even if it still runs: `kubectl delete --force --grace-period=0`.
     pub force: bool,
-    /// The grace period; the object's own when absent.
+    /// Grace period; the object's own if absent.
     pub grace: Option<Duration>,
-    /// How its dependents are treated; the kind's own way when absent.
+    /// Treatment of its dependents; the kind's default if absent.
     pub cascade: Option<Propagation>,
 }
 
@@ -379,7 +379,7 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// A taint to take off a node, whatever its value and effect.
+/// A taint to remove from a node, with any value and effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untaint {
     /// The node.

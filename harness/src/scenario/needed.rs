@@ -1,23 +1,24 @@
-//! A scenario without one of its parts: where it still passes, the part is not needed, or nothing looks at what it does.
+//! Scenarios without one of their parts. If one still passes, the part is not needed, or no expectation checks its
+//! effect.
 
 use std::time::Duration;
 
 use super::model::{Action, Scenario};
 
-/// A scenario that lacks something.
+/// A scenario without one part.
 #[derive(Clone, Debug)]
 pub struct Lacking {
-    /// What it lacks, in words.
+    /// Description of the missing part.
     pub part: String,
-    /// The line of it; nothing for a fault of the header.
+    /// Line of the part; none for a fault of the header.
     pub line: Option<u64>,
-    /// The rest.
+    /// Scenario without the part.
     pub scenario: Scenario,
 }
 
 impl Scenario {
-    /// The scenario without each of its faults and of the steps that do something. Steps that only look or wait are
-    /// needed by whoever reads the verdict.
+    /// Returns the scenario without each of its faults and of its steps with an effect. Steps that only check or wait
+    /// are always needed for the verdict.
     pub fn lacking_one(&self) -> Vec<Lacking> {
         let faults = (0..self.faults.len()).map(|at| {
             let mut scenario = self.clone();
@@ -30,7 +31,7 @@ impl Scenario {
         });
         let steps = self.steps.iter().filter(|step| step.action.does_something()).map(|step| {
             let mut scenario = self.clone();
-            // Other steps are named by their place, so that it is kept.
+            // Replaced instead of removed, because other steps are referred to by index.
             scenario.steps[step.index].action = Action::Sleep(Duration::ZERO);
             let scenario = match &step.action {
                 Action::Fault(fault) => scenario.without_clearing(&fault.name),
@@ -41,7 +42,7 @@ impl Scenario {
         faults.chain(steps).collect()
     }
 
-    /// Nobody ends a fault that there is not.
+    /// Removes the steps that clear a fault that no longer exists.
     fn without_clearing(mut self, fault: &str) -> Self {
         for step in &mut self.steps {
             if matches!(&step.action, Action::ClearFault(name) if name == fault) {
@@ -53,7 +54,7 @@ impl Scenario {
 }
 
 impl Action {
-    /// Whether it changes anything, apart from the time.
+    /// Returns true if it changes anything except the time.
     fn does_something(&self) -> bool {
         match self {
             Self::Apply(_)

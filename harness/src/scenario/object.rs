@@ -1,4 +1,4 @@
-//! The names of Kubernetes objects in scenario files, and the states that a step can wait for.
+//! Names of Kubernetes objects in scenario files, and states that a step can wait for.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,85 +9,85 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::custom::Customs;
 
-/// A kind of objects that a scenario can name: any that the API server keeps.
+/// A kind of objects that a scenario can name: any kind that the API server stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(&'static kinds::Kind);
 
-/// Above this many letters a kind is called by its short name: `pvc`, but `storageclass`.
+/// Kinds with longer names are shown by their short name: `pvc`, but `storageclass`.
 const LONG: usize = 15;
 
 impl Kind {
-    /// A kind of the table; the tests walk those that are named here.
+    /// A built-in kind; the tests check all kinds that are named here.
     fn known(api_version: &str, kind: &str) -> Self {
         Self(kinds::find_kind(api_version, kind).unwrap_or(&kinds::all()[0]))
     }
 
-    /// A kind of a definition.
+    /// A kind of a CustomResourceDefinition.
     pub(super) fn custom(kind: &'static kinds::Kind) -> Self {
         Self(kind)
     }
 
-    /// Pods.
+    /// The kind Pod.
     pub fn pod() -> Self {
         Self::known("v1", "Pod")
     }
 
-    /// Nodes.
+    /// The kind Node.
     pub fn node() -> Self {
         Self::known("v1", "Node")
     }
 
-    /// Claims.
+    /// The kind PersistentVolumeClaim.
     pub fn claim() -> Self {
         Self::known("v1", "PersistentVolumeClaim")
     }
 
-    /// Volumes.
+    /// The kind PersistentVolume.
     pub fn volume() -> Self {
         Self::known("v1", "PersistentVolume")
     }
 
-    /// Storage classes.
+    /// The kind StorageClass.
     pub fn storage_class() -> Self {
         Self::known("storage.k8s.io/v1", "StorageClass")
     }
 
-    /// Registrations of CSI drivers.
+    /// The kind CSIDriver.
     pub fn csi_driver() -> Self {
         Self::known("storage.k8s.io/v1", "CSIDriver")
     }
 
-    /// Events.
+    /// The kind Event.
     pub fn event() -> Self {
         Self::known("v1", "Event")
     }
 
-    /// Attachments.
+    /// The kind VolumeAttachment.
     pub fn volume_attachment() -> Self {
         Self::known("storage.k8s.io/v1", "VolumeAttachment")
     }
 
-    /// Its row in the API server's table.
+    /// Row in the API server's table of kinds.
     pub(crate) fn table(self) -> &'static kinds::Kind {
         self.0
     }
 
-    /// The kind as manifests spell it: `PersistentVolumeClaim`.
+    /// Kind in manifests: `PersistentVolumeClaim`.
     pub fn kind(self) -> &'static str {
         self.0.kind
     }
 
-    /// Group and version as manifests spell them: `v1`, `storage.k8s.io/v1`.
+    /// Group and version in manifests: `v1`, `storage.k8s.io/v1`.
     pub fn api_version(self) -> String {
         self.0.api_version()
     }
 
-    /// The resource in URLs: `persistentvolumeclaims`.
+    /// Resource in URLs: `persistentvolumeclaims`.
     pub fn resource(self) -> &'static str {
         self.0.plural
     }
 
-    /// What messages call it: `pod`, `pvc`.
+    /// Name in messages: `pod`, `pvc`.
     pub fn short(self) -> &'static str {
         match self.0.short_names.first() {
             Some(short) if self.0.singular.len() > LONG => short,
@@ -95,39 +95,39 @@ impl Kind {
         }
     }
 
-    /// Whether objects of this kind live in a namespace.
+    /// Returns true if objects of this kind are namespaced.
     pub fn namespaced(self) -> bool {
         self.0.namespaced
     }
 
-    /// The kind of a manifest.
+    /// Finds the kind of a manifest.
     pub fn of_manifest(api_version: &str, kind: &str) -> Option<Self> {
         kinds::find_kind(api_version, kind).filter(|kind| kind.is_stored()).map(Self)
     }
 
-    /// Whether it is a version of this resource.
+    /// Returns true if it is a version of this resource.
     pub(super) fn is_resource(self, plural: &str, group: &str) -> bool {
         self.0.plural == plural && self.0.group == group
     }
 
-    /// Whether a definition made it.
+    /// Returns true if it comes from a CustomResourceDefinition.
     pub fn is_custom(self) -> bool {
         self.0.index == usize::MAX
     }
 
-    /// The subresources that are served.
+    /// Subresources that are served.
     pub fn subresources(self) -> impl Iterator<Item = &'static kinds::Subresource> {
         self.0.subresources.iter()
     }
 
-    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`, `storageclasses.storage.k8s.io`,
-    /// `deployments.v1.apps`; the first of discovery's order when several groups have it, which begins with what is
-    /// built in.
+    /// Finds the kind for `word` as kubectl does: `pod`, `po`, `pods`, `Pod`, `storageclasses.storage.k8s.io`,
+    /// `deployments.v1.apps`. If several groups have it, the first in the order of discovery wins, which begins with
+    /// the built-in ones.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::find(word, &Customs::default())
     }
 
-    /// The same, of custom kinds too.
+    /// The same, with custom kinds.
     pub(crate) fn find(word: &str, customs: &Customs) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         let (name, place) = word.split_once('.').map_or((word.as_str(), None), |(name, place)| (name, Some(place)));
@@ -142,7 +142,7 @@ impl Kind {
         kinds::all().iter().find(|kind| called(kind)).map(Self).or_else(custom)
     }
 
-    /// Every word that [`Kind::of_word`] takes without a group; of custom kinds, with their groups too.
+    /// Every word that [`Kind::of_word`] accepts without a group; for custom kinds also with their groups.
     pub(crate) fn words(customs: &Customs) -> impl Iterator<Item = String> + '_ {
         let words = |kind: Self| kind.0.short_names.iter().copied().chain([kind.0.singular, kind.0.plural]);
         let built_in = kinds::all().iter().flat_map(move |kind| words(Self(kind))).map(str::to_owned);
@@ -152,12 +152,12 @@ impl Kind {
         built_in.chain(custom)
     }
 
-    /// Every kind as manifests spell it, with its version.
+    /// Every kind with its version, as in manifests.
     pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, String)> + Clone {
         kinds::all().iter().map(|kind| (kind.kind, kind.api_version()))
     }
 
-    /// The states that an object of this kind can be waited into.
+    /// States of this kind that a step can wait for.
     pub fn states(self) -> &'static [State] {
         use State::*;
         match (self.0.group, self.0.kind) {
@@ -203,20 +203,20 @@ impl Ord for Kind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: Kind,
-    /// Its namespace; nothing for cluster-wide kinds, `default` when the file names none.
+    /// Namespace; none for cluster-wide kinds, `default` if the file names none.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
 impl ObjectRef {
-    /// The object `name` of `kind`; `namespace` counts only for namespaced kinds and is `default` when absent.
+    /// Name of an object of `kind`; `namespace` is used only for namespaced kinds, and is `default` if absent.
     pub fn new(kind: Kind, namespace: Option<&str>, name: &str) -> Self {
         let namespace = kind.namespaced().then(|| namespace.unwrap_or("default").to_owned());
         Self { kind, namespace, name: name.to_owned() }
     }
 
-    /// The URL path of the collection that it is in.
+    /// URL path of its collection.
     pub fn collection_path(&self) -> String {
         let version = self.kind.api_version();
         let root = if version.contains('/') { "apis" } else { "api" };
@@ -227,12 +227,12 @@ impl ObjectRef {
         }
     }
 
-    /// The URL path of the object.
+    /// URL path of the object.
     pub fn path(&self) -> String {
         format!("{}/{}", self.collection_path(), self.name)
     }
 
-    /// The object as trace events name it: `ns/name`, or `name` when the kind is cluster-wide.
+    /// Key in trace events: `ns/name`, or `name` if the kind is cluster-wide.
     pub fn key(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
@@ -251,10 +251,10 @@ impl fmt::Display for ObjectRef {
 }
 
 impl ObjectRef {
-    /// Reads a name, of custom kinds too.
+    /// Parses a name, including custom kinds.
     ///
     /// # Errors
-    /// What is wrong with it, and the nearest right word.
+    /// Describes the error and suggests the nearest valid word.
     pub(crate) fn read(text: &str, customs: &Customs) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (word, namespace, name) = match parts[..] {
@@ -300,7 +300,7 @@ impl Serialize for ObjectRef {
     }
 }
 
-/// Refuses what Kubernetes refuses as a DNS-1123 subdomain.
+/// Refuses names that are not DNS-1123 subdomains, as Kubernetes does.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -317,7 +317,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-/// An object in a state: `pvc/data=Bound`.
+/// An object and a state: `pvc/data=Bound`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// The object.
@@ -376,10 +376,10 @@ pub enum State {
     Detached,
     /// `metadata.deletionTimestamp` is set.
     Terminating,
-    /// The object is there, in whatever state.
+    /// The object exists, in any state.
     #[serde(rename = "exists")]
     Exists,
-    /// The object is not there.
+    /// The object does not exist.
     #[serde(rename = "gone")]
     Gone,
 }

@@ -1,11 +1,11 @@
-//! Owners in a scenario: a simulation without any needs no garbage collector.
+//! Owner references in a scenario: a simulation without any needs no garbage collector.
 
 use serde_json::Value;
 
 use super::model::{Action, Scenario};
 
 impl Scenario {
-    /// True if a manifest, a patch or a deletion speaks of owners or dependents.
+    /// True if a manifest, a patch or a deletion refers to owners or dependents.
     pub fn has_owners(&self) -> bool {
         let in_step = |action: &Action| match action {
             Action::Apply(manifests) => manifests.iter().any(|manifest| speaks_of_owners(&manifest.value)),
@@ -22,7 +22,7 @@ fn speaks_of_owners(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.iter().any(|(key, value)| key == "ownerReferences" || speaks_of_owners(value)),
         Value::Array(list) => list.iter().any(speaks_of_owners),
-        // The path of a JSON patch, or a finalizer of the garbage collector.
+        // Path of a JSON patch, or a finalizer of the garbage collector.
         Value::String(text) => text.contains("ownerReferences") || matches!(&**text, "foregroundDeletion" | "orphan"),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

@@ -1,4 +1,4 @@
-//! Values that remember where in the file they were written.
+//! Values with their positions in the file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use substrate::yaml::WITH_PLACE;
 /// A position in a scenario file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: usize,
-    /// Length in bytes; 0 or 1 when only the beginning is known.
+    /// Length in bytes; 0 or 1 if only the start is known.
     pub length: usize,
     /// Line, from 1.
     pub line: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of `length` bytes of `text` from `offset` on.
+    /// Place of `length` bytes of `text` from `offset` on.
     pub fn of(text: &str, offset: usize, length: usize) -> Self {
         let before = text.get(..offset).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -36,7 +36,7 @@ impl Place {
 }
 
 impl Place {
-    /// The place of a location in `text`, for which the parser may know its line and column only.
+    /// Place of a location in `text`. The parser may know only line and column.
     pub fn within(text: &str, location: substrate::yaml::Location) -> Self {
         let place = Self::from(location);
         if location.span().byte_offset().is_some_and(|offset| offset > 0) || place.line == 0 {
@@ -68,7 +68,7 @@ impl From<substrate::yaml::Location> for Place {
 pub(crate) struct Placed<T> {
     /// The value.
     pub value: T,
-    /// Where it was written; for an alias, where it is used.
+    /// Position in the file; for an alias, where it is used.
     pub place: Place,
 }
 

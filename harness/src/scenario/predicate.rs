@@ -1,4 +1,4 @@
-//! Checked conditions and counts: what `wait`, `expect` and `never` are about.
+//! Checked conditions and counts of `wait`, `expect` and `never`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,25 +16,25 @@ use super::object::{Kind, ObjectRef};
 use super::words;
 use crate::cluster::names::MANAGER;
 
-/// The longest value of a field that is shown.
+/// Maximum length of a field's value that is shown.
 const SHOWN: usize = 200;
-/// The variable of every condition.
+/// Variable of every condition.
 const SELF: &str = "self";
 
 /// A condition in CEL over `self`.
 #[derive(Clone)]
 pub struct That(Arc<Expression>);
 
-/// Why a text is no condition, and where.
+/// Error in a condition, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to write instead.
+    /// Suggestion.
     pub help: Option<String>,
-    /// Line and column within the text, from 1, where they are known.
+    /// Line and column within the text, from 1, if they are known.
     pub at: Option<(usize, usize)>,
-    /// How long the part that is wrong is.
+    /// Length of the wrong part.
     pub length: usize,
 }
 
@@ -42,7 +42,7 @@ impl That {
     /// Compiles a condition.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Describes the error and its position.
     pub fn read(text: &str) -> Result<Self, Unfit> {
         let expression = Expression::check(text, &[]).map_err(|refusal| {
             let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
@@ -78,15 +78,15 @@ impl That {
         Ok(Self(Arc::new(expression)))
     }
 
-    /// The condition as it is written.
+    /// Condition as it is written.
     pub fn source(&self) -> &str {
         self.0.source()
     }
 
-    /// Whether it holds of `value`.
+    /// Returns true if it holds for `value`.
     ///
     /// # Errors
-    /// Why it says nothing of `value`.
+    /// Returns the reason if it cannot be evaluated for `value`.
     pub fn holds(&self, value: &Value) -> Result<bool, String> {
         match self.0.evaluate(&[(SELF, value)])? {
             CelValue::Bool(is) => Ok(is),
@@ -94,7 +94,7 @@ impl That {
         }
     }
 
-    /// What `value` has in the fields that it mentions, and why it says nothing of `value` if it does not.
+    /// Values of the fields in `value` that the condition mentions, and the error if it cannot be evaluated.
     pub fn seen(&self, value: &Value) -> String {
         let fields = self.0.mentioned(SELF, value).into_iter().map(|(path, at)| match at {
             Some(at) => format!("{path} = {}", short(at)),
@@ -110,14 +110,14 @@ impl That {
     }
 }
 
-/// The byte at which a line and a column begin, from 1.
+/// Byte offset of a line and column, both from 1.
 fn offset(text: &str, (line, column): (usize, usize)) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let line = text.get(before..).unwrap_or_default();
     before + line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at)
 }
 
-/// A value in a few words: of lists of objects, their names.
+/// Short form of a value; for lists of objects, their names.
 fn short(value: &Value) -> String {
     let name = |item: &Value| item["metadata"]["name"].as_str().or(item["volumeId"].as_str()).map(str::to_owned);
     let text = match value {
@@ -148,17 +148,17 @@ impl fmt::Display for That {
     }
 }
 
-/// What a condition is about.
+/// Subject of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// One object; `self` is it.
+    /// One object, which is `self`.
     Object(ObjectRef),
-    /// All objects of a kind, of all namespaces where none is named; `self` is the list of them.
+    /// All objects of a kind, in one namespace or in all; `self` is the list.
     List(Kind, Option<String>),
 }
 
 impl Subject {
-    /// The kind of the objects.
+    /// Kind of the objects.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Object(object) => object.kind,
@@ -166,7 +166,7 @@ impl Subject {
         }
     }
 
-    /// The object, where it is one.
+    /// Object, if it is a single one.
     pub fn object(&self) -> Option<ObjectRef> {
         match self {
             Self::Object(object) => Some(object.clone()),
@@ -174,7 +174,7 @@ impl Subject {
         }
     }
 
-    /// The URL path of the collection of the objects.
+    /// URL path of the collection of the objects.
     pub fn collection_path(&self) -> String {
         match self {
             Self::Object(object) => object.collection_path(),
@@ -197,23 +197,23 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A condition holds of an object or a list.
+/// A condition that holds for an object or a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holds {
-    /// What it is about.
+    /// Subject of the condition.
     pub of: Subject,
     /// The condition.
     pub that: That,
-    /// How long it may take; zero demands that it is so now.
+    /// Time limit; if zero, it must hold now.
     pub within: Duration,
 }
 
-/// How often something happens.
+/// Bounds on a number of occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The least.
+    /// Lower bound.
     pub at_least: u64,
-    /// The most; any number when absent.
+    /// Upper bound, if there is one.
     pub at_most: Option<u64>,
 }
 
@@ -224,7 +224,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Whether `count` is so often.
+    /// Returns true if `count` is within the bounds.
     pub fn holds(self, count: u64) -> bool {
         count >= self.at_least && self.at_most.is_none_or(|most| count <= most)
     }
@@ -243,7 +243,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// The planes whose calls are counted.
+/// Planes whose calls can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallPlane {
@@ -256,7 +256,7 @@ pub enum CallPlane {
 }
 
 impl CallPlane {
-    /// Its word in a file.
+    /// Word in a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Csi => "csi",
@@ -266,16 +266,16 @@ impl CallPlane {
     }
 }
 
-/// What an attribute of a call must be.
+/// Condition on an attribute of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// This word; a trailing `*` matches any rest.
     Word(String),
-    /// The id of the volume of a claim, or of a PersistentVolume.
+    /// Id of the volume of a claim or a PersistentVolume.
     Volume(ObjectRef),
-    /// The node, by its name or by the id of its instance.
+    /// Node, by its name or by the id of its instance.
     Node(String),
-    /// The process, a group of processes, or all of a node.
+    /// Process, group of processes, or all processes of a node.
     Process(String),
 }
 
@@ -288,24 +288,24 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Calls of an interface.
+/// Calls of an interface and their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calls {
-    /// The interface.
+    /// Interface.
     pub plane: CallPlane,
-    /// The operations, by their names in the catalogue of faults.
+    /// Operations, by their names in the catalogue of faults.
     pub operations: BTreeSet<&'static str>,
-    /// The operations as they are written; nothing for any.
+    /// Operations as written; none for any operation.
     pub written: Option<String>,
-    /// What their attributes are.
+    /// Conditions on their attributes.
     pub attributes: BTreeMap<String, Pattern>,
-    /// How they ended: a gRPC code, an HTTP status, `OK` or an error code of EC2; a trailing `*` matches any rest.
+    /// Result of the call: a gRPC code, an HTTP status, `OK` or an error code of EC2; a trailing `*` matches any rest.
     pub outcome: Option<String>,
-    /// How many there are.
+    /// Number of calls.
     pub times: Times,
-    /// The step (its index) since whose beginning they count; since the run began when absent.
+    /// Index of the step from whose start calls count; if absent, the start of the run.
     pub since: Option<usize>,
-    /// How long it may take; zero demands that it is so now.
+    /// Time limit; if zero, it must hold now.
     pub within: Duration,
 }
 
@@ -322,25 +322,25 @@ impl fmt::Display for Calls {
     }
 }
 
-/// A metric in the text form of Prometheus.
+/// A metric in the text format of Prometheus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// The process.
+    /// Process that serves it.
     pub of: MetricsOf,
-    /// The metric.
+    /// Name of the metric.
     pub name: String,
-    /// Labels that its samples must have; those that match are added up.
+    /// Labels that its samples must have; matching samples are added up.
     pub labels: BTreeMap<String, String>,
-    /// The least.
+    /// Lower bound.
     pub at_least: Option<f64>,
-    /// The most.
+    /// Upper bound.
     pub at_most: Option<f64>,
-    /// How long it may take; zero demands that it is so now.
+    /// Time limit; if zero, it must hold now.
     pub within: Duration,
 }
 
 impl Metric {
-    /// Whether `value` is within the bounds.
+    /// Returns true if `value` is within the bounds.
     pub fn holds(&self, value: f64) -> bool {
         self.at_least.is_none_or(|least| value >= least) && self.at_most.is_none_or(|most| value <= most)
     }
@@ -363,7 +363,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A process that has metrics.
+/// A process that serves metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsOf {
     /// The cloud.
@@ -378,7 +378,7 @@ impl MetricsOf {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::MockEc2, Self::FakeApiserver, Self::Manager];
 
-    /// The process' name.
+    /// Name of the process.
     pub fn name(self) -> &'static str {
         match self {
             Self::MockEc2 => "mock-ec2",
@@ -388,34 +388,34 @@ impl MetricsOf {
     }
 }
 
-/// What is looked at in the cloud.
+/// Resource of the cloud to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloudSubject {
     /// A volume: of a claim, of a PersistentVolume, or by its id.
     Volume(Pattern),
     /// The instance of a node.
     Instance(String),
-    /// All volumes, those of instances included.
+    /// All volumes, including root volumes of instances.
     Volumes,
 }
 
-/// What the cloud has, as its API describes it.
+/// Expected state of a resource of the cloud, as its API describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cloud {
-    /// What is looked at.
+    /// Resource to check.
     pub of: CloudSubject,
-    /// Its state; `deleted` for a volume that is not there.
+    /// State; `deleted` for a volume that does not exist.
     pub state: Option<String>,
-    /// The nodes that the volume is attached to, and no others.
+    /// Exact set of nodes to which the volume is attached.
     pub attached: Option<BTreeSet<String>>,
-    /// A condition over what the API answers.
+    /// Condition on the answer of the API.
     pub that: Option<That>,
-    /// How long it may take; zero demands that it is so now.
+    /// Time limit; if zero, it must hold now.
     pub within: Duration,
 }
 
 impl Cloud {
-    /// The object that it is about, if there is one.
+    /// Object of the check, if there is one.
     pub fn object(&self) -> Option<ObjectRef> {
         match &self.of {
             CloudSubject::Volume(Pattern::Volume(volume)) => Some(volume.clone()),
@@ -444,17 +444,17 @@ impl fmt::Display for Cloud {
     }
 }
 
-/// Something that must not be, from its step on.
+/// A condition that is forbidden from its step on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Never {
-    /// What must not be.
+    /// Forbidden condition.
     pub what: Forbidden,
-    /// The later step at whose beginning it ends, by name; the end of the story when absent.
+    /// Name of the later step at whose start it ends; if absent, the end of the steps.
     pub until: Option<String>,
 }
 
 impl Never {
-    /// The object that it is about, if there is one.
+    /// Object of the condition, if there is one.
     pub fn object(&self) -> Option<ObjectRef> {
         match &self.what {
             Forbidden::Holds(holds) => holds.of.object(),
@@ -465,18 +465,18 @@ impl Never {
     }
 }
 
-/// What must not be.
+/// A forbidden condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Forbidden {
-    /// A condition holds.
+    /// A condition that must not hold.
     Holds(Holds),
-    /// Calls are made, as often as `at_least` says.
+    /// At least `at_least` calls.
     Calls(Calls),
-    /// An Event is recorded, as often as `at_least` says.
+    /// At least `at_least` recordings of an Event.
     Event(EventSeen),
-    /// A metric has a value.
+    /// A value of a metric.
     Metric(Metric),
-    /// The cloud has something.
+    /// A state of a resource of the cloud.
     Cloud(Cloud),
 }
 
@@ -508,7 +508,7 @@ impl fmt::Display for Never {
     }
 }
 
-/// ` within 30s`, where there is time.
+/// Writes ` within 30s` if there is a time limit.
 pub(super) fn within(f: &mut fmt::Formatter<'_>, within: Duration) -> fmt::Result {
     if within.is_zero() { Ok(()) } else { write!(f, " within {}", Span(within)) }
 }

@@ -1,9 +1,9 @@
-//! Ids in manifests. `{saved: NAME}` where a text belongs stands for an id of the cloud that an earlier step saved,
-//! `{uid: KIND/NAME}` for the uid that an object has when the manifest is applied.
+//! Ids in manifests. `{saved: NAME}` instead of a text stands for an id of the cloud that an earlier step saved, `{uid:
+//! KIND/NAME}` for the uid of an object at the time when the manifest is applied.
 
 use serde_json::Value;
 
-/// Puts the id in the place of each `{saved: NAME}` in `value`; one that `id` does not know stays.
+/// Replaces each `{saved: NAME}` in `value` by its id, unless `id` does not know it.
 pub fn replace(value: &mut Value, id: &mut dyn FnMut(&str) -> Option<String>) {
     match value {
         Value::Object(map) => {
@@ -20,7 +20,7 @@ pub fn replace(value: &mut Value, id: &mut dyn FnMut(&str) -> Option<String>) {
     }
 }
 
-/// The object whose uid `value` stands for.
+/// Object whose uid `value` stands for.
 fn uid_of(value: &Value) -> Option<&str> {
     match value.as_object()?.iter().next() {
         Some((key, Value::String(object))) if key == "uid" && object.contains('/') => {
@@ -30,7 +30,7 @@ fn uid_of(value: &Value) -> Option<&str> {
     }
 }
 
-/// The objects that `{uid: KIND/NAME}` names in `value`, in order.
+/// Objects in `{uid: KIND/NAME}` maps of `value`, in order.
 pub fn uids(value: &Value) -> Vec<String> {
     match (uid_of(value), value) {
         (Some(object), _) => vec![object.to_owned()],
@@ -40,7 +40,7 @@ pub fn uids(value: &Value) -> Vec<String> {
     }
 }
 
-/// Replaces each `{uid: KIND/NAME}` in `value` by what `uid` says of the object.
+/// Replaces each `{uid: KIND/NAME}` in `value` by the result of `uid`, if there is one.
 pub fn replace_uids(value: &mut Value, uid: &dyn Fn(&str) -> Option<Value>) {
     if let Some(uid) = uid_of(value).and_then(uid) {
         *value = uid;

@@ -75,7 +75,7 @@ fn what_serde_can_see_is_refused_at_its_place(
     assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
 }
 
-/// A file with a mistake of each kind.
+/// A file with an error of each kind.
 const WRONG: &str = "\
 name: x
 nodes: {cuont: 2}
@@ -314,7 +314,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
 }
 
-/// What conditions, counts and `never` refuse.
+/// Errors of conditions, counts and `never`.
 #[rstest]
 #[case(
     "wait: {object: pvc/data, that: 'sefl.status.phase'}",

@@ -1,11 +1,11 @@
-//! Plain words for what parsers say: of YAML, of CEL, and of quantities.
+//! Plain words for the errors of parsers: YAML, CEL, and quantities.
 
-/// A mistake in plain words.
+/// An error in plain words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plain {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to write instead.
+    /// Suggestion.
     pub help: Option<String>,
 }
 
@@ -15,7 +15,7 @@ impl Plain {
     }
 }
 
-/// Puts an error of the YAML parser into plain words; `rest` is the text from its place on.
+/// Rephrases an error of the YAML parser; `rest` is the text from its position on.
 pub(super) fn yaml(message: &str, rest: &str) -> Plain {
     let says = |part: &str| message.contains(part);
     let first = rest.trim_start().chars().next();
@@ -68,7 +68,7 @@ pub(super) fn yaml(message: &str, rest: &str) -> Plain {
     Plain { message: message.to_owned(), help: None }
 }
 
-/// Puts an error of the CEL parser into plain words; `rest` is the condition from its place on, `before` its beginning.
+/// Rephrases an error of the CEL parser; `rest` is the condition from its position on, `before` the text before it.
 pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
     let no = |what: &str| format!("this is no condition in CEL: {what}");
     let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
@@ -118,7 +118,7 @@ pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
     Plain { message: no(message), help: None }
 }
 
-/// Says which quantity a text probably means that is none.
+/// Suggests the quantity that a text probably means.
 pub(super) fn quantity(text: &str) -> Plain {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -127,7 +127,7 @@ pub(super) fn quantity(text: &str) -> Plain {
     let general = "write a number and a unit: 500Mi, 1Gi, 2Ti (powers of 1024), or 1G (powers of 1000)";
     let letter = unit.chars().next().filter(|c| "kmgtpe".contains(*c)).map(|c| c.to_ascii_uppercase());
     let (Some(letter), false) = (letter, number.is_empty()) else { return Plain::new(message, general) };
-    // Only this one is written small, where it counts in thousands.
+    // Only `k` is lower case in the decimal units.
     let ten = if letter == 'K' { 'k' } else { letter };
     match unit.get(1..) {
         Some("b") => {
@@ -138,7 +138,7 @@ pub(super) fn quantity(text: &str) -> Plain {
     }
 }
 
-/// Puts a kind of value, as serde and the YAML reader call it, into plain words.
+/// Rephrases a kind of value of serde or the YAML parser.
 pub(super) fn kind_of_value(words: &str) -> String {
     let words = words.trim();
     for (theirs, ours) in [
@@ -185,7 +185,7 @@ pub(super) fn kind_of_text(written: &str) -> String {
     }
 }
 
-/// How to write the kind of value that is wanted.
+/// Says how to write the expected kind of value.
 pub(super) fn how_to_write(wanted: &str) -> Option<&'static str> {
     match wanted {
         "mapping start" => Some("write `{key: value}`, or each key in a line of its own below"),

@@ -1,4 +1,4 @@
-//! Steps against the cloud.
+//! Schema of steps on the cloud.
 
 use mock_ec2::faults::{ERROR_CODES, OPERATIONS};
 use mock_ec2::state::command::ACTIONS;
@@ -133,7 +133,7 @@ fn codes() -> Vec<(String, String)> {
     ERROR_CODES.iter().map(|code| ((*code).to_owned(), format!("The error {code} of the EC2 API."))).collect()
 }
 
-/// The parameters of each action. What must fail may have others.
+/// Parameters of each action. A call that must fail may have others.
 pub(super) fn parameters() -> Value {
     let of = |action: &&str| {
         let mut names: Vec<&str> =

@@ -1,11 +1,11 @@
-//! What must be, and what must never be.
+//! Schema of expectations and of forbidden conditions.
 
 use super::header::deviation;
 use super::shape::{Map, Of, Row, RowOf, Word, may, must, one};
 use crate::invariants::Id;
 use crate::scenario::predicate::MetricsOf;
 
-/// A demand.
+/// An expectation.
 pub static EXPECT: Map = Map {
     name: "expect",
     about: "A demand: exactly one thing that must be.",
@@ -48,7 +48,7 @@ pub static EXPECT: Map = Map {
     ],
 };
 
-/// Something forbidden.
+/// A forbidden condition.
 pub static NEVER: Map = Map {
     name: "never",
     about: "Exactly one thing that must not be.",

@@ -1,4 +1,4 @@
-//! Faults, by the tables of the servers: each plane has its operations, attributes, moments and effects.
+//! Schema of faults, from the tables of the servers: each plane has its operations, attributes, moments and effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ static LEASE: Map = Map {
     ],
 };
 
-/// The schema of a fault.
+/// Schema of a fault.
 pub(super) fn schema(writer: &mut Writer) -> Value {
     let planes = writer.words(PLANES.iter().map(|(plane, about)| (plane.name(), *about)));
     let moments = writer.words(MOMENTS.iter().map(|(moment, about)| (moment.name(), *about)));
@@ -102,7 +102,7 @@ pub(super) fn schema(writer: &mut Writer) -> Value {
     })
 }
 
-/// What a fault of a plane can be, and what one of each of its operations can be.
+/// Schemas of the faults of a plane, and of the faults of each of its operations.
 fn of_plane(plane: Plane, writer: &Writer) -> Vec<Value> {
     let operations = operations(plane);
     let moments: BTreeSet<Moment> = operations.iter().flat_map(|o| o.possible()).flat_map(|p| p.at).copied().collect();
@@ -117,7 +117,7 @@ fn of_plane(plane: Plane, writer: &Writer) -> Vec<Value> {
         },
     });
     let mut all = vec![when_plane(json!({ "plane": { "const": plane.name() } }), &["plane"], then)];
-    // Operations that can suffer the same and have the same attributes are one case.
+    // Operations with the same attributes and effects are one case.
     let mut alike: BTreeMap<[Vec<String>; 2], Vec<&str>> = BTreeMap::new();
     for operation in &operations {
         let (own, told) = (self::effects(&[operation], writer), attributes(&[operation], writer, |_| true));
@@ -140,7 +140,7 @@ fn when_plane(of: Value, required: &[&str], then: Value) -> Value {
     json!({ "if": { "properties": { "match": matches }, "required": ["match"] }, "then": then })
 }
 
-/// What the calls of each plane can be: the same operations, with how they end beside their attributes.
+/// Schema of the calls of each plane: the same operations, with the result beside their attributes.
 pub(super) fn calls(writer: &Writer) -> Value {
     let endings = [
         (Plane::Csi, "code", "How the call ended: OK, or a code of gRPC such as Internal."),
@@ -152,7 +152,7 @@ pub(super) fn calls(writer: &Writer) -> Value {
         let operations: Vec<&Operation> = operations(plane).into_iter().filter(is_call).collect();
         let mut told = attributes(&operations, writer, |since| since == Moment::Before);
         for (name, said) in &mut told {
-            // Ids may be said by the names of what has them.
+            // Ids can be written as the names of their objects.
             if matches!(name.as_str(), "volume" | "node" | "instance" | "object") {
                 *said = json!({ "type": "string", "description": said["description"] });
             }
@@ -178,7 +178,7 @@ fn closed(properties: &Object<String, Value>) -> Value {
     json!({ "properties": properties, "additionalProperties": false })
 }
 
-/// The patterns that can name operations: names, classes, beginnings, lists of these.
+/// Patterns that name operations: names, classes, prefixes, lists of these.
 fn ops(operations: &[&Operation], writer: &Writer) -> Value {
     let mut words: Vec<(String, String)> = operations.iter().map(|o| (o.name.to_owned(), sentence(o.about))).collect();
     let mut classes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -199,7 +199,7 @@ fn ops(operations: &[&Operation], writer: &Writer) -> Value {
     json!({ "anyOf": ways })
 }
 
-/// What `where` can say of these operations, of what is known early enough.
+/// Schema of `where` for these operations, with the attributes that are known early enough.
 fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment) -> bool) -> Object<String, Value> {
     let mut all: BTreeMap<&str, (BTreeSet<String>, BTreeSet<&str>, bool)> = BTreeMap::new();
     let own = |o: &'static [_]| o.iter().chain([&substrate::fault::catalogue::PROCESS]);
@@ -226,7 +226,7 @@ fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment)
     all.into_iter().map(schema).collect()
 }
 
-/// The effects that these operations can suffer, each with its values.
+/// Effects that these operations support, each with its values.
 fn effects(operations: &[&Operation], writer: &Writer) -> Object<String, Value> {
     let mut all: BTreeMap<Kind, Vec<Possible>> = BTreeMap::new();
     for possible in operations.iter().flat_map(|o| o.possible()).filter(|p| !p.at.is_empty()) {
@@ -255,7 +255,7 @@ fn effects(operations: &[&Operation], writer: &Writer) -> Object<String, Value> 
     all.into_iter().map(schema).collect()
 }
 
-/// What the value of an effect can be.
+/// Schema of the value of an effect.
 fn values(values: Values, kind: Kind, writer: &Writer) -> Value {
     let about = first_upper(&format!("{}.", values.describe()));
     let word = |word: &&'static str| (*word, "");
@@ -287,13 +287,13 @@ fn values(values: Values, kind: Kind, writer: &Writer) -> Value {
         }
         Values::Skew => writer.text(&format!("[+-]{SPAN}")),
     };
-    // Lists of words say what each of them is.
+    // In a list of words, each word has its own description.
     let about = if schema["anyOf"].is_null() { about } else { kind.about().trim().to_owned() };
     schema["description"] = json!(about);
     schema
 }
 
-/// Says of each word what it is a value of.
+/// Adds a description to each word of an effect.
 fn named(mut schema: Value, kind: Kind) -> Value {
     for way in schema["anyOf"].as_array_mut().into_iter().flatten() {
         if let Some(word) = way["const"].as_str().filter(|_| way["description"] == "") {
@@ -317,7 +317,7 @@ fn named(mut schema: Value, kind: Kind) -> Value {
     schema
 }
 
-/// A pattern of a word in any letter case, with underscores anywhere.
+/// Pattern of a word in any letter case, with underscores anywhere.
 fn in_any_case(word: &str) -> String {
     let letter = |c: char| match c {
         c if c.is_ascii_alphabetic() => format!("[{}{c}]_*", c.to_ascii_uppercase()),

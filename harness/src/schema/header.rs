@@ -1,4 +1,4 @@
-//! What stands before the steps.
+//! Schema of the keys before the steps.
 
 use controllers::flags::FLAGS;
 use substrate::fault::Span;
@@ -265,11 +265,11 @@ fn left_out() -> Vec<(String, String)> {
 }
 
 fn deviations() -> Vec<(String, String)> {
-    // The file is a part of the program, and a test reads it.
+    // The file is compiled into the program, and a test reads it.
     declared::all().unwrap_or_default().iter().map(|told| (told.id.clone(), told.about.clone())).collect()
 }
 
-/// The declared deviations of upstream.
+/// Declared deviations of upstream.
 pub(super) fn deviation() -> Vec<(String, String)> {
     deviations()
 }

@@ -1,7 +1,7 @@
-//! JSON Schema of what people write: scenario files and faults. Editors complete from it.
+//! JSON Schema of scenario files and faults, for the completion of editors.
 //!
-//! The tables ([`shape`]) stand beside the shapes that the reader of scenario files has, `scenario/document`. A test
-//! compares the two, key by key and word by word; another reads every example of the tables as a part of a scenario.
+//! The tables ([`shape`]) mirror the types of the scenario parser, `scenario/document`. A test compares the two, key by
+//! key and word by word; another parses every example of the tables as a part of a scenario.
 
 mod cloud;
 mod expect;
@@ -18,17 +18,17 @@ use shape::{Map, Of};
 
 pub use page::page;
 
-/// A schema that there is.
+/// A JSON Schema.
 #[derive(Debug)]
 pub struct Schema {
-    /// Its name on the command line and, with `.json`, in docs/schema/.
+    /// Name on the command line and, with `.json`, in docs/schema/.
     pub name: &'static str,
-    /// What it is of.
+    /// Subject of the schema.
     pub about: &'static str,
     render: fn() -> Value,
 }
 
-/// All of them.
+/// All schemas.
 pub const SCHEMAS: &[Schema] = &[
     Schema { name: "scenario", about: "scenario files, as `mooring run` reads them", render: scenario },
     Schema {
@@ -44,13 +44,13 @@ impl Schema {
         (self.render)()
     }
 
-    /// The schema as a text of several lines.
+    /// The schema as formatted text.
     pub fn text(&self) -> String {
         format!("{:#}\n", self.value())
     }
 }
 
-/// The maps whose keys have examples, which stand for the maps themselves.
+/// Maps whose keys have examples, which together serve as examples of the maps.
 pub const EXAMPLES: [&Map; 6] =
     [&header::DOCUMENT, &objects::ITEM, &steps::STEP, &expect::EXPECT, &expect::NEVER, &cloud::EC2];
 
@@ -63,13 +63,13 @@ fn fault() -> Value {
     render::Writer::new(false).whole("Fault of Mooring", "A fault.", &Of::Fault)
 }
 
-/// A text with its first letter in upper case.
+/// Converts the first letter of a text to upper case.
 fn first_upper(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A text as a sentence of its own.
+/// Formats a text as a sentence.
 fn sentence(text: &str) -> String {
     let text = first_upper(text.trim());
     if text.ends_with('.') { text } else { format!("{text}.") }

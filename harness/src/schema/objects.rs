@@ -1,9 +1,9 @@
-//! Objects: manifests, short forms, and what stands for several items.
+//! Schema of objects: manifests, short forms, and items that stand for several.
 
 use super::shape::{Map, Of, may, must, one};
 use super::steps::STEP;
 
-/// An item of a list of objects. A manifest may stand there, too.
+/// An item of a list of objects, which can also be a manifest.
 pub static ITEM: Map = Map {
     name: "item",
     about: "An object: a manifest, or one short form.",

@@ -1,4 +1,4 @@
-//! `docs/scenarios.md`: the same tables for people.
+//! Generates `docs/scenarios.md` from the same tables.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ broken is in [faults.md](faults.md).
 | manifest | a Kubernetes object with apiVersion, kind and metadata.name; the API server's schemas check it |
 ";
 
-/// The text of the page.
+/// Text of the page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     scale(&mut text);
@@ -49,7 +49,7 @@ pub fn page() -> String {
     text
 }
 
-/// What `time-scale` divides.
+/// Durations that `time-scale` divides.
 fn scale(text: &mut String) {
     text.push_str("\nWhat `time-scale` divides, and what it does not:\n\n| Durations | Divided | |\n|---|---|---|\n");
     for rule in substrate::scale::RULES {
@@ -99,7 +99,7 @@ fn list(rows: &[Row], of: &str, text: &mut String) {
     }
 }
 
-/// The maps that a value holds.
+/// Maps that a value contains.
 fn maps(of: &Of) -> Vec<&'static Map> {
     match of {
         Of::Map(map) => vec![map],
@@ -109,7 +109,7 @@ fn maps(of: &Of) -> Vec<&'static Map> {
     }
 }
 
-/// What a value can be, in a few words.
+/// Short description of a value's type.
 fn describe(of: &Of) -> String {
     match of {
         Of::Text => "text".to_owned(),

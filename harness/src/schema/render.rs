@@ -1,4 +1,4 @@
-//! From the tables to JSON Schema, draft 7.
+//! Converts the tables to JSON Schema, draft 7.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::cloud;
 use super::fault;
 use super::shape::{Key, Map, Need, Of, Row, RowOf};
 
-/// What a variable looks like, `${i}`.
+/// Pattern of a variable, `${i}`.
 const VARIABLE: &str = r"\$\{[^}]+\}";
-/// A name of a Kubernetes object.
+/// Pattern of a Kubernetes object name.
 const NAME: &str = "[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?";
-/// A duration.
+/// Pattern of a duration.
 pub(super) const SPAN: &str = r"\s*(?:[0-9]*\.?[0-9]+\.?(?:ms|s|m|h)\s*)+";
 
-/// Maps whose text no repetition replaces variables in.
+/// Maps that repetitions cannot contain, so that they have no variables.
 const FIXED: &[&str] = &["scenario", "count", "node", "link", "scales", "driver"];
 
 /// Writes a schema.
@@ -24,19 +24,19 @@ const FIXED: &[&str] = &["scenario", "count", "node", "link", "scales", "driver"
 pub(super) struct Writer {
     /// Definitions so far, by name.
     definitions: BTreeMap<String, Value>,
-    /// Whether variables may stand for values at all.
+    /// If set, variables are allowed as values.
     repeats: bool,
-    /// Whether they may here.
+    /// If set, variables are allowed in the current map.
     variables: bool,
 }
 
 impl Writer {
-    /// A writer; `repeats` says whether variables may stand for values.
+    /// Creates a writer; `repeats` says whether variables are allowed as values.
     pub(super) fn new(repeats: bool) -> Self {
         Self { definitions: BTreeMap::new(), repeats, variables: repeats }
     }
 
-    /// A whole schema, of what `of` is.
+    /// Writes a whole schema for `of`.
     pub(super) fn whole(mut self, title: &str, about: &str, of: &Of) -> Value {
         let mut schema = self.value(of, about);
         schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
@@ -45,7 +45,7 @@ impl Writer {
         schema
     }
 
-    /// The schema of a value, which says `about`.
+    /// Schema of a value with the description `about`.
     pub(super) fn value(&mut self, of: &Of, about: &str) -> Value {
         let mut schema = self.shape(of);
         schema["description"] = json!(about);
@@ -55,7 +55,7 @@ impl Writer {
     fn shape(&mut self, of: &Of) -> Value {
         match of {
             Of::Name => self.text(NAME),
-            // The reader takes what is not in quotes as text, too.
+            // The parser also accepts unquoted numbers and booleans as text.
             Of::Text | Of::Scalar => json!({ "type": ["string", "number", "boolean"] }),
             Of::Flag => self.plain("boolean", json!({})),
             Of::Whole(least, most) => {
@@ -133,14 +133,14 @@ impl Writer {
         json!({ "type": "object", "properties": properties, "additionalProperties": false, "minProperties": 1 })
     }
 
-    /// A text that is like `pattern`, or has a variable in it.
+    /// Schema of a text that matches `pattern` or contains a variable.
     pub(super) fn text(&self, pattern: &str) -> Value {
         let pattern =
             if self.variables { format!("^(?:{pattern}|.*{VARIABLE}.*)$") } else { format!("^(?:{pattern})$") };
         json!({ "type": "string", "pattern": pattern })
     }
 
-    /// A value that is no text, or a variable that stands for it.
+    /// Schema of a value other than a text, or a variable for it.
     pub(super) fn plain(&self, kind: &str, mut with: Value) -> Value {
         with["type"] = if self.variables { json!([kind, "string"]) } else { json!(kind) };
         if self.variables {
@@ -149,7 +149,7 @@ impl Writer {
         with
     }
 
-    /// One of these words, or a variable.
+    /// Schema of one of these words, or a variable.
     pub(super) fn words<'a>(&self, words: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
         let variable = json!({ "type": "string", "pattern": VARIABLE, "description": "A variable of a repetition." });
         let words = words.map(|(word, about)| json!({ "const": word, "description": about }));
@@ -157,10 +157,10 @@ impl Writer {
         json!({ "anyOf": ways })
     }
 
-    /// Sees to it that a map is defined, and gives the definition's name.
+    /// Defines a map if needed, and returns the name of the definition.
     pub(super) fn define(&mut self, map: &'static Map) -> &'static str {
         if !self.definitions.contains_key(map.name) {
-            // Maps hold each other.
+            // Registered first, because maps contain each other.
             self.definitions.insert(map.name.to_owned(), Value::Null);
             let outer = self.variables;
             self.variables = self.repeats && !FIXED.contains(&map.name);
@@ -202,13 +202,13 @@ impl Writer {
     }
 }
 
-/// Words of which others may be written, too, like `other`.
+/// Schema of suggested words; other values must match `other`.
 pub(super) fn suggested<'a>(words: impl Iterator<Item = (&'a str, &'a str)>, other: Value) -> Value {
     let words = words.map(|(word, about)| json!({ "const": word, "description": about }));
     json!({ "anyOf": words.chain([other]).collect::<Vec<_>>() })
 }
 
-/// What a key does, with its examples.
+/// Description of a key, with its examples.
 fn says(key: &Key) -> String {
     let examples: Vec<String> = key.examples.iter().map(|example| format!("`{example}`")).collect();
     match &examples[..] {

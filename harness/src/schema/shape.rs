@@ -1,61 +1,61 @@
-//! The words in which the tables say what a file can hold.
+//! Types of the tables that describe the file formats.
 
 /// A map with known keys.
 #[derive(Debug)]
 pub struct Map {
-    /// Its name among the definitions of the schema.
+    /// Name among the definitions of the schema.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// Its keys; all others are refused.
+    /// Keys; all others are rejected.
     pub keys: &'static [Key],
 }
 
 /// A key of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As it is written.
+    /// Key as written.
     pub name: &'static str,
-    /// What it does.
+    /// Description.
     pub about: &'static str,
-    /// What its value can be.
+    /// Type of its value.
     pub of: Of,
-    /// Whether it has to be there.
+    /// Requirement to be present.
     pub need: Need,
-    /// How it is written: lines of YAML that stand where the map does.
+    /// Examples: lines of YAML in the place of the map.
     pub examples: &'static [&'static str],
 }
 
-/// Whether a key has to be there.
+/// Requirement of a key to be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It may be absent.
+    /// The key is optional.
     May,
-    /// It must be there.
+    /// The key is required.
     Must,
-    /// Exactly one of these keys of the map must be there.
+    /// Exactly one of these keys of the map is required.
     One,
 }
 
-/// A word and what it says.
+/// A word and its description.
 pub type Word = (&'static str, &'static str);
 
-/// What a value can be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Of {
     /// A text.
     Text,
     /// The name of a Kubernetes object.
     Name,
-    /// A text, a number or a truth value.
+    /// A text, a number or a boolean.
     Scalar,
     /// True or false.
     Flag,
-    /// A whole number, at least this and at most that.
+    /// A whole number with a minimum and a maximum.
     Whole(u64, Option<u64>),
     /// A number above zero.
     Above,
-    /// A number that divides time.
+    /// A divisor of time.
     Scale,
     /// A number of at least zero.
     Number,
@@ -69,51 +69,51 @@ pub enum Of {
     Volume,
     /// One of these words.
     Words(&'static [Word]),
-    /// One of these words, which other tables have.
+    /// One of the words of another table.
     Known(fn() -> Vec<(String, String)>),
-    /// A text, for which these are suggested.
+    /// A text; these are suggested.
     Suggest(fn() -> Vec<(String, String)>),
     /// A map of the tables.
     Map(&'static Map),
-    /// A list of these.
+    /// A list of values.
     List(&'static Of),
-    /// A list of these that is not empty.
+    /// A non-empty list of values.
     Some(&'static Of),
-    /// A list of two of these.
+    /// A list of two values.
     Two(&'static Of),
-    /// A map in which any key has such a value.
+    /// A map with any keys and values of this type.
     Each(&'static Of),
-    /// A map with keys that other tables have.
+    /// A map with the keys of another table.
     Keyed(fn() -> Vec<Row>),
-    /// One of these, each with what it says.
+    /// One of these types, each with its description.
     Either(&'static [(Of, &'static str)]),
     /// A Kubernetes manifest.
     Manifest,
-    /// A part of an object.
+    /// Part of an object.
     Part,
     /// A fault.
     Fault,
-    /// Nothing: `{}`, or no value.
+    /// Null: `{}`, or no value.
     Nothing,
 }
 
-/// A key of a map that other tables have.
+/// A key of a map from another table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// As it is written.
+    /// Key as written.
     pub name: String,
-    /// What it does.
+    /// Description.
     pub about: String,
-    /// What its value can be.
+    /// Type of its value.
     pub of: RowOf,
 }
 
-/// What the value of a [`Row`] can be.
+/// Type of the value of a [`Row`].
 #[derive(Clone, Debug)]
 pub enum RowOf {
-    /// As in the other tables.
+    /// A type of the tables.
     Of(Of),
-    /// A map again.
+    /// A nested map.
     Rows(Vec<Row>),
 }
 
@@ -122,23 +122,23 @@ impl Key {
         Self { name, about, of, need, examples: &[] }
     }
 
-    /// The same with examples.
+    /// Adds examples.
     pub const fn like(self, examples: &'static [&'static str]) -> Self {
         Self { examples, ..self }
     }
 }
 
-/// A key that may be absent.
+/// Creates an optional key.
 pub const fn may(name: &'static str, of: Of, about: &'static str) -> Key {
     Key::new(name, Need::May, of, about)
 }
 
-/// A key that must be there.
+/// Creates a required key.
 pub const fn must(name: &'static str, of: Of, about: &'static str) -> Key {
     Key::new(name, Need::Must, of, about)
 }
 
-/// A key of which, with others, exactly one must be there.
+/// Creates a key of a group of which exactly one is required.
 pub const fn one(name: &'static str, of: Of, about: &'static str) -> Key {
     Key::new(name, Need::One, of, about)
 }

@@ -1,4 +1,4 @@
-//! What happens: one action a step.
+//! Schema of steps: one action each.
 
 use super::cloud::EC2;
 use super::expect::{EXPECT, NEVER};

@@ -1,7 +1,7 @@
-//! The runs of many points with one past: what happens before the first of them happens once.
+//! Runs that differ in one point share their past: everything before the first point is simulated once.
 //!
-//! The unbroken run goes through the story. At each point it copies itself; in the copy the point breaks, and the copy
-//! goes on to its own end and tells what it came to. What comes of a point is what comes of it from the start.
+//! The unbroken run plays the scenario. At each point it forks: in the copy the point's fault fires, and the copy runs
+//! to its own end and reports its verdict. The verdict is the same as that of a run from the start.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +20,10 @@ use super::judge::{self, Class, Digest, Task, Verdict};
 use crate::invariants::declared;
 use crate::scenario;
 
-/// The fault that stands where the points are, in the order of faults. It never fires.
+/// Placeholder for the faults of all points in the order of faults. It never fires.
 const MARKER: &str = "swept";
 
-/// What all branches have in common: the scenario with a place for their faults.
+/// Common part of all branches: the scenario with a placeholder for their faults.
 pub fn trunk(document: &Document) -> Document {
     let fault = json!({
         "name": MARKER,
@@ -31,21 +31,21 @@ pub fn trunk(document: &Document) -> Document {
         "when": { "nth": u32::MAX },
         "effect": { "count": true },
     });
-    // It is data of ours, and the catalogue has it.
+    // Built-in data, valid against the catalogue.
     let fault: Option<Fault> = serde_json::from_value(fault).ok();
     document.clone().with_faults(fault)
 }
 
-/// The copy that this process is, and where it tells what it came to.
+/// Pipe for the verdict, if this process is a copy.
 #[derive(Debug, Default)]
 struct Mine(Option<std::io::PipeWriter>);
 
-/// What is shared with the run.
+/// State shared with the run.
 struct Shared<T> {
     mine: Mutex<Mine>,
     told: Mutex<T>,
     limit: Duration,
-    /// What has happened before the copies, so that each hashes only what follows.
+    /// Digest of the events before the copies, so that each copy hashes only the events after its fork.
     past: Mutex<(Option<Trace>, Digest)>,
 }
 
@@ -53,11 +53,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the branches of `task`, whose scenario is a [`trunk`], and tells of each that has ended. A copy that says nothing
-/// for `limit` is ended. What could not be copied is not told.
+/// Runs the branches of `task`, whose scenario is a [`trunk`], and calls `told` with each verdict. A copy that writes
+/// nothing for `limit` is killed. Branches that could not be forked are not reported.
 ///
 /// # Errors
-/// When this process cannot be copied; then nothing has run.
+/// If this process cannot fork; no branch has run then.
 pub fn run(
     task: &Task,
     faults: Vec<(usize, Fault)>,
@@ -66,7 +66,7 @@ pub fn run(
     told: impl FnMut(usize, Verdict) + Send + 'static,
 ) -> Result<(), ForkError> {
     fork::check()?;
-    // What each copy would read for itself is read once.
+    // Read once here instead of in each copy.
     let _ = (declared::all(), end_state::allowed());
     let past = Mutex::default();
     let shared = Arc::new(Shared { mine: Mutex::default(), told: Mutex::new(told), limit, past });
@@ -83,21 +83,21 @@ pub fn run(
     let verdict = catch_unwind(run);
     let Some(mut pipe) = lock(&shared.mine).0.take() else { return Ok(()) };
     let verdict = verdict.unwrap_or_else(|_| Verdict::panicked(&panicked()));
-    // Whoever waits for it is gone, or reads.
+    // The parent reads, or it is gone.
     let _ = serde_json::to_writer(&mut pipe, &verdict);
     let _ = pipe.flush();
     drop(pipe);
     std::process::exit(0)
 }
 
-/// Runs `task`. Whoever is a copy ends soon after, so nothing is taken apart: that would take as long as much of the run,
-/// and copy each page of memory that it touches.
+/// Runs `task` without freeing its memory at the end. A copy exits soon afterwards, and freeing would take almost as
+/// long as the run and copy each touched page.
 fn run_and_leave(task: &Task, opens: impl FnOnce(&World), past: impl FnOnce() -> Digest) -> Verdict {
     let scenario = match scenario::parse("search.yaml", &task.text) {
         Ok(scenario) => scenario,
         Err(error) => return Verdict::without_outcome(Class::Unreadable, &error.to_string()),
     };
-    // The limit of time is that of each copy: a thread that looked after it would be a second one.
+    // No watchdog here: it would be a second thread. The parent enforces the time limit of each copy.
     let options = judge::options(&scenario, task.seed, &task.mutants, None);
     let run = simulate_and_leave(options, async |world| {
         opens(&world);
@@ -114,7 +114,7 @@ fn run_and_leave(task: &Task, opens: impl FnOnce(&World), past: impl FnOnce() ->
 }
 
 impl<T: FnMut(usize, Verdict)> Shared<T> {
-    /// Whether this process is the copy for the branch `number`.
+    /// Forks for the branch `number`. Returns true in the copy.
     fn part(&self, number: usize) -> bool {
         let Ok((from, to)) = std::io::pipe() else { return false };
         self.remember();
@@ -135,7 +135,7 @@ impl<T: FnMut(usize, Verdict)> Shared<T> {
         }
     }
 
-    /// Takes in what has happened since the copy before.
+    /// Hashes the events since the previous copy.
     fn remember(&self) {
         let (trace, digest) = &mut *lock(&self.past);
         if let Some(trace) = trace {
@@ -144,7 +144,7 @@ impl<T: FnMut(usize, Verdict)> Shared<T> {
     }
 }
 
-/// Why a copy told nothing.
+/// Verdict for a copy that reported none.
 fn epitaph(end: End, limit: Duration) -> Verdict {
     match end {
         End::Silent => {

@@ -1,7 +1,7 @@
-//! A finding as a file: the scenario that shows it, and above it, as comments, how to see it and what was recorded.
+//! A finding as a file: the scenario that shows it, preceded by comments on how to run it and by the record.
 //!
-//! Beside `NAME.yaml` may stand `NAME.trace.jsonl`, the trace of the run. Neither names a path or a command that anybody
-//! follows: a bundle may come from a stranger.
+//! The trace of the run can be beside `NAME.yaml`, as `NAME.trace.jsonl`. Neither file can name a path or a command
+//! that Mooring would follow: a bundle may come from a stranger.
 
 use std::path::{Path, PathBuf};
 
@@ -12,31 +12,31 @@ use super::judge::{Class, Verdict};
 use crate::output::cut;
 use crate::scenario;
 
-/// What the line with the record begins with.
+/// Prefix of the line with the record.
 const MARK: &str = "# mooring-record: ";
-/// Longest record that is read.
+/// Maximum length of a record in bytes.
 const LONGEST: usize = 16 << 10;
-/// Longest line of a comment.
+/// Maximum width of a comment line.
 const WIDTH: usize = 150;
 
-/// What was recorded of a finding.
+/// Recorded facts about a finding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Planted defects that were switched on.
+    /// Planted defects that were enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutants: Vec<String>,
-    /// What it came to.
+    /// Class of the verdict.
     pub class: Class,
-    /// The same for the same bug.
+    /// Signature, equal for equal bugs.
     pub signature: String,
-    /// How many events the trace has.
+    /// Number of events of the trace.
     pub events: u64,
-    /// SHA-256 of its lines.
+    /// SHA-256 of the lines of the trace.
     pub digest: String,
-    /// The faults without which it is the unbroken run, where the end is another one than there.
+    /// Faults whose removal gives the unbroken run, if the finding is a different end state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaks: Vec<String>,
 }
@@ -44,16 +44,16 @@ pub struct Record {
 /// A finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
-    /// What was recorded.
+    /// Recorded facts.
     pub record: Record,
-    /// The scenario.
+    /// Scenario that shows it.
     pub document: Document,
-    /// Comments: what breaks, what was seen, what found it.
+    /// Comments: the fault, the failure, and the search that found it.
     pub notes: Vec<String>,
 }
 
 impl Bundle {
-    /// The finding `verdict` of `document`.
+    /// Creates a bundle for the finding `verdict` of `document`.
     pub fn new(document: Document, seed: u64, mutants: &[String], verdict: &Verdict, notes: Vec<String>) -> Self {
         let record = Record {
             seed,
@@ -67,7 +67,7 @@ impl Bundle {
         Self { record, document, notes }
     }
 
-    /// The file.
+    /// Text of the file.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for note in &self.notes {
@@ -79,10 +79,10 @@ impl Bundle {
         out + MARK + &record + "\n" + &self.document.text()
     }
 
-    /// Writes the file, and the trace beside it, into `folder`, and gives its path.
+    /// Writes the file and, beside it, the trace into `folder`, and returns the path of the file.
     ///
     /// # Errors
-    /// What the filesystem says, with the path.
+    /// Returns the error of the filesystem, with the path.
     pub fn write(&self, folder: &Path, name: &str, trace: &[String]) -> Result<PathBuf, String> {
         let at = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
         std::fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
@@ -96,21 +96,21 @@ impl Bundle {
     }
 }
 
-/// Where the trace of the bundle `path` stands.
+/// Path of the trace that belongs to the bundle `path`.
 pub fn trace_beside(path: &Path) -> PathBuf {
     path.with_extension("trace.jsonl")
 }
 
-/// Reads a scenario, and what was recorded of it if it is a bundle.
+/// Reads a scenario, and its record if the file is a bundle.
 ///
 /// # Errors
-/// What is wrong with the scenario or with its record.
+/// If the scenario or its record is invalid.
 pub fn read(path: &Path) -> Result<(Document, Option<Record>), DocumentError> {
     let text = scenario::text_of(path).map_err(|error| DocumentError::Scenario(error.into()))?;
     of_text(&path.display().to_string(), &text)
 }
 
-/// The same of `text`, whose name is `source`.
+/// Reads a scenario from `text`; messages name it `source`.
 ///
 /// # Errors
 /// As [`read`].
@@ -123,7 +123,7 @@ pub fn of_text(source: &str, text: &str) -> Result<(Document, Option<Record>), D
         return Err(bad(format!("it has {} bytes, and at most {LONGEST} are read", line.len())));
     }
     let record: Record = serde_json::from_str(line).map_err(|e| bad(e.to_string()))?;
-    // They are printed.
+    // These texts are printed.
     let texts = record.mutants.iter().chain(&record.breaks).chain([&record.signature, &record.digest]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
         return Err(bad("a text in it has control characters".to_owned()));
@@ -131,10 +131,10 @@ pub fn of_text(source: &str, text: &str) -> Result<(Document, Option<Record>), D
     Ok((document, Some(record)))
 }
 
-/// Reads any bytes as a finding, for the fuzzer: what can be read is read again as it was written.
+/// Reads any bytes as a bundle, for the fuzzer: if they parse, writing and reading again must give the same.
 ///
 /// # Panics
-/// When it is not.
+/// If it does not.
 pub fn fuzz(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok((document, record)) = of_text("fuzz.yaml", text) else { return };

@@ -1,5 +1,5 @@
-//! What runs have come by: points of the fault catalogue that fired, steps of state machines, and errors that components
-//! met. It tells how much of the whole a search has seen, and judges nothing.
+//! Coverage of runs: points of the fault catalogue that fired, transitions of state machines, and errors that
+//! components met. It measures how much a search has reached and gives no verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use substrate::events::FaultFired;
 use crate::cluster::names::OPERATIONS;
 use crate::scenario::Scenario;
 
-/// What was come by, each thing by a name.
+/// Names of everything that was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Points of the catalogue: plane, operation, effect and moment.
     pub points: BTreeSet<String>,
-    /// What entered which state after which.
+    /// State transitions: kind of object, previous state, next state.
     pub steps: BTreeSet<String>,
     /// Errors: of the driver by call and code, of kubelet by operation, of components by the reason of their Events.
     pub errors: BTreeSet<String>,
 }
 
 impl Coverage {
-    /// What the run of `scenario` with these events has come by.
+    /// Coverage of the run of `scenario` with these events.
     pub fn of(scenario: &Scenario, events: &[Arc<Event>]) -> Self {
         let mut coverage = Self::default();
-        // The last state of each thing.
+        // Last state of each object.
         let mut last: BTreeMap<String, String> = BTreeMap::new();
         for event in events {
             if let Some(fired) = event.get::<FaultFired>() {
@@ -53,19 +53,19 @@ impl Coverage {
         coverage
     }
 
-    /// Whether nothing was come by, or nobody asked.
+    /// Returns true if it is empty, also because coverage was not requested.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty() && self.steps.is_empty() && self.errors.is_empty()
     }
 
-    /// Adds what another run has come by.
+    /// Adds the coverage of another run.
     pub fn add(&mut self, more: Self) {
         self.points.extend(more.points);
         self.steps.extend(more.steps);
         self.errors.extend(more.errors);
     }
 
-    /// In a few words.
+    /// Short summary.
     pub fn text(&self) -> String {
         let Self { points, steps, errors } = self;
         let all = catalogue();
@@ -77,13 +77,13 @@ impl Coverage {
         )
     }
 
-    /// For programs; of several parts the union is that of the whole.
+    /// Coverage as JSON. The union of several parts is the coverage of the whole.
     pub fn data(&self) -> Value {
         json!({ "points": self.points, "of": catalogue(), "transitions": self.steps, "errors": self.errors })
     }
 }
 
-/// How many points the catalogue has.
+/// Number of points of the catalogue.
 fn catalogue() -> usize {
     let operations = OPERATIONS.iter().copied().flatten();
     operations.flat_map(|operation| operation.possible().map(|possible| possible.at.len())).sum()
@@ -97,12 +97,12 @@ fn error(event: &Event) -> Option<String> {
         return Some(format!("kubelet {}", failed.operation));
     }
     let recorded = event.get::<EventRecorded>().filter(|recorded| recorded.r#type == "Warning")?;
-    // A source may name its node, or a replica.
+    // The source can contain a node or a replica.
     let source = recorded.source.split([',', '/', '_']).next().unwrap_or_default();
     Some(format!("{source} {}", recorded.reason))
 }
 
-/// What kind of thing an event is about, which one, and its state.
+/// Kind of state machine that an event belongs to, the identity of the machine, and its state.
 fn state(event: &Event) -> Option<(&'static str, String, String)> {
     if let Some(changed) = event.get::<AttachmentChanged>() {
         let thing = format!("{} {}", changed.volume, changed.instance);

@@ -1,4 +1,4 @@
-//! A scenario as data, which a search changes and writes.
+//! A scenario as a data tree, which a search changes and writes.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::scenario::{self, Scenario, ScenarioError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document(Value);
 
-/// The mistakes of a file.
+/// Errors in a scenario file.
 #[derive(Debug)]
 pub struct Mistakes(pub Vec<ScenarioError>);
 
@@ -30,7 +30,7 @@ impl From<Box<ScenarioError>> for Mistakes {
     }
 }
 
-/// Why a file cannot be searched.
+/// Reason why a file cannot be searched.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum DocumentError {
     /// {0}
@@ -49,13 +49,14 @@ impl Document {
     /// Reads the scenario in the file at `path`.
     ///
     /// # Errors
-    /// What is wrong with the scenario, or that it includes other files, which a finding could not carry.
+    /// If the scenario is invalid, or includes other files, which a finding could not carry.
     pub fn load(path: &Path) -> Result<Self, DocumentError> {
         let text = scenario::text_of(path).map_err(|error| DocumentError::Scenario(error.into()))?;
         Self::checked(&path.display().to_string(), &text)
     }
 
-    /// The scenario of `text`, whose name is `source`. Files that it names are not opened: it may come from a stranger.
+    /// Reads the scenario from `text`; messages name it `source`. Files that it refers to are not opened: it may come
+    /// from a stranger.
     ///
     /// # Errors
     /// As [`Document::load`].
@@ -72,23 +73,23 @@ impl Document {
         Ok(document)
     }
 
-    /// The tree of `text`, whose name is `source`.
+    /// Parses `text`, which messages name `source`, without checking the scenario.
     ///
     /// # Errors
-    /// When it is no YAML map within the limits of scenarios.
+    /// If it is not a YAML map within the limits of scenarios.
     pub fn of_text(source: &str, text: &str) -> Result<Self, DocumentError> {
         scenario::parse_tree(source, text).map(Self).map_err(|error| DocumentError::Scenario(error.into()))
     }
 
-    /// A tree that somebody made.
+    /// Wraps a generated tree.
     pub fn of_tree(tree: Value) -> Self {
         Self(tree)
     }
 
-    /// The scenario that it says.
+    /// Parses the scenario.
     ///
     /// # Errors
-    /// The mistake in it.
+    /// Returns its first error.
     pub fn scenario(&self, source: &str) -> Result<Scenario, Box<ScenarioError>> {
         scenario::parse(source, &self.text())
     }
@@ -103,7 +104,7 @@ impl Document {
         &self.0
     }
 
-    /// The tree, to be changed.
+    /// The tree, mutable.
     pub fn tree_mut(&mut self) -> &mut Value {
         &mut self.0
     }
@@ -113,7 +114,7 @@ impl Document {
         self.0["name"].as_str().unwrap_or("scenario")
     }
 
-    /// The same with more faults in force from the first step on.
+    /// Adds faults that are in force from the first step on.
     pub fn with_faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         let more = faults.into_iter().map(|fault| lean(&fault));
         match &mut self.0["faults"] {
@@ -123,7 +124,7 @@ impl Document {
         self
     }
 
-    /// The same without the faults of these names.
+    /// Removes the faults with these names.
     pub fn without_faults(mut self, names: &[String]) -> Self {
         let is = |fault: &Value| fault["name"].as_str().is_some_and(|name| names.iter().any(|n| n == name));
         if let Some(Value::Array(list)) = self.0.get_mut("faults") {
@@ -132,7 +133,7 @@ impl Document {
         self
     }
 
-    /// Calls `each` with every list of items: objects, steps, and those within a repetition.
+    /// Calls `each` with every list of items: objects, steps, and the steps inside a repetition.
     pub fn lists_mut(&mut self, each: &mut impl FnMut(&mut Vec<Value>)) {
         for key in ["objects", "steps"] {
             if let Some(Value::Array(list)) = self.0.get_mut(key) {
@@ -158,7 +159,7 @@ fn lists(list: &mut Vec<Value>, each: &mut impl FnMut(&mut Vec<Value>)) {
     each(list);
 }
 
-/// A fault without what it does not say.
+/// Serializes a fault without empty and default fields.
 fn lean(fault: &Fault) -> Value {
     let mut value = serde_json::to_value(fault).unwrap_or_else(|_| json!({}));
     if let Value::Object(map) = &mut value {

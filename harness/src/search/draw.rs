@@ -1,7 +1,7 @@
-//! A cluster, a workload and faults, drawn from a seed and written as a scenario.
+//! Draws a cluster, a workload and faults from a seed, and writes them as a scenario.
 //!
-//! What is drawn ends by itself: every fault has a `for` or a count, whoever is taken down is started again, a partition
-//! heals. After that the pods that are left must run, and all else is for the invariants to say.
+//! All drawn trouble ends by itself: every fault has a `for` or a count, every crashed process is restarted, every
+//! partition heals. Afterwards the remaining pods must run; the invariants judge the rest.
 
 mod extras;
 mod stories;
@@ -17,10 +17,10 @@ use super::document::Document;
 use crate::cluster::names::kubelet;
 use crate::cluster::spec::node_name;
 
-/// Who calls the API server, but for the user.
+/// Callers of the API server except the user.
 const CALLERS: &[&str] =
     &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager*", "kube-scheduler*", "kubelet"];
-/// Processes that can end, but for those of nodes.
+/// Processes that can be crashed, except those of nodes.
 const PROCESSES: &[&str] = &[
     "csi-attacher",
     "csi-provisioner",
@@ -65,7 +65,7 @@ const DISK: &[&str] = &[
 const RESOURCES: &[&str] =
     &["pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "csinodes"];
 
-/// The run with the number `run` of all that `seed` draws.
+/// Draws the run number `run` of the exploration with `seed`.
 pub fn draw(seed: u64, run: u64) -> Document {
     let rng = Seed::root(seed).child("explore").child(&run.to_string()).rng();
     let mut drawing = Drawing {
@@ -83,7 +83,7 @@ pub fn draw(seed: u64, run: u64) -> Document {
     stories::add(extras::add(document, stream("explore more")), stream("explore wider"))
 }
 
-/// A pod that is there, and what it writes to.
+/// An existing pod and its claim.
 struct Pod {
     name: String,
     claim: String,
@@ -92,15 +92,15 @@ struct Pod {
 struct Drawing {
     rng: ChaCha8Rng,
     nodes: Vec<String>,
-    /// Pods go where the scheduler wants, and not to a node that is drawn.
+    /// If set, the scheduler chooses the nodes of pods, not the draw.
     anywhere: bool,
-    /// How often the cloud lets a volume grow within a few hours.
+    /// Number of times that the cloud lets a volume grow within a few hours.
     growths: u64,
     pods: Vec<Pod>,
-    /// Claims that asked for more, with the size in GiB.
+    /// Claims that requested a larger size, with the size in GiB.
     grown: BTreeMap<String, u64>,
     steps: Vec<Value>,
-    /// Pods that were made so far.
+    /// Number of pods created so far.
     made: u64,
 }
 
@@ -138,7 +138,8 @@ impl Drawing {
         let count = self.up_to(3) + 1;
         self.nodes = (0..count as usize).map(node_name).collect();
         let profile = self.one(&["instant", "aws", "aws-recent"]);
-        // In the other profiles a volume that has grown is optimized for up to six hours, and does not grow meanwhile.
+        // In the other profiles a volume that has grown is optimized for up to six hours, and cannot grow again
+        // meanwhile.
         self.growths = if profile == "instant" { 3 } else { 1 };
         let volumes = self.up_to(3);
         let mut document = json!({
@@ -150,7 +151,7 @@ impl Drawing {
         let mut driver = Map::new();
         if self.up_to(4) == 1 {
             self.anywhere = true;
-            // There is always room for all of them.
+            // The limit always leaves room for all volumes.
             driver.insert("attach-limit".to_owned(), volumes.div_ceil(count).into());
         }
         if self.up_to(8) == 1 {
@@ -179,7 +180,7 @@ impl Drawing {
             self.step(json!({ "wait": { "object": format!("pod/{pod}"), "is": "Running", "within": "40m" } }));
         }
         for (claim, size) in std::mem::take(&mut self.grown) {
-            // Its filesystem grows when a pod has it.
+            // The filesystem grows only while a pod uses the volume.
             if self.pods.iter().any(|pod| pod.claim == claim) {
                 let has = format!("quantity(self.status.capacity.storage).compareTo(quantity('{size}Gi')) >= 0");
                 self.step(json!({ "wait": { "object": format!("pvc/{claim}"), "that": has, "within": "40m" } }));
@@ -193,7 +194,7 @@ impl Drawing {
         Document::of_tree(document)
     }
 
-    /// A new pod that writes to `claim` on `node`, and stays there whatever befalls that.
+    /// Adds a pod that writes to `claim` on `node` and tolerates every taint of the node.
     fn start(&mut self, claim: &str, node: &str) {
         self.made += 1;
         let name = format!("web-{}", self.made);
@@ -206,7 +207,7 @@ impl Drawing {
         self.pods.push(Pod { name, claim: claim.to_owned() });
     }
 
-    /// Something that a user, an operator or bad luck does.
+    /// Adds an action of a user or an operator, or an accident.
     fn act(&mut self) {
         let span = self.span();
         match self.up_to(12) {
@@ -248,7 +249,7 @@ impl Drawing {
         }
     }
 
-    /// A pod and its claim go, and a claim of the same name comes.
+    /// Deletes a pod and its claim, and creates a claim of the same name.
     fn made_anew(&mut self) {
         let Some(Pod { name, claim }) = self.pods.pop() else { return };
         let (node, object) = (self.node(), format!("pvc/{claim}"));
@@ -260,7 +261,7 @@ impl Drawing {
         self.start(&claim, &node);
     }
 
-    /// A machine dies, an operator says so, and later it is back.
+    /// Crashes a machine, taints it out-of-service, and restarts it later.
     fn out_of_service(&mut self) {
         let node = self.node();
         let (down, waits) = (self.one(&["10s", "2m"]), self.one(&["1m", "8m"]));
@@ -276,7 +277,7 @@ impl Drawing {
         self.step(json!({ "restart": node }));
     }
 
-    /// A pod goes, and most often another one comes for its volume.
+    /// Deletes a pod; in most cases another one takes over its volume.
     fn moves(&mut self) {
         if self.pods.is_empty() {
             return;
@@ -303,7 +304,7 @@ impl Drawing {
         }
     }
 
-    /// A volume becomes larger.
+    /// Grows a volume.
     fn grow(&mut self) {
         let Some(claim) = self.pods.first().map(|pod| pod.claim.clone()) else { return };
         let object = format!("pvc/{claim}");
@@ -314,7 +315,7 @@ impl Drawing {
             {
                 return;
             }
-            // A size that it has outgrown is refused, which is as it should be.
+            // A size that the volume already exceeds would be rejected, correctly.
             let size = self.grown.get(&claim).copied().unwrap_or(1) + self.up_to(4);
             self.grown.insert(claim.clone(), size);
             let with = json!({ "spec": { "resources": { "requests": { "storage": format!("{size}Gi") } } } });
@@ -324,7 +325,7 @@ impl Drawing {
         }
     }
 
-    /// Something that breaks, some of the time or a few times.
+    /// Draws a fault that acts for some time or a few times.
     fn fault(&mut self, name: &str) -> Value {
         let (matches, at, effect) = match self.up_to(5) {
             1 => self.ec2(),
@@ -349,7 +350,7 @@ impl Drawing {
         json!({ "name": name, "match": matches, "when": when, "effect": effect, "at": at })
     }
 
-    /// An end of a process, or of a machine.
+    /// Draws a crash of a process or a reboot of a machine.
     fn end(&mut self) -> Value {
         match self.up_to(4) {
             1 => json!({ "reboot": self.node() }),

@@ -1,7 +1,8 @@
-//! Where a run ended: every object, what the cloud has, what is on the disks; and how one end differs from another.
+//! End state of a run: every object, the resources of the cloud, and the content of the disks; and the differences
+//! between two end states.
 //!
-//! What a run draws (uids, ids of the cloud) is named after what it is of, so that two runs can be compared. What may
-//! differ stands in `differences.yaml`, with a reason each.
+//! Values that a run draws (uids, ids of the cloud) are replaced by the name of their object, so that two runs can be
+//! compared. `differences.yaml` lists the allowed differences with their reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,26 +18,26 @@ use crate::cluster::Cluster;
 use crate::runner::cloud;
 use crate::scenario::object::Kind;
 
-/// The file, as it was when the program was built.
+/// The file at build time.
 const FILE: &str = include_str!("differences.yaml");
-/// Folders within folders of a node that are looked into.
+/// Maximum depth of directories of a node.
 const DEPTH: usize = 16;
-/// As many differences as are told of one end.
+/// Maximum number of differences that are reported for one end state.
 const TOLD: usize = 20;
 
-/// What there is at the end: each value by its place.
+/// End state: each value by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndState(BTreeMap<String, String>);
 
-/// What may differ between two ends, and why.
+/// An allowed difference between two end states, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
-    /// The place; `*` stands for any text.
+    /// Place; `*` stands for any text.
     pub at: String,
-    /// Why it says nothing of what went wrong.
+    /// Reason why it does not indicate a failure.
     pub why: String,
-    /// It is a thing, which may only be there as a whole where the unbroken run has none.
+    /// If set, `at` names an object, which may exist although the unbroken run has none.
     #[serde(default)]
     pub besides: bool,
 }
@@ -47,10 +48,10 @@ struct File {
     allowed: Vec<Allowed>,
 }
 
-/// Everything that may differ.
+/// All allowed differences.
 ///
 /// # Errors
-/// When the file is not as it must be, which a test excludes.
+/// If the file is invalid, which a test rules out.
 pub fn allowed() -> Result<&'static [Allowed], String> {
     static ALL: OnceLock<Result<Vec<Allowed>, String>> = OnceLock::new();
     let read = || {
@@ -60,8 +61,8 @@ pub fn allowed() -> Result<&'static [Allowed], String> {
 }
 
 impl EndState {
-    /// What there is in `cluster` now. Of objects it lists those kinds of which the trace tells, so it is asked before the
-    /// trace is taken away at the end of a run.
+    /// Reads the end state of `cluster`. It lists the kinds of objects that occur in the trace, so call it before the
+    /// trace is taken at the end of a run.
     pub async fn of(cluster: &Cluster) -> Self {
         let mut raw = Raw::default();
         raw.objects(cluster).await;
@@ -70,7 +71,7 @@ impl EndState {
         raw.named()
     }
 
-    /// How `self` differs from `usual`, a sentence each.
+    /// Differences of `self` from `usual`, one sentence each.
     ///
     /// # Errors
     /// See [`allowed`].
@@ -80,7 +81,7 @@ impl EndState {
         let may_be_besides = |thing: &str| allowed.iter().any(|allowed| allowed.besides && matches(&allowed.at, thing));
         let places: BTreeSet<&String> = self.0.keys().chain(usual.0.keys()).collect();
         let mut told = Vec::new();
-        // Of an object that is not there one sentence is enough.
+        // One sentence covers an object that is missing as a whole.
         let mut whole: Option<&str> = None;
         for place in places {
             let thing = place.split(' ').next().unwrap_or_default();
@@ -121,18 +122,18 @@ fn sentence(place: &str, here: Option<&String>, there: Option<&String>) -> Strin
     }
 }
 
-/// Whether `pattern`, in which `*` stands for any text, is of the whole of `text`.
+/// Returns true if `pattern`, in which `*` stands for any text, matches the whole of `text`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(tail) = text.strip_prefix(head) else { return false };
     rest.is_empty() || (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| matches(rest, &tail[at..]))
 }
 
-/// What was read, with the names that the run drew.
+/// Values as they were read, with the drawn names.
 #[derive(Default)]
 struct Raw {
     found: Vec<(String, String)>,
-    /// What was drawn, and what it is of.
+    /// Drawn values and their replacements.
     names: Vec<(String, String)>,
     volumes: BTreeMap<String, String>,
 }
@@ -141,7 +142,7 @@ impl Raw {
     async fn objects(&mut self, cluster: &Cluster) {
         let events = cluster.world().trace().events();
         let commits = events.iter().filter_map(|event| event.get::<Commit>());
-        // Leases and Events may differ altogether.
+        // Leases and Events may differ completely.
         let lasting = commits.filter(|commit| commit.resource != "leases" && commit.resource != "events");
         let resources: BTreeSet<String> = lasting.map(|commit| commit.resource.to_string()).collect();
         let mut all = Vec::new();
@@ -220,15 +221,15 @@ impl Raw {
         }
     }
 
-    /// Everything, with what was drawn named after what it is of.
+    /// Replaces drawn values by the names of their objects.
     fn named(mut self) -> EndState {
-        // The name of a volume holds the uid of its claim, and is itself a part of other names.
+        // The name of a volume contains the uid of its claim, and is itself part of other names.
         self.names.sort_by_key(|(drawn, _)| std::cmp::Reverse(drawn.len()));
         self.names.retain(|(drawn, _)| !drawn.is_empty());
         let begins = Begins::of(&self.names);
         let name = |text: &str| {
             let mut text = text.to_owned();
-            // Most texts have none of them.
+            // Most texts contain none of them.
             if !begins.in_text(&text, &self.names) {
                 return text;
             }
@@ -245,7 +246,7 @@ impl Raw {
     }
 }
 
-/// The pairs of bytes that drawn names begin with, to see at a glance where none can be.
+/// Set of the first two bytes of all drawn names, to skip most positions quickly.
 struct Begins(Vec<bool>);
 
 impl Begins {
@@ -262,7 +263,7 @@ impl Begins {
         Self(pairs)
     }
 
-    /// Whether one of `names`, which these are the beginnings of, is in `text`.
+    /// Returns true if `text` contains one of `names`, from which this set was made.
     fn in_text(&self, text: &str, names: &[(String, String)]) -> bool {
         let bytes = text.as_bytes();
         let may = |at: &usize| {
@@ -274,7 +275,7 @@ impl Begins {
     }
 }
 
-/// What is below a folder, mounted filesystems left out.
+/// Collects all paths below a directory, without entering mounted filesystems.
 async fn walk(disk: &dyn Disk, folder: &Path, mounted: &BTreeSet<PathBuf>, depth: usize, into: &mut Vec<PathBuf>) {
     let mut open = vec![(folder.to_owned(), depth)];
     while let Some((folder, depth)) = open.pop() {
@@ -288,7 +289,7 @@ async fn walk(disk: &dyn Disk, folder: &Path, mounted: &BTreeSet<PathBuf>, depth
     }
 }
 
-/// `pod/default/web`, without blanks.
+/// Name such as `pod/default/web`, without blanks.
 fn place(kind: Kind, object: &Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
@@ -298,7 +299,7 @@ fn place(kind: Kind, object: &Value) -> String {
     }
 }
 
-/// Each leaf of `value`, behind the name of what it is of. Items of lists are known by what names them.
+/// Adds each leaf of `value`, prefixed with the name of its object. Items of lists are identified by their name or key.
 fn flatten(of: &str, path: &str, value: &Value, into: &mut Vec<(String, String)>) {
     match value {
         Value::Object(map) if !map.is_empty() => {

@@ -1,4 +1,4 @@
-//! One run for each of many draws, and one line for each bug.
+//! Runs many draws and groups the findings by signature.
 
 use std::collections::BTreeMap;
 
@@ -10,67 +10,67 @@ use super::draw::draw;
 use super::judge::{Class, Task, Verdict};
 use super::shard::Shard;
 
-/// What is explored.
+/// Parameters of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What all draws come from.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Planted defects that are switched on.
+    /// Planted defects that are enabled.
     pub mutants: Vec<String>,
-    /// The part of the runs that is done here.
+    /// Part of the runs that this process does.
     pub shard: Shard,
 }
 
 impl Plan {
-    /// The number, from 1, of what is drawn for the run `at` of this part. It is the seed of its world, too.
+    /// Number of the draw, from 1, for the run `at` of this part. It is also the seed of its world.
     pub fn number(&self, at: usize) -> u64 {
         self.shard.whole(at) as u64 + 1
     }
 
-    /// What is drawn for it.
+    /// Drawn scenario of the run.
     pub fn document(&self, at: usize) -> Document {
         draw(self.seed, self.number(at))
     }
 
-    /// The run.
+    /// Task of the run.
     pub fn task(&self, at: usize) -> Task {
         let (text, seed) = (self.document(at).text(), self.number(at));
         Task { text, seed, mutants: self.mutants.clone(), tell_coverage: true, ..Task::default() }
     }
 }
 
-/// What was found with one signature.
+/// A finding, which all runs with one signature share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The first run of this part, by its place, that shows it.
+    /// Index of the first run of this part that shows it.
     pub at: usize,
-    /// What that came to.
+    /// Verdict of that run.
     pub verdict: Verdict,
-    /// In how many runs.
+    /// Number of runs that show it.
     pub runs: usize,
 }
 
-/// What the runs come to. Taken in any order, it is the same.
+/// Results of the runs. They do not depend on the order in which the runs end.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// How many runs have ended.
+    /// Number of runs that have ended.
     pub runs: usize,
-    /// Time that passed in all worlds, in milliseconds.
+    /// Virtual time of all worlds together, in milliseconds.
     pub world_ms: u64,
-    /// Events of all traces.
+    /// Number of events of all traces.
     pub events: u64,
-    /// How many runs came to what.
+    /// Number of runs of each class.
     pub classes: BTreeMap<Class, usize>,
-    /// In how many runs each declared deviation of upstream occurred.
+    /// Number of runs in which each declared deviation of upstream occurred.
     pub declared: BTreeMap<String, usize>,
-    /// What was found, by signature.
+    /// Findings by signature.
     pub findings: BTreeMap<String, Finding>,
-    /// What all runs have come by.
+    /// Coverage of all runs.
     pub coverage: Coverage,
 }
 
 impl Found {
-    /// Takes in what the run `at` came to.
+    /// Adds the verdict of the run `at`.
     pub fn take(&mut self, at: usize, mut verdict: Verdict) {
         self.coverage.add(std::mem::take(&mut verdict.coverage));
         self.runs += 1;
@@ -83,7 +83,7 @@ impl Found {
         self.find(at, verdict);
     }
 
-    /// Takes in that the run `at` was another one when it was done again.
+    /// Records that a repetition of the run `at` diverged.
     pub fn differs(&mut self, at: usize, verdict: Verdict) {
         *self.classes.entry(verdict.class).or_default() += 1;
         self.find(at, verdict);
@@ -101,14 +101,14 @@ impl Found {
         }
     }
 
-    /// The findings, the worst and the most frequent first.
+    /// Findings in the order of severity, then of frequency.
     pub fn ordered(&self) -> Vec<&Finding> {
         let mut all: Vec<&Finding> = self.findings.values().collect();
         all.sort_by_key(|finding| (finding.verdict.class, std::cmp::Reverse(finding.runs)));
         all
     }
 
-    /// All of it for programs; what several parts say can be added up.
+    /// Results as JSON. Those of several parts can be added up.
     pub fn data(&self, plan: &Plan) -> Value {
         let finding = |finding: &&Finding| {
             json!({

@@ -1,7 +1,8 @@
-//! A copy of this process, from now on: the one door to `fork()`.
+//! Copies this process: the only caller of `fork()`.
 //!
-//! A simulation is one thread and does no IO, so all that it is lies in the memory of its process. The copy has one
-//! thread, the one that asked; what others held it would wait for for ever. So a process that has others is not copied.
+//! A simulation has one thread and does no IO, so its whole state is in the memory of its process. The copy has only
+//! the thread that called fork, and locks held by other threads would never be released in it. So a process with other
+//! threads is not copied.
 
 use std::io::{PipeReader, Read};
 use std::os::fd::AsFd;
@@ -10,16 +11,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Which of the two a process is.
+/// Result of a fork.
 #[derive(Debug)]
 pub enum Side {
-    /// The one that asked, and the other.
+    /// The original process, with a handle of the copy.
     Parent(Child),
     /// The copy.
     Child,
 }
 
-/// Why a process is not copied.
+/// Reason why a process is not copied.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 pub enum ForkError {
     /// this process has {0} threads, and a copy would have one of them
@@ -30,38 +31,38 @@ pub enum ForkError {
     Refused(std::io::Error),
 }
 
-/// A copy. Dropped before it has ended, it is ended.
+/// A copy. Dropping the handle before the copy has ended kills it.
 #[derive(Debug)]
 pub struct Child(Option<Pid>);
 
-/// How a copy ended.
+/// End of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with this exit code.
+    /// Exited with this code.
     Exited(i32),
-    /// By a signal.
+    /// Killed by this signal.
     Killed(i32),
-    /// It said nothing for too long, and was ended.
+    /// Wrote nothing within the limit and was killed.
     Silent,
 }
 
-/// Looks whether this process may be copied.
+/// Checks that this process may be copied.
 ///
 /// # Errors
-/// That it has other threads, or that nobody knows.
+/// If it has other threads, or the number of threads is unknown.
 pub fn check() -> Result<(), ForkError> {
     let threads = std::fs::read_dir("/proc/self/task").map_err(|_| ForkError::Unknown)?.count();
     if threads == 1 { Ok(()) } else { Err(ForkError::Threads(threads)) }
 }
 
-/// Copies this process. The copy ends when this one does.
+/// Copies this process. The kernel kills the copy when this process ends.
 ///
 /// # Errors
-/// See [`check`], or what the kernel says.
+/// See [`check`], or the error of the kernel.
 pub fn fork() -> Result<Side, ForkError> {
     check()?;
-    // SAFETY: this process has one thread, which `check` has just counted, and only a thread of it could start another.
-    // So no lock is held by a thread that the copy lacks, and the copy may do whatever this process may.
+    // SAFETY: this process has one thread, which `check` has just counted, and only that thread could start another. So
+    // no lock is held by a thread that the copy lacks, and the copy may do everything that this process may.
     #[allow(unsafe_code)]
     let pid = unsafe { libc::fork() };
     match pid {
@@ -76,8 +77,8 @@ pub fn fork() -> Result<Side, ForkError> {
 }
 
 impl Child {
-    /// What it writes into `pipe`, whose other end it alone holds, and how it ends; it is ended when it has written
-    /// nothing for `limit`.
+    /// Returns the output of the copy and its end. The copy must hold the only other end of `pipe`. It is killed if it
+    /// has written nothing within `limit`.
     pub fn output(mut self, mut pipe: PipeReader, limit: Duration) -> (Vec<u8>, End) {
         let timeout = Timespec::try_from(limit).ok();
         let heard = loop {
@@ -92,7 +93,7 @@ impl Child {
             self.end();
             return (bytes, End::Silent);
         }
-        // What came until the pipe broke is what there is.
+        // Keep what arrived before the pipe broke.
         let _ = pipe.read_to_end(&mut bytes);
         (bytes, self.wait())
     }
@@ -132,7 +133,7 @@ impl Drop for Child {
 mod tests {
     use super::*;
 
-    /// A test runs on a thread of its own beside that of the test program.
+    /// A test runs on its own thread beside the main thread of the test program.
     #[test]
     fn a_process_with_other_threads_is_not_copied() {
         assert!(matches!(check(), Err(ForkError::Threads(2..))), "{:?}", check());

@@ -1,5 +1,5 @@
-//! Branches in child processes, several at a time: each child runs the common past once, and copies itself at each point
-//! of its share.
+//! Runs branches in several child processes at a time. Each child simulates the common past once, and forks at each
+//! point of its share.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::judge::{Task, Verdict};
 use super::worker::{News, Order};
 use super::workers::{Hand, Settings, Shared};
 
-/// Carries out the branches of `task`, and tells `told` of each as it ends, by its number. Gives false when `stop` came
-/// first; the children are ended then. What a child could not do is told of by nobody.
+/// Runs the branches of `task` and calls `told` with the number and verdict of each as it ends. Returns false if `stop`
+/// came first; the children are killed then. Branches that a child could not run are not reported.
 ///
 /// # Errors
-/// When a child does not start.
+/// If a child does not start.
 pub async fn run(
     settings: Settings,
     task: &Task,
@@ -26,7 +26,7 @@ pub async fn run(
 ) -> std::io::Result<bool> {
     let jobs = settings.jobs.clamp(1, branches.len().max(1));
     let shared = Arc::new(Shared::new(settings, Box::new(|_| None)));
-    // Late points are short runs: each child gets some of all.
+    // Late points are short runs, so the points are dealt out in turn.
     let mut shares: Vec<Vec<(usize, Fault)>> = vec![Vec::new(); jobs];
     for (at, branch) in branches.into_iter().enumerate() {
         shares[at % jobs].push(branch);
@@ -65,7 +65,7 @@ pub async fn run(
         shared.end_children();
     }
     for thread in threads {
-        // One that panicked has told so by its silence.
+        // A panic of a thread shows in its missing verdicts.
         let _ = thread.join();
     }
     end
@@ -73,7 +73,7 @@ pub async fn run(
 
 type Note = std::io::Result<(usize, Verdict)>;
 
-/// What a thread does: it has a child, and hears what that comes to.
+/// Body of a thread: starts a child and forwards its verdicts.
 fn carry_out(
     job: usize,
     shared: &Arc<Shared>,
@@ -83,7 +83,7 @@ fn carry_out(
 ) -> std::io::Result<()> {
     let mut child = Hand::start(job, shared)?;
     child.order(&Order::Branches(Box::new(task), share))?;
-    // A child that ends says no more; what it left out runs from the start.
+    // A child that ends sends no more; the caller runs the missing branches from the start.
     while let Some(News::Ended(number, verdict)) = child.hear() {
         if notes.send(Ok((number, *verdict))).is_err() {
             break;

@@ -1,4 +1,4 @@
-//! One run, and what it comes to.
+//! Runs a scenario and judges the result.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,51 +21,51 @@ use crate::report_html::Listener;
 use crate::runner::{self, Attendant, Failure, Outcome};
 use crate::scenario::{self, Scenario};
 
-/// What is to be run.
+/// A run to carry out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The scenario, as text.
+    /// Text of the scenario.
     pub text: String,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
-    /// Planted defects that are switched on.
+    /// Planted defects that are enabled.
     #[serde(default)]
     pub mutants: Vec<String>,
-    /// Where the run must end: after the story, and after its teardown.
+    /// Expected end states: after the steps, and after the teardown.
     #[serde(default)]
     pub ends: Option<Vec<EndState>>,
-    /// Also tell where it ended.
+    /// If set, report the end states.
     #[serde(default)]
     pub tell_ends: bool,
-    /// Also tell what it came by.
+    /// If set, report the coverage.
     #[serde(default)]
     pub tell_coverage: bool,
 }
 
-/// What a run came to. The order is that of a table.
+/// Class of a run's result, in the order of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// All is well in the end.
+    /// The run passed.
     #[default]
     Survived,
-    /// It does what upstream does wrong, and that is declared.
+    /// Only declared deviations of upstream occurred.
     Declared,
-    /// An invariant did not hold.
+    /// An invariant was violated.
     Violated,
-    /// Something was left behind.
+    /// Objects or resources were left behind.
     Leaked,
-    /// A step did not do what it says.
+    /// A step or an expectation failed.
     Stuck,
-    /// All invariants hold, and the end is another one.
+    /// All invariants hold, but the end state differs.
     EndDiffers,
-    /// The program broke: it panicked, or ran out of memory.
+    /// The program panicked or ran out of memory.
     Broke,
-    /// It did not end in its time.
+    /// The run exceeded its time limit.
     Hung,
-    /// The same run in another process was another one.
+    /// A repetition in another process gave another trace.
     Diverged,
-    /// The scenario cannot be read.
+    /// The scenario cannot be parsed.
     Unreadable,
 }
 
@@ -84,7 +84,7 @@ impl Class {
         Self::Unreadable,
     ];
 
-    /// A word or two for it.
+    /// Label of the class.
     pub fn word(self) -> &'static str {
         match self {
             Self::Survived => "survived",
@@ -100,47 +100,47 @@ impl Class {
         }
     }
 
-    /// Whether it is a finding.
+    /// Returns true if the class is a finding.
     pub fn is_finding(self) -> bool {
         !matches!(self, Self::Survived | Self::Declared | Self::Unreadable)
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// In a word.
+    /// Class of the result.
     pub class: Class,
-    /// The same for the same bug; empty when there is none.
+    /// Signature, equal for equal bugs; empty if there is none.
     pub signature: String,
-    /// What was seen.
+    /// Description of the failure.
     pub message: String,
     /// Declared deviations of upstream that occurred.
     pub declared: Vec<String>,
     /// Faults that never fired.
     pub silent: Vec<String>,
-    /// How many events the trace has.
+    /// Number of events of the trace.
     pub events: u64,
-    /// SHA-256 of its lines, in hexadecimal.
+    /// SHA-256 of the lines of the trace, in hexadecimal.
     pub digest: String,
-    /// Time that passed in the world, in milliseconds.
+    /// Virtual time of the run, in milliseconds.
     pub world_ms: u64,
-    /// Where it ended, if that was asked.
+    /// End states, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<EndState>,
-    /// What it came by, if that was asked.
+    /// Coverage, if requested.
     #[serde(default, skip_serializing_if = "Coverage::is_empty")]
     pub coverage: Coverage,
 }
 
 impl Verdict {
-    /// A run that panicked, and what it said.
+    /// Verdict for a run that panicked with the message `said`.
     pub fn panicked(said: &str) -> Self {
         Self::without_outcome(Class::Broke, &format!("the run panicked: {said}"))
     }
 
-    /// A run that has no outcome.
+    /// Verdict for a run without an outcome.
     pub fn without_outcome(class: Class, message: &str) -> Self {
         let line = message.lines().next().unwrap_or_default();
         Self {
@@ -158,7 +158,7 @@ impl Verdict {
     }
 }
 
-/// The world of a run.
+/// Options for the world of a run.
 pub fn options(scenario: &Scenario, seed: u64, mutants: &[String], limit: Option<Duration>) -> Options {
     Options {
         seed,
@@ -170,7 +170,8 @@ pub fn options(scenario: &Scenario, seed: u64, mutants: &[String], limit: Option
     }
 }
 
-/// How `document` is run again: with where its run must end, when its finding is that it ends elsewhere.
+/// Task that repeats the run of `document`. If its finding is a different end state, the task includes the expected
+/// one.
 pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) -> Task {
     let task = |document: &Document| Task {
         text: document.text(),
@@ -192,18 +193,18 @@ pub fn judge(task: &Task, limit: Option<Duration>) -> Verdict {
     judge_and_tell(task, limit).0
 }
 
-/// Runs `task` in this process, and gives the lines of its trace, too.
+/// Runs `task` in this process, and returns the lines of its trace, too.
 pub fn judge_and_trace(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<String>) {
     let (verdict, events) = judge_and_tell(task, limit);
     (verdict, events.iter().map(|event| event.line().text()).collect())
 }
 
-/// Runs `task` in this process, and gives how it ended where it has an end.
+/// Runs `task` in this process, and returns its outcome if it has one.
 pub fn judge_and_keep(task: &Task, limit: Option<Duration>) -> (Verdict, Option<Outcome>) {
     judge_with(task, limit, |_| {})
 }
 
-/// Runs `task` in this process, heard by `listener`, and gives how it ended where it has an end.
+/// Runs `task` in this process with `listener` attached, and returns its outcome if it has one.
 pub fn judge_and_show(task: &Task, limit: Option<Duration>, listener: &Listener) -> (Verdict, Option<Outcome>) {
     judge_with(task, limit, |world| listener.attach(world.trace()))
 }
@@ -213,7 +214,7 @@ fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Eve
     (verdict, outcome.map(|outcome| outcome.events).unwrap_or_default())
 }
 
-/// Runs `task` in this process; `opens` is called with its world before anything happens there.
+/// Runs `task` in this process. `opens` is called with its world before the first event.
 pub(super) fn judge_with(
     task: &Task,
     limit: Option<Duration>,
@@ -239,12 +240,12 @@ pub(super) fn judge_with(
     }
 }
 
-/// Whether somebody asks where `task` ends.
+/// Returns true if the end states of `task` are needed.
 pub(super) fn compares(task: &Task) -> bool {
     task.ends.is_some() || task.tell_ends
 }
 
-/// Runs `scenario` in `world`, and looks where it ends if `compare` says so.
+/// Runs `scenario` in `world`, and reads the end states if `compare` is set.
 pub(super) async fn play(
     scenario: &Scenario,
     world: &World,
@@ -262,11 +263,11 @@ pub(super) async fn play(
     Ok((outcome, ends.into_inner()))
 }
 
-/// What `outcome` comes to, the first events of which are in `digest`.
+/// Verdict on `outcome`. `digest` already contains its first events.
 pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
     digest.catch_up(&outcome.events);
     let mut violations = outcome.violations.clone();
-    // A test excludes that the declarations cannot be read.
+    // A test rules out unreadable declarations.
     let held = declared::mark_known(&mut violations).and_then(|()| declared::held(&violations)).unwrap_or_default();
     let own: Vec<&Violation> = violations.iter().filter(|violation| violation.declared.is_none()).collect();
     let mut declared: Vec<String> = Vec::new();
@@ -328,7 +329,7 @@ fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
     all
 }
 
-/// SHA-256 of the lines of the first events of a run.
+/// SHA-256 of the lines of a run's first events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Digest {
     hash: Sha256,
@@ -336,7 +337,7 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    /// Takes in what is new in `events`, all of the run until now.
+    /// Adds the new events of `events`, which are all events of the run so far.
     pub fn catch_up(&mut self, events: &[Arc<Event>]) {
         for event in events.iter().skip(self.events) {
             self.hash.update(event.line().text());
@@ -345,7 +346,7 @@ impl Digest {
         self.events = self.events.max(events.len());
     }
 
-    /// It, in hexadecimal.
+    /// Digest in hexadecimal.
     fn text(self) -> String {
         self.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }

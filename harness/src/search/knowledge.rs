@@ -1,7 +1,8 @@
-//! What each process was told, beside what is stored; and what each loop wants and takes for true.
+//! State that each process has received, compared with the stored state; and the desired and actual state of each
+//! control loop.
 //!
-//! It is read from events alone: what the API server commits and sends on each watch stream, and what loops tell of
-//! themselves to whoever asks. A process that was sent something may have it a moment later.
+//! It is computed from events only: commits of the API server, messages on each watch stream, and the state that
+//! control loops report to subscribers. A process may apply a message a moment after it was sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use substrate::events::ProcessCrashed;
 use substrate::json::Text;
 use substrate::{Event, EventType as _, Trace};
 
-/// What was seen until now.
+/// Knowledge of all processes after the events so far.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
-    /// By resource and object: each revision, and how the object was then.
+    /// Each revision by resource and object, with a summary of the object.
     stored: BTreeMap<(String, String), Vec<Revision>>,
     streams: BTreeMap<u64, Stream>,
-    /// What watchers of a resource know.
+    /// State received by each watcher and resource.
     told: BTreeMap<(String, String), View>,
     loops: BTreeMap<(Arc<str>, Text), LoopState>,
 }
@@ -28,9 +29,9 @@ pub struct Knowledge {
 /// An object at a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Revision {
-    /// The revision; nothing when the object was not known.
+    /// Revision; 0 if the object was unknown.
     pub rv: u64,
-    /// How it was, in a few words.
+    /// Short summary of the object.
     pub is: String,
 }
 
@@ -41,58 +42,58 @@ struct Stream {
 
 #[derive(Clone, Debug, Default)]
 struct View {
-    /// It has been told all of its scope up to this revision.
+    /// All changes within its scope up to this revision were sent.
     floor: u64,
     objects: BTreeMap<String, u64>,
     open: bool,
     scope: Scope,
 }
 
-/// What a stream selects.
+/// Selection of a stream.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     namespace: Option<String>,
     object: Option<String>,
     node: Option<String>,
-    /// By labels or fields, of which commits tell nothing.
+    /// True if it selects by labels or other fields, which commits do not contain.
     unknown: bool,
 }
 
-/// An object that somebody knows by an older revision than the stored one.
+/// An object that a process knows at an older revision than the stored one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Behind {
-    /// Who watches.
+    /// Process that watches.
     pub who: String,
-    /// The resource and the object.
+    /// Resource and object.
     pub object: String,
-    /// What it was told last.
+    /// Last revision that it received.
     pub knows: Revision,
-    /// What is stored.
+    /// Stored revision.
     pub stored: Revision,
-    /// Whether its stream is open.
+    /// True if its stream is open.
     pub watches: bool,
 }
 
-/// The state of a loop.
+/// State of a control loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loop {
-    /// The process.
+    /// Process of the loop.
     pub process: String,
-    /// The loop.
+    /// Name of the loop.
     pub of: String,
-    /// What it wants.
+    /// Desired state.
     pub desired: Vec<String>,
-    /// What it takes for true.
+    /// Actual state, as the loop believes.
     pub actual: Vec<String>,
 }
 
 impl Knowledge {
-    /// Asks `trace` for what is seldom told.
+    /// Subscribes to events that are emitted only for subscribers.
     pub fn ask(trace: &Trace) {
         trace.hear(LoopState::KIND);
     }
 
-    /// Takes in the next event.
+    /// Processes the next event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
             let key = (commit.resource.to_string(), commit.object.to_string());
@@ -141,7 +142,7 @@ impl Knowledge {
         self.streams.insert(opened.stream, Stream { key });
     }
 
-    /// Who knows an object by an older revision than the stored one.
+    /// Objects that a process knows at an older revision than the stored one.
     pub fn behind(&self) -> Vec<Behind> {
         let mut all = Vec::new();
         for ((who, resource), view) in self.told.iter().filter(|(_, view)| !view.scope.unknown) {
@@ -161,7 +162,7 @@ impl Knowledge {
         all
     }
 
-    /// What each loop wants and takes for true.
+    /// Desired and actual state of each control loop.
     pub fn loops(&self) -> Vec<Loop> {
         let one = |((process, of), state): (&(Arc<str>, Text), &LoopState)| Loop {
             process: process.to_string(),
@@ -172,7 +173,7 @@ impl Knowledge {
         self.loops.iter().map(one).collect()
     }
 
-    /// What is stored, by `resource/object`.
+    /// Stored objects by `resource/object`.
     pub fn stored(&self) -> impl Iterator<Item = (String, &Revision)> {
         let last =
             |((resource, object), revisions): (&(String, String), _)| (format!("{resource}/{object}"), revisions);
@@ -192,7 +193,7 @@ impl Scope {
     }
 }
 
-/// Who watches, as far as its User-Agent and what it selects tell: the process, and the loop within it.
+/// Name of a watcher from its User-Agent and selection: the process, and the loop within it.
 fn watcher(opened: &WatchOpened) -> String {
     let caller = opened.caller.as_str();
     let (program, rest) = caller.split_once('/').unwrap_or((caller, ""));
@@ -205,7 +206,7 @@ fn watcher(opened: &WatchOpened) -> String {
     }
 }
 
-/// An object by a commit, in a few words.
+/// Short summary of an object from a commit.
 fn how(commit: &Commit) -> String {
     if commit.r#type == EventType::Deleted {
         return "gone".to_owned();
@@ -261,7 +262,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// What is known after `record`.
+    /// Returns the knowledge after `record`.
     fn known(record: impl FnOnce(&Trace)) -> Knowledge {
         let all = Arc::new(std::sync::Mutex::new(Knowledge::default()));
         simulate(Options::default(), async |world| {

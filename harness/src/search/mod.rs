@@ -1,24 +1,24 @@
-//! Finds bugs before production does: many runs, each a scenario as data.
+//! Searches for bugs: many runs, each a scenario as data.
 //!
 //! | | |
 //! |---|---|
 //! | `document` | a scenario as data: read, changed, written (`yaml`) |
-//! | `patience` | the same story for a run in which anything may take longer |
-//! | `judge` | one run and what it comes to; `signature` makes one line of one bug |
-//! | `end_state` | where a run ended, and how that differs from another one (`differences.yaml`) |
-//! | `points` | every place of a run at which something can break |
-//! | `sweep` | one run for each of these, and the table |
+//! | `patience` | a scenario with longer time limits, for runs with faults |
+//! | `judge` | runs a scenario and judges the result; `signature` gives equal bugs an equal line |
+//! | `end_state` | the end state of a run, and its differences from another (`differences.yaml`) |
+//! | `points` | every point of a run at which a fault can fire |
+//! | `sweep` | one run for each point, and the table of results |
 //! | `draw` | a cluster, a workload and faults, drawn from a seed |
-//! | `explore` | one run for each of many draws, and one line for each bug |
-//! | `replay` | a run again, to its end or to a moment |
-//! | `coverage` | what runs have come by |
-//! | `knowledge` | what each process was told beside what is stored, and what loops want and take for true |
+//! | `explore` | one run for each of many draws, findings grouped by signature |
+//! | `replay` | repeats a run, to its end or to a moment |
+//! | `coverage` | points, transitions and errors that runs have reached |
+//! | `knowledge` | state that each process has received, and desired and actual state of control loops |
 //! | `step` | a debugger: forward and back through a run |
-//! | `shrink` | a finding without what it does not need |
-//! | `bundle` | a finding as a file that `mooring run` fails with |
-//! | `branch` | the runs of many points with one past; `fork` copies a process, `forks` does it in several |
+//! | `shrink` | reduces a finding to the parts that it needs |
+//! | `bundle` | a finding as a file on which `mooring run` fails |
+//! | `branch` | runs of many points with a common past; `fork` copies a process, `forks` does it in several |
 //! | `shard` | a part of a search |
-//! | `workers` | runs in child processes; `worker` is what such a child does |
+//! | `workers` | runs in child processes; `worker` is the program of such a child |
 
 pub mod branch;
 pub mod bundle;

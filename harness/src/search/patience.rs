@@ -1,5 +1,5 @@
-//! A story for a run in which something may break at any moment: it has time to recover, and demands only what must be
-//! true however long that takes.
+//! Adapts a scenario to runs with faults: it gets time to recover, and keeps only expectations that must hold however
+//! long recovery takes.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use substrate::fault::Span;
 
 use super::document::Document;
 
-/// How much longer anything may take: a forced detach after six minutes, the longest backoffs after it, and room.
+/// Added to each time limit: a forced detach after six minutes, the longest backoffs after it, and a reserve.
 const MORE: Duration = Duration::from_secs(30 * 60);
-/// How long a wait is that does not say.
+/// Default time limit of a wait.
 const WAIT: Duration = Duration::from_secs(5 * 60);
-/// How long a scenario is that does not say.
+/// Default deadline of a scenario.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
-/// How much longer the whole may take; each wait of a story may need its time.
+/// Added to the deadline; each wait of a scenario may need its additional time.
 const LONGER: Duration = Duration::from_secs(6 * 3600);
 
-/// How long a story pauses at most instead of what it waited for and a broken run need not come to.
+/// Maximum pause that replaces a removed expectation.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Demands about how often and how fast something happens: a broken run may need more of both.
+/// Expectations about counts and durations, which a fault may increase.
 const COUNTED: &[&str] = &["event", "elapsed", "checked", "call", "metric", "violation"];
 
-/// Demands about how something is at that moment.
+/// Expectations about the state at a moment.
 const STATES: &[&str] = &["attached", "ec2", "object", "list"];
 
-/// The story of a document with patience, and how many of its demands were left out.
+/// Returns the adapted scenario and the number of removed expectations.
 pub fn patient(document: &Document) -> (Document, usize) {
     let mut document = document.clone();
     let mut left_out = 0;
@@ -40,7 +40,7 @@ pub fn patient(document: &Document) -> (Document, usize) {
         list.iter_mut().for_each(wait_longer);
     });
     if let Value::Object(map) = document.tree_mut() {
-        // They need not occur, and when they do they are told apart.
+        // Declared violations need not occur, and are recognized if they do.
         map.remove("violations");
         let deadline = span(map.get("deadline"), DEADLINE) + LONGER;
         map.insert("deadline".to_owned(), json!(Span(deadline)));
@@ -48,15 +48,16 @@ pub fn patient(document: &Document) -> (Document, usize) {
     (document, left_out)
 }
 
-/// A broken run may go another way than the story tells: a machine that lost its power has nothing left to unmount. How
-/// things are before the last step that does something, or waits, is waited for, and not demanded; where the run ends is.
+/// Replaces expectations about states by pauses, except those after the last step that acts or waits. A run with faults
+/// may take another path than the scenario expects: a machine that lost its power has nothing left to unmount. The
+/// state at the end is still checked.
 fn leave_the_way_open(steps: &mut [Value]) -> usize {
     let only_looks = |item: &Value| ["expect", "never"].iter().any(|key| item.get(key).is_some());
     let end = steps.iter().rposition(|item| !only_looks(item)).map_or(0, |last| last + 1);
     leave_open(&mut steps[..end])
 }
 
-/// Makes pauses of demands about states.
+/// Replaces expectations about states by pauses.
 fn leave_open(items: &mut [Value]) -> usize {
     let mut left_out = 0;
     for item in items {
@@ -78,8 +79,8 @@ fn leave_open(items: &mut [Value]) -> usize {
     left_out
 }
 
-/// How much a writer has written depends on how long its machine ran. A pod that follows it must find what the story has
-/// waited for, or one record; the invariant I6 demands the others, wherever they were synced.
+/// Lowers the number of records that a pod must find to the number for which the scenario has waited, or one. The
+/// number that a writer has written depends on how long its machine ran. Invariant I6 checks all other synced records.
 fn demand_what_was_waited_for(items: &mut [Value]) -> usize {
     let (mut waited, mut left_out) = (1, 0);
     for item in items {
@@ -100,8 +101,8 @@ fn is_counted(item: &Value) -> bool {
     item.get("never").is_some() || expect.is_some_and(|expect| COUNTED.iter().any(|key| expect.contains_key(*key)))
 }
 
-/// The item, or what is left of it when it counts. An Event that is waited for gives the story its order: what follows
-/// must not come before all others had time for what the Event tells of.
+/// Removes an item that counts. An expected Event with `within` becomes a pause, because it orders the scenario: the
+/// following steps must not come before the components had time for the action that the Event reports.
 fn uncounted(item: Value) -> Option<Value> {
     if !is_counted(&item) {
         return Some(item);

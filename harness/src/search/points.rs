@@ -1,7 +1,7 @@
-//! Every place of a run at which something can break, as a fault that breaks exactly that.
+//! Every point of a run at which a fault can act, as a fault that fires exactly there.
 //!
-//! The unbroken run is asked itself: with faults in force that only count, each operation tells when it asks for faults.
-//! A point is one of these moments, and a fault of the catalogue that fires there and nowhere else.
+//! The points come from the unbroken run. With counting faults in force, each operation reports when it consults the
+//! faults. A point is one of these moments together with a fault of the catalogue that fires there and nowhere else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,43 +18,43 @@ use crate::runner::USER_AGENT;
 
 /// Longer than any caller waits for an answer: kubelet gives a CSI call two minutes.
 const LATE: Duration = Duration::from_secs(180);
-/// How far a watch event lags.
+/// Delay of a watch event.
 const LAG: Duration = Duration::from_secs(30);
-/// The process of whoever carries out the steps.
+/// Process that carries out the steps.
 const USER: &str = "user";
 
-/// What breaks.
+/// Kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointKind {
-    /// A process ends when something has happened, and comes back.
+    /// A process crashes after an operation, and restarts.
     Crash,
-    /// A machine loses its power, and what was not synced, and boots.
+    /// A machine loses its power and its unsynced writes, and boots.
     PowerLoss,
     /// A request is lost.
     LoseRequest,
-    /// An answer is lost.
+    /// A reply is lost.
     LoseReply,
-    /// A request sets out when its caller waits no more.
+    /// A request is sent after its caller has stopped waiting.
     LateRequest,
-    /// An answer sets out when its caller waits no more.
+    /// A reply is sent after its caller has stopped waiting.
     LateReply,
     /// A request arrives twice.
     Twice,
-    /// A watch event comes late.
+    /// A watch event is delayed.
     WatchLag,
     /// A watch stream breaks.
     WatchDrop,
     /// A watch stream ends with 410 Gone.
     WatchGone,
-    /// A write is told that somebody else was first.
+    /// A write fails with a conflict.
     Conflict,
     /// A disk operation fails.
     Eio,
 }
 
 impl PointKind {
-    /// All kinds, in the order of the table.
+    /// All kinds in the order of the table.
     pub const ALL: &'static [Self] = &[
         Self::Crash,
         Self::PowerLoss,
@@ -70,7 +70,7 @@ impl PointKind {
         Self::Eio,
     ];
 
-    /// Its word on the command line, which also names its faults.
+    /// Word on the command line, which is also part of fault names.
     pub fn word(self) -> &'static str {
         match self {
             Self::Crash => "crash",
@@ -95,29 +95,29 @@ impl fmt::Display for PointKind {
     }
 }
 
-/// A place at which something breaks.
+/// A point of a run and a fault for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// What breaks.
+    /// Kind of failure.
     pub kind: PointKind,
-    /// When in the unbroken run, in milliseconds since the world began.
+    /// Time in the unbroken run, in milliseconds since the start of the world.
     pub ms: u64,
-    /// What happens there, in a few words.
+    /// Short description of the operation.
     pub about: String,
-    /// The fault.
+    /// Fault that fires at the point.
     pub fault: Fault,
 }
 
-/// The points of a run, and what has none.
+/// Points of a run, and the number of operations without points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points {
-    /// In the order of the kinds, and of the run.
+    /// Points in the order of kinds, then of the run.
     pub all: Vec<Point>,
-    /// Renewals of leases, at which nothing breaks: there is one every few seconds, and each is like the last.
+    /// Number of lease renewals, which get no points: there is one every few seconds, and all are alike.
     pub heartbeats: usize,
 }
 
-/// Faults that only count: one for each layer and moment.
+/// Returns faults that only count: one for each plane and moment.
 pub fn probes() -> Vec<Fault> {
     let moments = |plane: Plane| {
         let all = [Moment::Before, Moment::AfterEffect, Moment::BeforeReply];
@@ -139,7 +139,7 @@ fn probe_name(plane: Plane, moment: Moment) -> String {
     format!("probe-{}-{}", plane.name(), moment.name().replace('_', "-"))
 }
 
-/// Whether a fault is one of [`probes`].
+/// Returns true if a fault is one of [`probes`].
 pub fn is_probe(name: &str) -> bool {
     name.starts_with("probe-")
 }
@@ -148,7 +148,7 @@ fn operations(plane: Plane) -> impl Iterator<Item = &'static Operation> {
     OPERATIONS.iter().copied().flatten().filter(move |operation| operation.plane == plane)
 }
 
-/// The points of a run in which the probes were hit so, and in which these processes were.
+/// Returns the points of a run from the hits of its probes and the names of its processes.
 pub fn of(hits: &[Hit], processes: &[String]) -> Points {
     let mut points = Points::default();
     let mut seen: BTreeMap<(Plane, &str, Moment), Vec<&Hit>> = BTreeMap::new();
@@ -176,7 +176,7 @@ fn plane_of(hit: &Hit) -> Option<Plane> {
     planes.into_iter().find(|plane| probe_name(*plane, hit.at) == hit.fault)
 }
 
-/// The attributes that name a place without what a run draws.
+/// Attributes that identify an operation without values that a run draws.
 fn selected(plane: Plane, hit: &Hit) -> IndexMap<String, String> {
     let keys: &[&str] = match plane {
         Plane::K8s => &["resource", "subresource", "type", "caller"],
@@ -186,7 +186,7 @@ fn selected(plane: Plane, hit: &Hit) -> IndexMap<String, String> {
     };
     let of = |key: &&str| {
         let value = if *key == "process" { Some(hit.process.clone()) } else { hit.attributes.get(*key).cloned() };
-        // What stands behind the program of a User-Agent is its version and platform.
+        // In a User-Agent, version and platform follow the program.
         let value = value.map(|value| match value.split_once('/') {
             Some((program, _)) if *key == "caller" => format!("{program}*"),
             _ => value,
@@ -218,7 +218,7 @@ impl Place<'_> {
         self.attribute("resource") == "leases" || self.attribute("path").contains("/leases")
     }
 
-    /// Whether the scenario itself asks for it.
+    /// Returns true if the scenario itself makes the call.
     fn is_users(&self) -> bool {
         self.hit.process == USER || self.attribute("caller").starts_with(USER_AGENT)
     }
@@ -227,7 +227,7 @@ impl Place<'_> {
         self.operation.possible().any(|possible| possible.effect == kind && possible.at.contains(&self.hit.at))
     }
 
-    /// Whether something is other than before once it has been done.
+    /// Returns true if the operation changes state.
     fn does_something(&self) -> bool {
         match self.plane {
             Plane::Ec2 | Plane::K8s => {
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn one_of_a_wider_place_counts_those_of_narrower_ones() {
-        // Without a subresource the fault also means requests with one.
+        // A fault without a subresource also matches requests with one.
         let patch = |more: &[(&str, &str)]| {
             let own = [("resource", "nodes"), ("caller", "kubelet")];
             hit(Plane::K8s, "patch", Moment::Before, "fake-apiserver", &[&own[..], more].concat())

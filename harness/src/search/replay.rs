@@ -1,4 +1,4 @@
-//! A run again: to its end, or to a moment, at which everything stands still and is looked at.
+//! Repeats a run, to its end or to a moment at which it stops for inspection.
 
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,22 +27,22 @@ pub enum Moment {
     Time(Duration),
     /// The event with this ordinal.
     Event(u64),
-    /// An object enters a state.
+    /// The event with which an object enters a state.
     Object {
-        /// The resource, as URLs name it.
+        /// Resource name, as in URLs.
         resource: &'static str,
-        /// Its name, or `namespace/name`; a trailing `*` stands for any rest.
+        /// Name, or `namespace/name`; a trailing `*` matches any rest.
         name: String,
-        /// The state, as scenarios name it, in small letters.
+        /// State, as in scenarios, in lower case.
         state: String,
     },
 }
 
 impl Moment {
-    /// Reads `6m30s`, or `#120`.
+    /// Parses `6m30s` or `#120`.
     ///
     /// # Errors
-    /// What to write.
+    /// Returns a message with the valid forms.
     pub fn of_time(text: &str) -> Result<Self, String> {
         match text.strip_prefix('#').map(str::parse) {
             Some(Ok(n)) => Ok(Self::Event(n)),
@@ -53,10 +53,10 @@ impl Moment {
         }
     }
 
-    /// Reads `va/csi-* attached`.
+    /// Parses `va/csi-* attached`.
     ///
     /// # Errors
-    /// What to write.
+    /// Returns a message with the valid forms.
     pub fn of_object(text: &str) -> Result<Self, String> {
         let bad = || format!("`{text}` is no moment of an object: write kind/name and a state, as in 'pvc/data Bound'");
         let (object, state) = text.trim().split_once(' ').ok_or_else(bad)?;
@@ -70,7 +70,7 @@ impl Moment {
         Ok(Self::Object { resource: kind.resource(), name: name.replace('…', "*"), state })
     }
 
-    /// Whether the moment is that of `event`, or before it.
+    /// Returns true if the moment is at `event` or before it.
     pub(super) fn is(&self, event: &Event) -> bool {
         match self {
             Self::Time(time) => Duration::from_millis(event.ms) >= *time,
@@ -85,12 +85,12 @@ impl Moment {
     }
 }
 
-/// The kind that a word means; `va` is short for a long one.
+/// Returns the kind for a word; `va` is short for volumeattachment.
 pub(super) fn kind_of(word: &str) -> Option<Kind> {
     Kind::of_word(if word == "va" { "volumeattachment" } else { word })
 }
 
-/// The states that an object has by a commit.
+/// States of an object after a commit.
 fn states(commit: &Commit) -> Vec<String> {
     if commit.r#type == EventType::Deleted {
         return vec!["gone".to_owned()];
@@ -115,21 +115,21 @@ fn states(commit: &Commit) -> Vec<String> {
     all
 }
 
-/// What was seen up to a moment.
+/// Events and state up to a moment.
 #[derive(Debug)]
 pub struct Seen {
-    /// Every event up to the moment; the last is the one that was asked for.
+    /// Every event up to the moment; the last one is the requested one.
     pub events: Vec<Arc<Event>>,
-    /// Whether the moment came.
+    /// True if the moment was reached.
     pub came: bool,
-    /// What there was, a few milliseconds later, if that was asked.
+    /// State of the cluster a few milliseconds later, if requested.
     pub state: Value,
 }
 
-/// Runs `task` to `moment`, and looks at the state there if `look` says so.
+/// Runs `task` to `moment`, and reads the state there if `look` is set.
 ///
 /// # Errors
-/// When the scenario cannot be read, or its cluster does not start.
+/// If the scenario cannot be read, or its cluster does not start.
 pub fn to_moment(
     task: &Task,
     moment: Moment,
@@ -178,9 +178,9 @@ pub fn to_moment(
     })
 }
 
-/// Objects, the cloud, and the disks, as they are now.
+/// Current state of objects, the cloud and the disks.
 pub(super) async fn state(cluster: &Cluster) -> Value {
-    // Who looks is not stopped by what breaks the others; the run goes on no further.
+    // The faults must not hinder the inspection. The run does not continue afterwards.
     cluster.clear_faults().await;
     let mut objects = Vec::new();
     let kinds = ["pod", "pvc", "pv", "volumeattachment", "node"];
@@ -210,7 +210,7 @@ pub(super) async fn state(cluster: &Cluster) -> Value {
     json!({ "readMs": now, "objects": objects, "ec2": cloud, "nodes": nodes })
 }
 
-/// The state as people read it.
+/// Formats the state for people.
 pub fn state_text(state: &Value) -> String {
     let style = Style::stdout();
     let mut out = String::new();
@@ -255,7 +255,7 @@ pub fn state_text(state: &Value) -> String {
     out + &style.paint(Tone::Faint, &format!("read at {}.{:03}s\n", ms / 1000, ms % 1000))
 }
 
-/// Of an object, what tells how far it is.
+/// Reduces an object to the fields that show its progress.
 fn short(kind: Kind, object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut out = json!({ "object": format!("{}/{}", kind.short(), metadata["name"].as_str().unwrap_or_default()) });
@@ -284,18 +284,18 @@ fn short(kind: Kind, object: &Value) -> Value {
     out
 }
 
-/// Where two traces differ first.
+/// First difference between two traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The number of the event, from 1.
+    /// Number of the event, from 1.
     pub n: usize,
-    /// What was recorded; nothing when that ended before.
+    /// Recorded event; none if the recorded trace is shorter.
     pub recorded: Option<String>,
-    /// What happened now; nothing when it ended before.
+    /// Event of this run; none if this trace is shorter.
     pub now: Option<String>,
 }
 
-/// The first line in which `now` differs from `recorded`.
+/// Returns the first line in which `now` differs from `recorded`.
 pub fn first_difference<'a>(recorded: impl Iterator<Item = &'a str>, now: &[String]) -> Option<Difference> {
     let mut recorded = recorded.fuse();
     for (at, line) in now.iter().enumerate() {

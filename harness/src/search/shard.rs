@@ -1,11 +1,11 @@
-//! A part of a search: the `k`th of `n`, each of which is done somewhere else.
+//! A part of a search: the `k`th of `n`, which run on different machines.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// `2/8`: the second of eight parts.
+/// For example `2/8`: the second of eight parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     part: usize,
@@ -19,7 +19,7 @@ impl Default for Shard {
 }
 
 impl Shard {
-    /// The number in the whole of this part's run with the number `run`.
+    /// Converts the number of a run in this part to its number in the whole.
     pub fn whole(self, run: usize) -> usize {
         run * self.of + self.part - 1
     }

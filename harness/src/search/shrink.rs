@@ -1,6 +1,6 @@
-//! A finding without what it does not need: delta debugging over faults, steps and objects, then fewer nodes, fewer
-//! repetitions, shorter times. What comes back in the finding comes back in what is left of it, and a fault that ends goes
-//! on ending: a story in which something stays away waits in vain for that reason alone.
+//! Reduces a finding: delta debugging over faults, steps and objects, then fewer nodes, fewer repetitions and shorter
+//! times. A step that undoes a failure stays as long as the failure does, and a fault that ends keeps an end. Otherwise
+//! a scenario would fail only because the failure never ends.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use substrate::fault::Span;
 
 use super::document::Document;
 
-/// The lists of which items are taken out.
+/// Lists from which items are removed.
 const LISTS: &[&str] = &["faults", "steps", "objects"];
-/// Keys without which a scenario is the same, or has the usual.
+/// Keys that can be dropped because they only describe the scenario or have a default.
 const HEADERS: &[&str] = &[
     "description",
     "deadline",
@@ -27,16 +27,16 @@ const HEADERS: &[&str] = &[
     "teardown",
     "worlds",
 ];
-/// How often everything is gone through.
+/// Maximum number of passes.
 const ROUNDS: usize = 4;
 
-/// Says which of several candidates is the first that still shows the finding.
+/// Returns the index of the first candidate that still shows the finding.
 pub type Shows<'a> = dyn FnMut(&[Document]) -> Result<Option<usize>, String> + 'a;
 
-/// Takes out of `document` what `shows` does not need.
+/// Removes from `document` everything that `shows` does not need.
 ///
 /// # Errors
-/// What `shows` says.
+/// Returns the error of `shows`.
 pub fn shrink(document: &Document, shows: &mut Shows<'_>) -> Result<Document, String> {
     let mut smallest = document.clone();
     for _ in 0..ROUNDS {
@@ -50,11 +50,11 @@ pub fn shrink(document: &Document, shows: &mut Shows<'_>) -> Result<Document, St
     Ok(smallest)
 }
 
-/// Steps that break something, or undo that.
+/// Steps that cause or undo a failure.
 const BREAKS: &[&str] = &["crash", "restart", "partition", "heal", "fault", "clear-fault", "taint", "untaint"];
 
-/// The twin of `document` in which nothing breaks. Where that fails, too, it is the story that is wrong: a smaller story
-/// that fails like the finding does not show the finding.
+/// Returns `document` without faults and failures. If it fails too, the scenario itself is wrong: a smaller scenario
+/// that fails by itself does not show the finding.
 pub fn unbroken(document: &Document) -> Document {
     let mut twin = document.clone();
     twin.lists_mut(&mut |list| {
@@ -66,10 +66,10 @@ pub fn unbroken(document: &Document) -> Document {
     twin
 }
 
-/// The first of `candidates` that `shows` the finding and of which `passes` says that its twin does not fail.
+/// Returns the first of `candidates` that `shows` the finding and whose unbroken twin `passes`.
 ///
 /// # Errors
-/// What `shows` and `passes` say.
+/// Returns the errors of `shows` and `passes`.
 pub fn first_sound<E>(
     candidates: &[Document],
     mut shows: impl FnMut(&[Document]) -> Result<Option<usize>, E>,
@@ -85,7 +85,7 @@ pub fn first_sound<E>(
     Ok(None)
 }
 
-/// What a step breaks, and whether it is the one that undoes that.
+/// Kind and target of the failure that a step causes or undoes; true if it undoes it.
 fn breaks(step: &Value) -> Option<(&'static str, String, bool)> {
     const PAIRS: [(&str, &str); 4] =
         [("crash", "restart"), ("partition", "heal"), ("fault", "clear-fault"), ("cordon", "uncordon")];
@@ -102,7 +102,7 @@ fn breaks(step: &Value) -> Option<(&'static str, String, bool)> {
     })
 }
 
-/// The steps that break what is undone by a step after them, each with the place of that one.
+/// Steps whose failure a later step undoes, each with the index of that step.
 fn undone(steps: &[Value]) -> Vec<(usize, usize)> {
     let told: Vec<_> = steps.iter().map(breaks).collect();
     let undo = |at: usize| -> Option<(usize, usize)> {
@@ -113,7 +113,7 @@ fn undone(steps: &[Value]) -> Vec<(usize, usize)> {
     (0..steps.len()).filter_map(undo).collect()
 }
 
-/// How many faults, steps and objects a document has.
+/// Number of faults, steps and objects of a document.
 pub fn size(document: &Document) -> usize {
     atoms(document).len()
 }
@@ -126,8 +126,8 @@ fn atoms(document: &Document) -> Vec<Atom> {
     LISTS.iter().flat_map(|key| (0..count(key)).map(move |at| (*key, at))).collect()
 }
 
-/// The document with these items alone, but for what would stay broken only because the step that undoes it is not among
-/// them.
+/// Returns the document with only these items. Drops a step that causes a failure if the step that undoes it is not
+/// kept.
 fn with(document: &Document, kept: &[Atom]) -> Document {
     let mut out = document.clone();
     let undone = document.tree()["steps"].as_array().map(|steps| undone(steps)).unwrap_or_default();
@@ -149,7 +149,7 @@ fn with(document: &Document, kept: &[Atom]) -> Document {
     out
 }
 
-/// Zeller's ddmin, of complements: what one chunk is taken out of.
+/// Zeller's ddmin, on complements: it tries the document without each chunk.
 fn fewer(document: Document, shows: &mut Shows<'_>) -> Result<Document, String> {
     let mut kept = atoms(&document);
     let mut chunks = 2;
@@ -174,7 +174,7 @@ fn fewer(document: Document, shows: &mut Shows<'_>) -> Result<Document, String> 
     Ok(with(&document, &kept))
 }
 
-/// Changes one thing after the other as long as the finding stays.
+/// Applies single simplifications as long as the finding stays.
 fn simpler(mut document: Document, shows: &mut Shows<'_>) -> Result<Document, String> {
     loop {
         let candidates = simplifications(&document);
@@ -208,7 +208,7 @@ fn simplifications(document: &Document) -> Vec<Document> {
             }
         }
     }
-    // Paths of values that may be simpler; the same for every change, so that one at a time is changed.
+    // Paths of values that can be simplified. They are computed once, so that each change alters only one value.
     let mut spans = Vec::new();
     let mut words = Vec::new();
     values(document.tree(), &mut String::new(), &mut spans, &mut words);
@@ -232,7 +232,7 @@ fn simplifications(document: &Document) -> Vec<Document> {
     all
 }
 
-/// Where waits and delays stand, and what a step does as well without.
+/// Collects the paths of durations, and of keys that a step or fault can do without.
 fn values(value: &Value, path: &mut String, spans: &mut Vec<(String, Duration)>, words: &mut Vec<String>) {
     let length = path.len();
     match value {
@@ -246,7 +246,7 @@ fn values(value: &Value, path: &mut String, spans: &mut Vec<(String, Duration)>,
                         }
                     }
                     ("within" | "grace" | "tolerate" | "when" | "records", _) => words.push(path.clone()),
-                    // A step's name, and not an object's.
+                    // The name of a step, not that of an object.
                     ("name", Value::String(_)) if is_step(&path[..length]) => words.push(path.clone()),
                     _ => {}
                 }
@@ -265,7 +265,7 @@ fn values(value: &Value, path: &mut String, spans: &mut Vec<(String, Duration)>,
     }
 }
 
-/// Whether a fault ends that acts then.
+/// Returns true if a fault with this `when` ends by itself.
 fn ends(when: &Value) -> bool {
     ["first", "nth", "for", "until"].iter().any(|key| when.get(*key).is_some())
 }
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_left_is_what_the_finding_needs() {
         let mut asked = 0;
-        // It takes the deletion, a sleep of more than a minute after it, one of the faults, and two nodes.
+        // The finding needs the deletion, a sleep of more than a minute after it, one of the faults, and two nodes.
         let mut shows = |candidates: &[Document]| {
             asked += candidates.len();
             let does = |d: &Document| {
@@ -388,7 +388,8 @@ steps:
         let document = Document::of_text("t", text).unwrap();
         let steps = document.tree()["steps"].as_array().unwrap();
         assert_eq!(undone(steps), [(1, 3), (2, 4)], "what stays away in the finding, and another taint, is no pair");
-        // Whatever waits fails, so all that can go goes; what is left must fail because of the crash and of the fault.
+        // Every document with these two texts fails, so everything else can go, except what the crash and the fault
+        // need to end.
         let crashes = |d: &Document| d.text().contains("crash: node-a/csi-node") && d.text().contains("eio");
         let small = shrink(&document, &mut |all| Ok(all.iter().position(crashes))).unwrap().text();
         assert!(small.contains("restart: node-a/csi-node") && small.contains("when: {first: 1}"), "{small}");
@@ -408,7 +409,7 @@ steps:
   - delete: {object: pod/web}
   - wait: {object: pod/web-2, is: Running}
 ";
-        // The second pod waits for ever while the disk is broken, and while the first one has the volume.
+        // The second pod waits forever while the disk is broken or while the first pod has the volume.
         let waits = |d: &Document| {
             let text = d.text();
             let taken = text.contains("name: web,") && !text.contains("delete");

@@ -1,6 +1,6 @@
-//! One line for one bug: a message without what differs from run to run.
+//! Signature of a bug: its message without the parts that differ from run to run.
 
-/// `message` with the names that a run draws, and numbers, as what they are.
+/// Replaces drawn names and numbers in `message` by their kinds.
 pub(super) fn of(message: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();

@@ -1,4 +1,4 @@
-//! One run for each point of a scenario, and what they come to.
+//! One run for each point of a scenario, and the table of results.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,44 +18,44 @@ use super::points::{self, Point, PointKind, Points};
 use crate::cluster::{Cluster, ClusterSpec, names};
 use crate::runner;
 
-/// What is swept, and how much of it.
+/// Parameters of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The seed of every run.
+    /// Seed of every run.
     pub seed: u64,
-    /// Planted defects that are switched on.
+    /// Planted defects that are enabled.
     pub mutants: Vec<String>,
-    /// The kinds of points; all when empty.
+    /// Kinds of points; empty for all.
     pub only: Vec<PointKind>,
-    /// As many points at most, evenly spread.
+    /// Maximum number of points, spread evenly.
     pub sample: Option<usize>,
-    /// As many pairs of points, drawn, beside them.
+    /// Number of additional runs with a drawn pair of points.
     pub pairs: usize,
 }
 
 /// A sweep that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The scenario with patience.
+    /// Scenario with longer time limits.
     document: Document,
     plan: Plan,
-    /// The unbroken run.
+    /// Verdict of the unbroken run.
     pub unbroken: Verdict,
-    /// Demands that were left out.
+    /// Number of expectations that were removed.
     pub left_out: usize,
-    /// How many points there are.
+    /// Number of points.
     pub found: usize,
-    /// Renewals of leases.
+    /// Number of lease renewals.
     pub heartbeats: usize,
-    /// What each run breaks: one point, or two.
+    /// Points of each run: one or two.
     pub runs: Vec<Vec<Point>>,
 }
 
 impl Sweep {
-    /// Runs `document` unbroken, and lists what can break.
+    /// Runs `document` unbroken and lists its points.
     ///
     /// # Errors
-    /// When the scenario cannot be read, or its unbroken run cannot be recorded.
+    /// If the scenario cannot be read, or its unbroken run cannot be recorded.
     pub fn prepare(document: &Document, plan: Plan, limit: Option<Duration>) -> Result<Self, String> {
         let (document, left_out) = patient(document);
         let scenario = document.scenario("search.yaml").map_err(|e| e.to_string())?;
@@ -76,29 +76,29 @@ impl Sweep {
         Ok(Self { document, plan, unbroken, left_out, found, heartbeats, runs })
     }
 
-    /// The scenario of the unbroken run.
+    /// Scenario of the unbroken run.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// How many runs there are.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether nothing can break.
+    /// Returns true if there are no runs.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The scenario of a run, by its number.
+    /// Scenario of the run number `run`.
     pub fn broken(&self, run: usize) -> Document {
         let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
         let named = points.iter().zip(self.faults(run)).map(|(point, name)| Fault { name, ..point.fault.clone() });
         self.document.clone().with_faults(named)
     }
 
-    /// The names of what a run breaks; no other fault of the scenario is called so.
+    /// Names of the faults of a run. No other fault of the scenario has such a name.
     pub fn faults(&self, run: usize) -> Vec<String> {
         let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
         let name = |(at, point): (usize, &Point)| match at {
@@ -108,30 +108,30 @@ impl Sweep {
         points.iter().enumerate().map(name).collect()
     }
 
-    /// The run with a number, as whoever carries it out needs it. Where it must end is the same for all of them.
+    /// Task of the run number `run`, without the expected end states, which all runs share.
     pub fn task(&self, run: usize) -> Task {
         task(&self.broken(run), &self.plan)
     }
 
-    /// What all runs have in common in which one thing breaks.
+    /// Common part of all runs with a single fault.
     pub fn trunk(&self) -> Task {
         task(&branch::trunk(&self.document), &self.plan)
     }
 
-    /// The fault of a run in which one thing breaks.
+    /// Fault of a run with a single fault.
     pub fn branch(&self, run: usize) -> Option<Fault> {
         let [point] = self.runs.get(run)?.as_slice() else { return None };
         let name = self.faults(run).pop()?;
         Some(Fault { name, ..point.fault.clone() })
     }
 
-    /// What a run breaks, in a few words.
+    /// Short description of the points of a run.
     pub fn about(&self, run: usize) -> String {
         let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
         points.iter().map(|point| point.about.as_str()).collect::<Vec<_>>().join(", and ")
     }
 
-    /// What all runs come to.
+    /// Table of all results.
     pub fn table(&self, verdicts: &BTreeMap<usize, Verdict>) -> Table {
         let mut table = Table::default();
         if self.unbroken.class.is_finding() {
@@ -160,7 +160,7 @@ fn task(document: &Document, plan: &Plan) -> Task {
     Task { text: document.text(), seed: plan.seed, mutants: plan.mutants.clone(), ..Task::default() }
 }
 
-/// Runs `document` with faults that only count, and gives what they met.
+/// Runs `document` with faults that only count, and returns the points that they met.
 fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<Points, String> {
     let probed = document.clone().with_faults(points::probes());
     let scenario = probed.scenario("search.yaml").map_err(|e| e.to_string())?;
@@ -182,7 +182,7 @@ fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<P
     Ok(points::of(&hits, &processes))
 }
 
-/// At most `sample` of `all`, evenly spread.
+/// Returns at most `sample` of `all`, spread evenly.
 fn spread(all: &[Point], sample: Option<usize>) -> Vec<Point> {
     match sample {
         Some(most) if most < all.len() => (0..most).map(|at| all[at * all.len() / most].clone()).collect(),
@@ -207,14 +207,14 @@ fn pairs(all: &[Point], plan: &Plan) -> Vec<Vec<Point>> {
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
-    /// Runs in which one thing breaks.
+    /// Runs with one fault of this kind.
     One(PointKind),
-    /// Runs in which two do.
+    /// Runs with two faults.
     Pairs,
 }
 
 impl Row {
-    /// Its word in the table.
+    /// Label in the table.
     pub fn word(self) -> &'static str {
         match self {
             Self::One(kind) => kind.word(),
@@ -223,31 +223,31 @@ impl Row {
     }
 }
 
-/// What the runs of a sweep come to.
+/// Results of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// How many runs of each row came to what.
+    /// Number of runs by row and class.
     pub counts: BTreeMap<Row, BTreeMap<Class, usize>>,
-    /// The runs of each signature, by number; `None` is the unbroken run.
+    /// Runs of each signature by number; `None` is the unbroken run.
     pub findings: BTreeMap<String, Vec<Option<usize>>>,
-    /// In how many runs each declared deviation of upstream occurred.
+    /// Number of runs in which each declared deviation of upstream occurred.
     pub declared: BTreeMap<String, usize>,
-    /// Runs in which a fault did not fire, since what came before it was already another run.
+    /// Number of runs in which a fault did not fire because an earlier fault had already changed the run.
     pub silent: usize,
 }
 
 impl Table {
-    /// How many runs came to `class`.
+    /// Number of runs of `class`.
     pub fn total(&self, class: Class) -> usize {
         self.counts.values().filter_map(|row| row.get(&class)).sum()
     }
 
-    /// How many runs there are.
+    /// Number of all runs.
     pub fn runs(&self) -> usize {
         self.counts.values().flat_map(BTreeMap::values).sum()
     }
 
-    /// The table as people read it.
+    /// Table for people.
     pub fn text(&self) -> String {
         let classes: Vec<Class> = Class::ALL.iter().copied().filter(|class| self.total(*class) > 0).collect();
         let mut out = format!("{:<14}{:>8}", "what breaks", "points");
@@ -271,7 +271,7 @@ impl Table {
         out
     }
 
-    /// The table for programs.
+    /// Table as JSON.
     pub fn data(&self) -> Value {
         let row = |(row, counts): (&Row, &BTreeMap<Class, usize>)| {
             let counts: BTreeMap<&str, usize> = counts.iter().map(|(class, n)| (class.word(), *n)).collect();

@@ -1,4 +1,4 @@
-//! What a child of a search does: it reads runs, a JSON line each, and writes what they come to.
+//! The child process of a search: reads one run per JSON line and writes its verdict.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::judge::{Task, Verdict, judge};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Where all runs that follow must end.
+    /// Expected end states of all following runs.
     Ends(Vec<EndState>),
     /// A run.
     Run(Box<Task>),
-    /// A run that becomes several.
+    /// A run with branches.
     Branches(Box<Task>, Vec<(usize, Fault)>),
 }
 
@@ -27,17 +27,17 @@ pub(super) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum News {
-    /// What a branch came to.
+    /// Verdict of a branch.
     Ended(usize, Box<Verdict>),
-    /// There are no more.
+    /// End of the branches.
     Over,
 }
 
-/// Carries out runs until nobody asks for more. Takes at most `memory` bytes; a run that takes longer than `limit` ends
-/// the process with exit code 4, and one that panics with what it said as its verdict.
+/// Carries out runs until the input ends, in at most `memory` bytes. A run that exceeds `limit` ends the process with
+/// exit code 4. A run that panics gets the panic message as its verdict.
 ///
 /// # Errors
-/// When whoever asks goes away, or says something else.
+/// If the input or output breaks, or a line is invalid.
 pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
     let bounds = Rlimit { current: Some(memory), maximum: Some(memory) };
     setrlimit(Resource::As, bounds).map_err(|e| format!("the limit of memory cannot be set: {e}"))?;
@@ -60,7 +60,7 @@ pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
             }
             Order::Branches(mut task, faults) => {
                 task.ends = task.ends.or_else(|| ends.clone());
-                // What cannot be copied runs from the start, and so does what is told to nobody.
+                // Errors are ignored: the parent runs unreported branches from the start.
                 let _ = branch::run(&task, faults, limit, last_words, |number, verdict| {
                     let _ = say(&News::Ended(number, Box::new(verdict)));
                 });
@@ -71,7 +71,7 @@ pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// What the last panic said and where.
+/// Takes the message and location of the last panic.
 fn last_words() -> String {
     LAST.with(std::cell::RefCell::take)
 }
@@ -83,6 +83,6 @@ fn say(line: &impl Serialize) -> Result<(), String> {
 }
 
 thread_local! {
-    /// What the last panic said and where.
+    /// Message and location of the last panic.
     static LAST: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
 }

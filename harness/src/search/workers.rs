@@ -1,5 +1,5 @@
-//! Runs in child processes, several at a time: one that panics, hangs or takes all memory is a finding, and the others
-//! go on. What comes of them does not depend on how many there are.
+//! Runs in several child processes at a time. A run that panics, hangs or takes all memory is a finding, and the others
+//! continue. The results do not depend on the number of children.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,44 +19,44 @@ use super::judge::{Class, Task, Verdict};
 use super::worker::Order;
 use crate::output::Exit;
 
-/// The subcommand of a child.
+/// Subcommand of a child.
 pub const SUBCOMMAND: &str = "search-worker";
-/// How much longer than its limit a child may take to end itself.
+/// Additional time for a child to end itself after its limit.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How runs are carried out.
+/// Settings of the child processes.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Children at a time.
+    /// Number of children at a time.
     pub jobs: usize,
-    /// Wall time of a run.
+    /// Wall time limit of a run.
     pub limit: Duration,
-    /// Bytes that a child may take.
+    /// Memory limit of a child in bytes.
     pub memory: u64,
-    /// Where all runs must end.
+    /// Expected end states of all runs.
     pub ends: Option<Vec<EndState>>,
-    /// The `mooring` that the children are; this one when absent.
+    /// The `mooring` program of the children; this one if absent.
     pub program: Option<PathBuf>,
 }
 
-/// The run with a number; nothing when there are no more.
+/// Returns the run with a number; none if there are no more.
 pub type Next = dyn Fn(usize) -> Option<Task> + Send + Sync;
 
-/// What the threads share that have a child each.
+/// State shared by the threads, each of which has a child.
 pub(super) struct Shared {
     settings: Settings,
     next: AtomicUsize,
-    /// No more runs are wanted.
+    /// Set when no more runs are wanted.
     pub(super) closed: AtomicBool,
     work: Box<Next>,
     children: Mutex<BTreeMap<usize, u32>>,
 }
 
-/// Carries out all runs, and tells `told` of each as it ends, with its number. Gives false when `stop` came first; the
-/// children are ended then. `told` says whether more runs are wanted.
+/// Carries out all runs and calls `told` with the number and verdict of each as it ends. `told` returns false to stop.
+/// Returns false if `stop` came first; the children are killed then.
 ///
 /// # Errors
-/// When a child does not start.
+/// If a child does not start.
 pub async fn run(
     settings: Settings,
     work: Box<Next>,
@@ -100,7 +100,7 @@ pub async fn run(
         shared.end_children();
     }
     for thread in threads {
-        // One that panicked has told so by its silence.
+        // A panic of a thread shows in its missing verdicts.
         let _ = thread.join();
     }
     trouble.map_or(Ok(whole), Err)
@@ -120,7 +120,7 @@ impl Shared {
     }
 }
 
-/// Ends a child that has not been waited for, so that its number is no other's.
+/// Kills a child that has not been waited for, so its pid cannot belong to another process.
 fn end(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -129,7 +129,7 @@ fn end(pid: u32) {
 
 type Note = std::io::Result<(usize, Verdict)>;
 
-/// What a thread does: it has a child, and gives it one run after the other.
+/// Body of a thread: keeps a child and gives it one run after the other.
 fn carry_out(job: usize, shared: &Arc<Shared>, notes: &mpsc::UnboundedSender<Note>) {
     let mut hand: Option<Hand> = None;
     while !shared.closed.load(Ordering::SeqCst) {
@@ -156,7 +156,7 @@ fn carry_out(job: usize, shared: &Arc<Shared>, notes: &mpsc::UnboundedSender<Not
     }
 }
 
-/// A child.
+/// A child process.
 pub(super) struct Hand {
     job: usize,
     shared: Arc<Shared>,
@@ -171,7 +171,7 @@ impl Hand {
         let mut command = Command::new(settings.program.clone().map_or_else(std::env::current_exe, Ok)?);
         command.arg(SUBCOMMAND).args(["--limit-ms", &settings.limit.as_millis().to_string()]);
         command.args(["--memory", &settings.memory.to_string()]);
-        // Ctrl-C of a terminal comes to the parent alone, which ends its children.
+        // Ctrl-C in a terminal reaches only the parent, which ends its children.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn()?;
         let lost = || std::io::Error::other("a worker has no pipes");
@@ -190,15 +190,15 @@ impl Hand {
         writeln!(orders, "{text}").and_then(|()| orders.flush())
     }
 
-    /// What a run comes to; nothing when the child ended first.
+    /// Runs `task` in the child; none if the child ended first.
     fn ask(&mut self, task: Task) -> Option<Verdict> {
         self.order(&Order::Run(Box::new(task))).ok()?;
         self.hear()
     }
 
-    /// The next line of the child, which takes its time for each; nothing when it ended first.
+    /// Reads the next line of the child, within the time limit of a run; none if the child ended first.
     pub(super) fn hear<T: serde::de::DeserializeOwned>(&mut self) -> Option<T> {
-        // The child ends itself when it takes too long; whoever cannot even do that is ended.
+        // The child ends itself when it takes too long. If it cannot, it is killed.
         let (pid, limit) = (self.child.id(), self.shared.settings.limit + GRACE);
         let (answered, over) = std::sync::mpsc::channel::<()>();
         let guard = std::thread::spawn(move || {
@@ -214,7 +214,7 @@ impl Hand {
         serde_json::from_str(&line).ok()
     }
 
-    /// Why the child ended.
+    /// Verdict for a child that ended without one.
     fn epitaph(mut self) -> Verdict {
         let status = self.child.wait();
         match status {
@@ -236,29 +236,29 @@ impl Drop for Hand {
         drop(self.orders.take());
         self.shared.children.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.job);
         if self.shared.closed.load(Ordering::SeqCst) {
-            // It may be at work on a run that nobody waits for.
+            // It may still work on a run whose result is not needed.
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
     }
 }
 
-/// As many jobs as the machine has processors.
+/// Number of processors of this machine.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Since when something goes on.
+/// Start of a measured span of wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct Since(Instant);
 
 impl Since {
-    /// From now on.
+    /// Starts now.
     pub fn now() -> Self {
         Self(Instant::now())
     }
 
-    /// How long.
+    /// Time since the start.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }

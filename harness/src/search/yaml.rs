@@ -1,12 +1,12 @@
-//! A scenario as people write it: blocks outside, `{flow: maps}` inside.
+//! Writes a scenario as people do: block style outside, `{flow: maps}` inside.
 
 use std::cmp::Reverse;
 
 use serde_json::{Map, Value};
 
-/// Longest line of a flow.
+/// Maximum width of a flow line.
 const WIDTH: usize = 110;
-/// Keys in the order in which people write them; others follow in the order of the alphabet.
+/// Keys in the order in which people write them; other keys follow alphabetically.
 const ORDER: &[&str] = &[
     "name",
     "description",
@@ -46,7 +46,7 @@ const ORDER: &[&str] = &[
     "at",
 ];
 
-/// The document `value` as YAML.
+/// Formats the document `value` as YAML.
 pub(crate) fn write(value: &Value) -> String {
     let mut out = String::new();
     if let Value::Object(map) = value {
@@ -64,14 +64,14 @@ fn ordered(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     entries
 }
 
-/// `key: value`, from the beginning of a line or behind a dash.
+/// Writes `key: value`, at the beginning of a line or after a dash.
 fn entry(out: &mut String, key: &str, value: &Value, indent: usize) {
     out.push_str(&name(key));
     out.push(':');
     under(out, value, indent, key.len() + 2);
 }
 
-/// What stands behind a colon.
+/// Writes the value after a colon.
 fn under(out: &mut String, value: &Value, indent: usize, used: usize) {
     let flat = flow(value);
     let pad = " ".repeat(indent + 2);
@@ -105,7 +105,7 @@ fn list(out: &mut String, items: &[Value], pad: &str, indent: usize) {
         out.push_str("- ");
         let flat = flow(item);
         match item {
-            // A step: its one key stands open.
+            // A step: its single key stays in block style.
             Value::Object(map) if map.len() == 1 => {
                 for (key, value) in map {
                     entry(out, key, value, indent + 4);
@@ -128,7 +128,7 @@ fn list(out: &mut String, items: &[Value], pad: &str, indent: usize) {
     }
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 fn flow(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -142,12 +142,12 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A key: that of a wait is a word which elsewhere may be a truth value.
+/// Formats a key. The key `on` of a wait stays plain, although `on` is quoted as a value.
 fn name(key: &str) -> String {
     if key == "on" { key.to_owned() } else { scalar(key) }
 }
 
-/// A text, in quotes where it would be read as something else.
+/// Formats a text, in quotes if YAML would read it as another type.
 fn scalar(text: &str) -> String {
     if is_plain(text) || is_span(text) { text.to_owned() } else { Value::from(text).to_string() }
 }
@@ -159,7 +159,7 @@ fn is_plain(text: &str) -> bool {
         && !word.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// `6m30s`, `1Gi`.
+/// Returns true for texts such as `6m30s` and `1Gi`.
 fn is_span(text: &str) -> bool {
     let bytes = text.as_bytes();
     let unit = ["ms", "s", "m", "h", "Gi", "Mi", "Ti"].iter().any(|unit| text.ends_with(unit));

@@ -11,25 +11,25 @@
 use super::{Row, Shape, Timeline, Volume};
 use crate::output::{Style, Tone, cut, took};
 
-/// Columns of start, duration and phase; the other columns share the rest.
+/// Widths of the columns start, duration and phase; the other columns share the rest.
 const START: usize = 8;
 const TOOK: usize = 6;
 const PHASE: usize = 19;
-/// Most columns for the name of a node.
+/// Maximum width of the node's name.
 const NODE_MAX: usize = 12;
-/// Narrowest that a bar gets, and what it gets before the text beside it.
+/// Minimum width of a bar, and its width before the text beside it grows.
 const BAR_MIN: usize = 10;
 const BAR_GOOD: usize = 28;
-/// Narrowest and widest that the text beside it gets.
+/// Minimum and maximum width of the text beside a bar.
 const DETAIL_MIN: usize = 16;
 const DETAIL_MAX: usize = 40;
-/// Most lines of what there is to say of a row.
+/// Maximum number of lines for the text of a row.
 const LINES: usize = 4;
 
-/// What the signs mean.
+/// Meaning of the signs.
 const LEGEND: &str = "█ was done  ░ was so  · waits  ◆ happened  ✗ broke, or a fault fired";
 
-/// The columns of one drawing.
+/// Column widths of one drawing.
 struct Layout {
     style: Style,
     to_ms: u64,
@@ -45,7 +45,7 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
     let used = 1 + START + 2 + TOOK + 2 + PHASE + 1 + node + 2 + 1;
     let room = style.width.saturating_sub(used);
     let beside = rows().filter(|row| !is_text(row)).map(|row| row.detail.chars().count()).max().unwrap_or(0);
-    // What is said is read; a bar is only looked at.
+    // The text has priority over the bar.
     let share = room.saturating_sub(BAR_GOOD).max(DETAIL_MIN + 6).min(room.saturating_sub(BAR_MIN));
     let detail = beside.clamp(DETAIL_MIN, DETAIL_MAX).min(share).max(1);
     let layout = Layout {
@@ -76,7 +76,7 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
     out
 }
 
-/// Whether a row is read and not measured: its text takes the place of the bar.
+/// Returns true if the text of a row is drawn instead of its bar.
 fn is_text(row: &Row) -> bool {
     row.end_ms.is_none() && row.shape == Shape::Warning && !row.detail.is_empty()
 }
@@ -112,7 +112,7 @@ impl Layout {
         format!("{}\n", self.style.paint(Tone::Faint, line.trim_end()))
     }
 
-    /// What follows is no part of the story.
+    /// Marks the end of the steps.
     fn story_over(&self) -> String {
         let Some(ms) = self.story_ms else { return String::new() };
         let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "story over") };
@@ -152,7 +152,7 @@ impl Layout {
         out
     }
 
-    /// Where an instant lies, in half cells.
+    /// Position of a time in half cells.
     fn half(&self, ms: u64) -> usize {
         let span = self.to_ms.max(1);
         let halves = self.bar as u64 * 2;
@@ -160,7 +160,7 @@ impl Layout {
         usize::try_from(at.min(halves - 1)).unwrap_or(0)
     }
 
-    /// A sign for each instant.
+    /// Draws a sign for each time.
     fn marks(&self, row: &Row) -> String {
         let sign = if row.shape == Shape::Broken { '✗' } else { '◆' };
         let mut cells = vec![' '; self.bar];
@@ -172,7 +172,7 @@ impl Layout {
         cells.into_iter().collect::<String>().trim_end().to_owned()
     }
 
-    /// What was done is solid, to half a cell; what was so is light, and a wait is dots.
+    /// Draws work as a solid bar, to half a cell, a state as a light bar, and a wait as dots.
     fn bar(&self, row: &Row) -> String {
         let (from, to) = (self.half(row.start_ms), self.half(row.end_ms.unwrap_or(self.to_ms)));
         let sign = match row.shape {
@@ -217,7 +217,7 @@ fn tone(row: &Row) -> Tone {
     }
 }
 
-/// The text in lines of at most so many columns; at least one, at most [`LINES`].
+/// Wraps a text at `columns`, into at most [`LINES`] lines.
 fn in_lines(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -237,7 +237,7 @@ fn in_lines(text: &str, columns: usize) -> Vec<String> {
     lines.into_iter().map(|line| cut(&line, columns)).collect()
 }
 
-/// An instant: seconds with milliseconds, whatever its size, so that a column of them can be compared.
+/// Formats a time in seconds and milliseconds, so that a column of times can be compared.
 fn seconds(ms: u64) -> String {
     format!("{}.{:03}s", ms / 1000, ms % 1000)
 }

@@ -1,4 +1,4 @@
-//! Faults, where they fired.
+//! Rows for faults that fired.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use substrate::events::FaultFired;
 use super::gather::{At, Gather};
 use super::{Row, Shape};
 
-/// A row for each volume that the fault has met, or for all of them where nobody can tell: one for each fault, with all
-/// the instants at which it fired.
+/// Adds one row per fault to each volume that it affects, or to all volumes if that is unknown. The row has all times
+/// of its firings.
 pub(super) fn on_fired(gather: &mut Gather, fired: &FaultFired, event: &Event) {
     let FaultFired { fault, op, .. } = fired;
     let node = event.process.split('/').next().filter(|name| gather.names.nodes.values().any(|node| node == name));
@@ -29,7 +29,7 @@ pub(super) fn on_fired(gather: &mut Gather, fired: &FaultFired, event: &Event) {
     }
 }
 
-/// The volumes that calls of the process are about; all where there is none.
+/// Volumes of the open calls of the process; all volumes if there are none.
 fn met(gather: &Gather, event: &Event) -> BTreeSet<usize> {
     let open = gather.calls.iter().filter(|((process, _), _)| *process == event.process);
     let open: BTreeSet<usize> = open.map(|(_, at)| at.0).collect();

@@ -1,4 +1,4 @@
-//! From trace events to rows.
+//! Converts trace events to rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::names::Names;
 use super::waits::Waits;
 use super::{Row, Shape, Timeline, Volume};
 
-/// RPCs that are phases of a volume, and the names that users know them by.
+/// RPCs that are phases of a volume, with their names in the timeline.
 const RPCS: [(&str, &str); 9] = [
     ("ControllerPublishVolume", "ControllerPublish"),
     ("ControllerUnpublishVolume", "ControllerUnpublish"),
@@ -32,7 +32,7 @@ const RPCS: [(&str, &str); 9] = [
     ("DeleteVolume", "DeleteVolume"),
 ];
 
-/// Who deletes the pods of a node that nobody hears of: the service account of the taint-eviction controller.
+/// Service account of the taint-eviction controller, which deletes the pods of an unreachable node.
 const EVICTION: &str = "node-controller";
 
 pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
@@ -47,7 +47,7 @@ pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
     gather.finish(events.last().map_or(0, |e| e.ms))
 }
 
-/// A row by volume and position.
+/// Indices of a volume and of a row.
 pub(super) type At = (usize, usize);
 
 #[derive(Debug, Default)]
@@ -71,24 +71,24 @@ pub(super) struct Running {
 pub(super) struct Gather {
     pub(super) names: Names,
     timeline: Timeline,
-    /// The claim that a name stands for now.
+    /// Current claim of each name.
     claims: BTreeMap<String, usize>,
     /// Volumes without a claim, by handle.
     unclaimed: BTreeMap<String, usize>,
     pods: BTreeMap<String, Pod>,
-    /// Calls that are open, by process and ordinal.
+    /// Open calls by process and ordinal.
     pub(super) calls: BTreeMap<(Arc<str>, u64), At>,
     /// Rows of RPCs that have not succeeded yet, with the number of tries.
     tries: BTreeMap<(usize, String, String), (usize, u64)>,
-    /// Rows `attached` that are open, by VolumeAttachment.
+    /// Open rows `attached`, by VolumeAttachment.
     pub(super) attached: BTreeMap<String, (At, String)>,
     pub(super) running: Vec<Running>,
-    /// When the last pod of a volume left a node.
+    /// Time at which the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
     warned: BTreeSet<(usize, String, String)>,
-    /// Nodes that are not ready, and whether nobody hears of them.
+    /// Nodes that are not ready; true if they are unreachable.
     pub(super) unready: BTreeMap<String, bool>,
-    /// Rows of pods that run where nobody hears of them, by pod and volume.
+    /// Rows of pods that run on an unreachable node, by pod and volume.
     pub(super) unheard: Vec<(At, String, String)>,
     pub(super) waits: Waits,
     /// Rows of faults, by fault and volume.
@@ -133,7 +133,7 @@ impl Gather {
         }
     }
 
-    /// The volumes to which something has happened by now.
+    /// Volumes that have rows by now.
     pub(super) fn known(&self) -> BTreeSet<usize> {
         let volumes = self.timeline.volumes.iter().enumerate();
         volumes.filter(|(_, volume)| !volume.rows.is_empty()).map(|(index, _)| index).collect()
@@ -146,7 +146,7 @@ impl Gather {
         &mut self.timeline.volumes[index]
     }
 
-    /// The volume with this handle, or the one that is being made for this PV.
+    /// Index of the volume with this handle, or of the volume that is being created for this PV.
     pub(super) fn index(&mut self, handle: &str) -> usize {
         let pv = self.names.pv_of_handle.get(handle).map_or(handle, String::as_str);
         if let Some(index) = self.names.claims_of_pv.get(pv) {
@@ -207,7 +207,7 @@ impl Gather {
         }
     }
 
-    /// The ordinal of the next claim; the same count as in [`Names::learn`].
+    /// Ordinal of the next claim; the same count as in [`Names::learn`].
     fn claims_seen(&self) -> usize {
         self.timeline.volumes.iter().take(self.names.count).filter(|v| v.claim.is_some()).count()
     }
@@ -363,7 +363,7 @@ impl Gather {
         volume.volume.get_or_insert_with(|| changed.volume.to_string());
         volume.size_gib = Some(changed.size_gib);
         volume.zone = Some(changed.zone.to_string());
-        // Without a driver that says so, the cloud's own states are the provisioning.
+        // If no driver reports the provisioning, it is taken from the cloud's states.
         let provisioned = volume.rows.iter().position(|r| r.phase == "provisioned");
         match (changed.state, provisioned) {
             (VolumePhase::Creating, None) => {
@@ -405,7 +405,7 @@ impl Gather {
         let since = *self.left.entry((index, node.clone())).or_insert(ms);
         let detail = detach.reason.map(|r| format!("forced: {}", word(r))).unwrap_or_default();
         let row = Row { shape: Shape::Warning, detail, ..Row::work(since, "waits for unmount", Some(&node)) };
-        // A detach that fails is tried again and again; the wait ended with the first.
+        // A failed detach is retried; the wait ended with the first attempt.
         let told = |r: &Row| r.phase == row.phase && r.node == row.node && r.start_ms == since;
         if self.volume(index).rows.iter().any(told) {
             return;
@@ -455,7 +455,8 @@ impl Gather {
     }
 
     fn on_event(&mut self, told: &EventRecorded, ms: u64) {
-        // The node lifecycle controller says this when it gives a node up, and when a node says it of itself.
+        // The node lifecycle controller records this Event both when a node is unreachable and when it reports itself
+        // as not ready.
         if let ("NodeNotReady", Some(node)) = (told.reason.as_str(), told.object.strip_prefix("node/")) {
             if self.unready.get(node) != Some(&false) {
                 self.on_unknown(node, ms);
@@ -511,7 +512,7 @@ impl Gather {
             volume.rows.sort_by_key(|row| row.start_ms);
         }
         self.timeline.volumes.retain(|v| !v.rows.is_empty());
-        // What happens to no volume is not drawn.
+        // Events without a volume are not drawn.
         let rows = || self.timeline.volumes.iter().flat_map(|v| &v.rows);
         let lasts =
             rows().any(|row| row.end_ms.is_none() && matches!(row.shape, Shape::State | Shape::Work | Shape::Wait));
@@ -550,7 +551,7 @@ impl Row {
     }
 }
 
-/// Why a detach was forced, as the metric's label has it.
+/// Reason of a forced detach, as in the metric's label.
 fn word(reason: ForcedReason) -> &'static str {
     match reason {
         ForcedReason::Timeout => "timeout",
@@ -558,7 +559,7 @@ fn word(reason: ForcedReason) -> &'static str {
     }
 }
 
-/// `default/web` as people write it.
+/// Shortens `default/web` to `web`.
 pub(super) fn short(object: &str) -> String {
     object.strip_prefix("default/").unwrap_or(object).to_owned()
 }

@@ -1,7 +1,7 @@
-//! The timeline of a run: for each volume the phases that a user knows, with start, duration and a bar.
+//! Timeline of a run: the phases of each volume with start, duration and a bar.
 //!
-//! [`Timeline::build`] reads a trace and nothing else, so a recorded trace gives the timeline of the run that wrote
-//! it. `gather` turns events into rows, `draw` turns rows into text.
+//! [`Timeline::build`] reads only a trace, so a recorded trace gives the timeline of its run. `gather` converts events
+//! to rows, `draw` converts rows to text.
 
 mod draw;
 mod faults;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use substrate::Event;
 
-/// The phases of all volumes of a run.
+/// Phases of all volumes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// The end of the run, in milliseconds since the world began.
+    /// End of the run, in milliseconds since the start of the world.
     pub end_ms: u64,
-    /// When the story was over and what it had made was taken down; nothing when nothing happened to a volume any more.
+    /// End of the steps, after which the teardown follows. None if no volume changed after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub story_ms: Option<u64>,
-    /// The volumes, in the order in which their claims were created.
+    /// Volumes in the order in which their claims were created.
     pub volumes: Vec<Volume>,
 }
 
@@ -35,35 +35,35 @@ pub struct Timeline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
-    /// The claim, as `namespace/name`; nothing for a volume that nobody claimed.
+    /// Claim as `namespace/name`; none for an unclaimed volume.
     pub claim: Option<String>,
-    /// The cloud volume's id, once there is one.
+    /// Id of the cloud volume, once it exists.
     pub volume: Option<String>,
-    /// Its size in GiB.
+    /// Size in GiB.
     pub size_gib: Option<u64>,
-    /// Its zone.
+    /// Zone of the volume.
     pub zone: Option<String>,
     /// Milliseconds from the creation of the claim until a pod first ran with it.
     pub running_after_ms: Option<u64>,
-    /// The phases, by start.
+    /// Phases, sorted by start.
     pub rows: Vec<Row>,
 }
 
-/// What a row shows.
+/// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shape {
-    /// Something happened at an instant.
+    /// A single event.
     Moment,
-    /// Something was done.
+    /// An operation.
     Work,
-    /// Something was so.
+    /// A state.
     State,
-    /// Nobody could do anything before something else came.
+    /// A wait in which no component could act.
     Wait,
-    /// Something deserves a look.
+    /// A warning.
     Warning,
-    /// Something broke.
+    /// A failure.
     Broken,
 }
 
@@ -71,37 +71,37 @@ pub enum Shape {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// When it began, in milliseconds since the world began.
+    /// Start, in milliseconds since the start of the world.
     pub start_ms: u64,
-    /// When it ended; nothing for a moment and for what lasted until the run ended.
+    /// End; none for a single event and for a phase that lasted until the end of the run.
     pub end_ms: Option<u64>,
-    /// What it shows.
+    /// Kind of the row.
     pub shape: Shape,
-    /// Its name: `NodeStage`, `running`.
+    /// Name: `NodeStage`, `running`.
     pub phase: String,
-    /// The node that it was on.
+    /// Node of the phase.
     pub node: Option<String>,
-    /// What there is to say; may be empty.
+    /// Details; may be empty.
     pub detail: String,
-    /// The instants of what happened more than once, the first of them too.
+    /// Times of repeated events, including the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub at_ms: Vec<u64>,
 }
 
 impl Timeline {
-    /// Reads the timeline out of a trace.
+    /// Builds the timeline from a trace.
     pub fn build(events: &[Arc<Event>]) -> Self {
         gather::gather(events)
     }
 
-    /// The same, of a run whose story was over at `ms`.
+    /// Sets the end of the steps to `ms`.
     pub fn story_over(mut self, ms: u64) -> Self {
         let last = self.volumes.iter().flat_map(|v| &v.rows).map(|row| row.start_ms).max();
         self.story_ms = Some(ms).filter(|ms| last.is_some_and(|last| last > *ms));
         self
     }
 
-    /// The timeline as text, with all rows of the first `volumes` volumes.
+    /// Formats the timeline as text, with all rows of the first `volumes` volumes.
     pub fn render(&self, style: crate::output::Style, volumes: usize) -> String {
         draw::draw(self, style, volumes)
     }

@@ -1,4 +1,4 @@
-//! Which volume, claim and node an event is about.
+//! Maps events to volumes, claims and nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use substrate::Event;
 
 use crate::events::ClusterNode;
 
-/// What is called how; read from the whole trace first, since a volume does things before its PV exists.
+/// Relations between names. The whole trace is read first, because events name a volume before its PV exists.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Instance id to node name.
+    /// Node name of each instance id.
     pub nodes: BTreeMap<String, String>,
-    /// PV to the ordinal of the claim (in creation order) that it was made for.
+    /// Ordinal (in creation order) of the claim of each PV.
     pub claims_of_pv: BTreeMap<String, usize>,
-    /// Handle to PV.
+    /// PV of each handle.
     pub pv_of_handle: BTreeMap<String, String>,
-    /// Claim to the ordinals that it had: a name can be used again.
+    /// Latest ordinal of each claim name: a name can be used again.
     claims: BTreeMap<String, usize>,
     pub count: usize,
 }

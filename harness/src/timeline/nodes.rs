@@ -1,4 +1,4 @@
-//! What happens to nodes, told on the volumes that are attached to them: power loss, silence, what the kubelet uses.
+//! Events of nodes, shown on the volumes that are attached to them: power loss, an unreachable node, volumes in use.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ impl Gather {
         self.on_node(node, ms, "power loss", Shape::Broken);
     }
 
-    /// The workloads of a node end, unheard.
+    /// Ends the workloads of a node.
     pub(super) fn silence(&mut self, node: &str, ms: u64) {
         let (gone, rest) = std::mem::take(&mut self.running).into_iter().partition(|r| r.node == node);
         self.running = rest;
@@ -24,9 +24,9 @@ impl Gather {
         }
     }
 
-    /// The node says itself that it is not ready.
+    /// Handles a node that reports itself as not ready.
     pub(super) fn on_not_ready(&mut self, node: &str, ms: u64) {
-        // Its volumes come later than its first status.
+        // The first status of a new node comes before its volumes.
         if self.attached.values().any(|(_, n)| n == node) && self.unready.insert(node.to_owned(), false).is_none() {
             self.on_node(node, ms, "node NotReady", Shape::Warning);
         }
@@ -58,7 +58,7 @@ impl Gather {
         self.end_unheard(ms, |of, _| of == node);
     }
 
-    /// Ends what is told of pods that nobody hears of, where they stop or are heard again.
+    /// Ends the rows of pods on unreachable nodes for which `over` returns true: they stopped, or the node is back.
     pub(super) fn end_unheard(&mut self, ms: u64, over: impl Fn(&str, &str) -> bool) {
         let (gone, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unheard).into_iter().partition(|(_, node, pod)| over(node, pod));
@@ -68,12 +68,12 @@ impl Gather {
         }
     }
 
-    /// A row for every volume that is attached to the node.
+    /// Adds a row to every volume that is attached to the node.
     fn on_node(&mut self, node: &str, ms: u64, phase: &str, shape: Shape) {
         self.on_row(node, &Row { shape, node: Some(node.to_owned()), ..Row::moment(ms, phase) });
     }
 
-    /// This row for every volume that is attached to the node.
+    /// Adds this row to every volume that is attached to the node.
     fn on_row(&mut self, node: &str, row: &Row) {
         let here: Vec<usize> = self.attached.values().filter(|(_, n)| n == node).map(|(at, _)| at.0).collect();
         for index in here {
@@ -81,8 +81,8 @@ impl Gather {
         }
     }
 
-    /// What the kubelet says that it uses: before that it mounts nothing, and nothing is detached before it says that it
-    /// uses it no more.
+    /// Handles `volumesInUse` of a node. The kubelet mounts a volume only after it is listed there, and a volume is
+    /// detached only after it is no longer listed.
     pub(super) fn on_node_status(&mut self, commit: &Commit, ms: u64) {
         let Some(status) = &commit.node else { return };
         let handle = |name: &Text| name.rsplit_once('^').map_or_else(|| name.to_string(), |(_, h)| h.to_owned());

@@ -1,4 +1,4 @@
-//! The last line of a run.
+//! Last line of a run.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use substrate::WorldKind;
 use crate::invariants::Checked;
 use crate::output::{Exit, Style, Tone, took};
 
-/// What a run was and how it ended.
+/// Figures and result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// The scenario.
+    /// Name of the scenario.
     pub name: String,
-    /// How it ended.
+    /// Exit code.
     pub exit: Exit,
-    /// Whether it ran live; otherwise in simulation.
+    /// True if it ran live, false if in simulation.
     pub live: bool,
-    /// The clock of the world at the end, in milliseconds.
+    /// Clock of the world at the end, in milliseconds.
     pub world_ms: u64,
-    /// When what the story made was taken down, in milliseconds since the world began; nothing when it made nothing.
+    /// End of the teardown, in milliseconds since the start of the world; none if there was nothing to tear down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn_down_ms: Option<u64>,
-    /// What divided waits and latencies.
+    /// Divisor of waits and latencies.
     pub time_scale: f64,
-    /// Wall time of the run, in milliseconds.
+    /// Wall time of the run in milliseconds.
     pub wall_ms: u64,
-    /// The root seed.
+    /// Root seed.
     pub seed: u64,
-    /// How many events were recorded.
+    /// Number of recorded events.
     pub events: u64,
-    /// What carried the bytes: `memory`, `directory`, `loop`.
+    /// Backend of the disks: `memory`, `directory`, `loop`.
     pub backend: String,
-    /// On how many occasions each invariant was looked at.
+    /// Number of checks of each invariant.
     pub checked: Checked,
 }
 
 impl Summary {
-    /// The summary of a run in a world of this kind.
+    /// Summary of a run in a world of this kind.
     pub fn new(name: &str, kind: WorldKind, exit: Exit) -> Self {
         Self {
             name: name.to_owned(),
@@ -55,18 +55,18 @@ impl Summary {
         }
     }
 
-    /// The same with these times.
+    /// Sets the times.
     pub fn times(self, world: Duration, wall: Duration) -> Self {
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         Self { world_ms: ms(world), wall_ms: ms(wall), ..self }
     }
 
-    /// When the story was over and what it had made was taken down, in milliseconds since the world began.
+    /// End of the run including the teardown, in milliseconds since the start of the world.
     pub fn end_ms(&self) -> u64 {
         self.world_ms.max(self.torn_down_ms.unwrap_or_default())
     }
 
-    /// The figures, one after another.
+    /// Figures, one text each.
     pub fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.live {
@@ -84,7 +84,7 @@ impl Summary {
         parts
     }
 
-    /// The summary as a line of text.
+    /// Formats the summary as a line of text.
     pub fn render(&self, style: Style) -> String {
         let (tone, mark) = if self.exit == Exit::Passed { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
         let parts = self.parts();
@@ -104,7 +104,7 @@ impl Summary {
     }
 }
 
-/// The parts one after another, after a title of `used` columns; on further lines where there is no room.
+/// Joins the parts after a title of `used` columns, on further lines if they do not fit.
 fn in_lines(parts: &[String], mut used: usize, width: usize) -> String {
     let mut out = String::new();
     for part in parts {

@@ -6,7 +6,7 @@ use crate::output::{Exit, Style};
 
 const VOL: &str = "vol-0123456789abcdef0";
 
-/// A trace that is read from lines, as that of another process is.
+/// A trace that is read from lines, like that of another process.
 struct Story(Trace, u64);
 
 impl Default for Story {
@@ -17,7 +17,7 @@ impl Default for Story {
 
 impl Story {
     fn at(&mut self, ms: u64, process: &str, kind: &str, fields: Value) -> &mut Self {
-        // What the timeline does not look at.
+        // Fields that the timeline ignores.
         let mut whole = match kind {
             "api.commit" => json!({ "rv": ms, "user": "u" }),
             "ec2.attachment" => json!({ "forced": false }),
@@ -239,7 +239,7 @@ pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
     assert_eq!(drawn(&story), expected);
 }
 
-/// `phase node detail` of every row.
+/// Formats each row as `phase node detail`.
 fn phases(story: &Story) -> Vec<String> {
     let timeline = Timeline::build(&story.0.events());
     let said = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
@@ -289,7 +289,7 @@ fn a_crash_shows_what_everybody_waited_for() {
     assert_eq!((row("attached").start_ms, row("attached").end_ms), (5_620, Some(752_220)));
 }
 
-/// The text of a run in a terminal of so many columns.
+/// Text of a run in a terminal of this width.
 fn wide(story: &Story, width: usize) -> String {
     Timeline::build(&story.0.events()).story_over(20_000).render(Style { width, ..Style::PLAIN }, 4)
 }
@@ -329,12 +329,12 @@ fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
     let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("story over")).collect();
     assert!(over[0].starts_with("  14.000s") && over[0].ends_with("teardown follows"), "{text}");
     assert!(over[1].starts_with("  15.000s"), "{text}");
-    // A story after which nothing happened is all there is.
+    // The end of the steps is not shown if no event follows it.
     assert!(!Timeline::build(&migration().0.events()).story_over(99_000).render(Style::PLAIN, 4).contains("story"));
 }
 
 impl Story {
-    /// What a node says that it uses.
+    /// Node status with these volumes in use.
     fn node_status(&mut self, ms: u64, node: &str, uses: &[&str]) -> &mut Self {
         let name = |handle: &&str| format!("kubernetes.io/csi/ebs.csi.aws.com^{handle}");
         let uses: Vec<String> = uses.iter().map(name).collect();
@@ -346,7 +346,7 @@ impl Story {
     }
 }
 
-/// The waits of the first volume: start, end, node, what is said.
+/// Waits of the first volume: start, end, node, detail.
 fn waits(story: &Story) -> Vec<(u64, Option<u64>, String, String)> {
     let timeline = Timeline::build(&story.0.events());
     let waits = timeline.volumes[0].rows.iter().filter(|row| row.shape == Shape::Wait);
@@ -360,7 +360,7 @@ fn a_kubelet_waits_for_its_next_status_before_it_mounts_and_so_does_the_detach()
     story.va(20_000, "ADDED", "node-b", false).va(20_100, "MODIFIED", "node-b", true);
     story.node_status(27_100, "node-b", &[VOL]).rpc(27_200, 27_300, "NodeStageVolume", VOL, "node-b", "OK");
     story.rpc(34_000, 34_100, "NodeUnstageVolume", VOL, "node-b", "OK");
-    // Of another volume, and of another node: neither is what is waited for.
+    // A status with another volume, and one of another node, do not end the wait.
     story.node_status(35_000, "node-b", &[VOL, "vol-0fedcba9876543210"]).node_status(35_500, "node-a", &[]);
     story.node_status(39_000, "node-b", &[]);
     let node = || "node-b".to_owned();
@@ -369,11 +369,11 @@ fn a_kubelet_waits_for_its_next_status_before_it_mounts_and_so_does_the_detach()
         (34_100, Some(39_000), node(), "next node status in 5s".to_owned()),
     ];
     assert_eq!(waits(&story), expected);
-    // A run that ends before it comes says what it waits for.
+    // A wait that is open at the end of the run names its cause.
     story.va(40_000, "MODIFIED", "node-b", false).va(40_100, "MODIFIED", "node-b", true);
     let open = (40_100, None, node(), "for the node status".to_owned());
     assert_eq!(waits(&story), [&expected[..], &[open]].concat());
-    // A short one explains nothing.
+    // A short wait is not shown.
     story.node_status(40_300, "node-b", &[VOL]);
     assert_eq!(waits(&story), expected);
 }
@@ -428,7 +428,7 @@ fn a_fault_is_shown_where_it_fired() {
     let text = timeline.render(Style::PLAIN, 4);
     let line = text.lines().find(|line| line.contains("fault fired")).unwrap_or_default();
     assert_eq!(line.matches('✗').count(), 2, "{text}");
-    // A claim that comes later was not met.
+    // A claim that is created later is not affected.
     story.commit(14_000, "persistentvolumeclaims", "default/other", "ADDED", "pvc", json!({ "phase": "Pending" }));
     let timeline = Timeline::build(&story.0.events());
     assert!(timeline.volumes[1].rows.iter().all(|row| row.shape == Shape::Moment), "{:?}", timeline.volumes[1]);

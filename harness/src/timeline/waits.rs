@@ -1,48 +1,49 @@
-//! What nobody could do anything about: who waited for what, and for how long.
+//! Waits in which no component could act: their subject and duration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Row, Shape};
 use crate::output::took;
 
-/// Shorter waits explain nothing.
+/// Minimum duration of a wait that is shown, in milliseconds.
 const SHORT: u64 = 500;
 
-/// A volume, by its index, and a node.
+/// A volume (by index) and a node.
 type Place = (usize, String);
 
-/// The waits that have begun.
+/// Open waits.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// The volumes that each node says that it uses.
+    /// Volumes in use by node, from the node status.
     in_use: BTreeMap<String, BTreeSet<usize>>,
-    /// Attached, and not yet in the node's status: the kubelet does not mount it.
+    /// Attached volumes that are not yet in the node's status, so that the kubelet does not mount them.
     to_mount: BTreeMap<Place, u64>,
-    /// Unmounted, and still in the node's status: it is not detached.
+    /// Unmounted volumes that are still in the node's status, so that they are not detached.
     to_detach: BTreeMap<Place, u64>,
     /// Nodes without power.
     down: BTreeMap<String, u64>,
-    /// Nodes of which nobody hears.
+    /// Unreachable nodes.
     unknown: BTreeMap<String, u64>,
-    /// Volumes that could not be deleted: since when, how often, why.
+    /// Volumes that could not be deleted: time of the first try, number of tries, reason.
     not_deleted: BTreeMap<usize, (u64, u64, String)>,
 }
 
 impl Waits {
-    /// A volume is attached to a node.
+    /// Records that a volume is attached to a node.
     pub fn attached(&mut self, index: usize, node: &str, ms: u64) {
         if !self.uses(index, node) {
             self.to_mount.insert((index, node.to_owned()), ms);
         }
     }
 
-    /// It is not any more.
+    /// Records that it is no longer attached.
     pub fn not_attached(&mut self, index: usize, node: &str) {
         self.to_mount.remove(&(index, node.to_owned()));
         self.to_detach.remove(&(index, node.to_owned()));
     }
 
-    /// A call begins on a node, whatever its status says. Gives what was waited until then.
+    /// Records the start of a call on a node, which ends a wait even without a new status. Returns the row of that
+    /// wait.
     pub fn begun(&mut self, index: usize, phase: &str, node: &str, ms: u64) -> Option<Row> {
         let waits = match phase {
             "NodeStage" | "NodePublish" => &mut self.to_mount,
@@ -53,7 +54,7 @@ impl Waits {
         waited(since, ms, Some(node), |_| "for the node status".to_owned())
     }
 
-    /// A volume was unstaged.
+    /// Records that a volume was unstaged.
     pub fn unstaged(&mut self, index: usize, node: &str, ms: u64) {
         if self.uses(index, node) {
             self.to_detach.insert((index, node.to_owned()), ms);
@@ -64,7 +65,7 @@ impl Waits {
         self.in_use.get(node).is_some_and(|used| used.contains(&index))
     }
 
-    /// A node's status says which volumes it uses. Gives what was waited for that.
+    /// Records the volumes in use that a node reports. Returns the rows of the waits that this ends.
     pub fn in_use(&mut self, node: &str, used: BTreeSet<usize>, ms: u64) -> Vec<(usize, Row)> {
         let mut over = Vec::new();
         let mut close = |waits: &mut BTreeMap<Place, u64>, uses: bool| {
@@ -82,44 +83,44 @@ impl Waits {
         over
     }
 
-    /// A node lost its power.
+    /// Records that a node lost its power.
     pub fn down(&mut self, node: &str, ms: u64) {
         self.down.entry(node.to_owned()).or_insert(ms);
     }
 
-    /// Nobody hears of a node. Gives how long nobody noticed.
+    /// Records that a node is unreachable. Returns the row of the time until this was noticed.
     pub fn unknown(&mut self, node: &str, ms: u64) -> Option<Row> {
         self.unknown.entry(node.to_owned()).or_insert(ms);
         let since = *self.down.get(node)?;
         waited(since, ms, Some(node), |time| format!("no heartbeat for {time}"))
     }
 
-    /// A node is back.
+    /// Records that a node is back.
     pub fn ready(&mut self, node: &str) {
         self.down.remove(node);
         self.unknown.remove(node);
     }
 
-    /// The pods of a node are evicted. Gives how long they were tolerated.
+    /// Returns the row of the time for which the pods of a node tolerated its taint, when they are evicted.
     pub fn eviction(&self, node: &str, ms: u64) -> Option<Row> {
         let since = *self.unknown.get(node)?;
         waited(since, ms, Some(node), |time| format!("eviction after {time}"))
     }
 
-    /// A volume could not be deleted.
+    /// Records that a volume could not be deleted.
     pub fn not_deleted(&mut self, index: usize, why: &str, ms: u64) {
         let (_, times, last) = self.not_deleted.entry(index).or_insert((ms, 0, String::new()));
         *times += 1;
         *last = if why.contains("still attached") { ": still attached".to_owned() } else { String::new() };
     }
 
-    /// It is deleted. Gives how long it was not.
+    /// Records the deletion of a volume. Returns the row of the failed tries before it.
     pub fn deletion(&mut self, index: usize, ms: u64) -> Option<Row> {
         let (since, times, why) = self.not_deleted.remove(&index)?;
         waited(since, ms, None, |_| if times == 1 { format!("1 try{why}") } else { format!("{times} tries{why}") })
     }
 
-    /// What is waited for at the end.
+    /// Rows of the waits that are open at the end.
     pub fn open(self) -> Vec<(usize, Row)> {
         let places = self.to_mount.into_iter().chain(self.to_detach);
         let row = |((index, node), since): (Place, u64)| {
@@ -144,7 +145,7 @@ fn waited(since: u64, ms: u64, node: Option<&str>, says: impl Fn(&str) -> String
     (span >= SHORT).then(|| Row { node: node.map(str::to_owned), detail, ..wait(since) }.until(ms))
 }
 
-/// As people say it: `7s`, `5m00s`.
+/// Formats a rounded duration: `7s`, `5m00s`.
 fn rounded(ms: u64) -> String {
     match ms {
         0..950 => took(ms),

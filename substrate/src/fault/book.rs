@@ -1,4 +1,4 @@
-//! The faults in force: added, checked at every point, counted, ended.
+//! The book of faults in force: they are added, checked at every point, counted, and ended.
 
 mod entry;
 
@@ -19,14 +19,14 @@ use crate::clock::TimeScale;
 use crate::latest;
 use crate::seed::Seed;
 
-/// A place in an operation at which a fault may fire.
+/// A point of an operation at which a fault may fire.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'a> {
     /// The layer.
     pub plane: Plane,
     /// The operation.
     pub op: &'a str,
-    /// What it is about.
+    /// Attributes of the operation.
     pub attributes: &'a [(&'a str, &'a str)],
     /// The moment.
     pub moment: Moment,
@@ -37,45 +37,45 @@ pub struct Point<'a> {
 pub struct Firing {
     /// The fault's name.
     pub name: String,
-    /// What happens.
+    /// Its effect.
     pub effect: Effect,
 }
 
-/// A fault that fired, for whoever follows hits.
+/// A fault that fired, for followers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
-    /// When, in milliseconds since the world began.
+    /// Time in milliseconds since the world began.
     pub ms: u64,
     /// The fault's name.
     pub fault: String,
-    /// How often it has fired now.
+    /// Its number of hits so far.
     pub hits: u64,
-    /// The process in which it did.
+    /// Process in which it fired.
     pub process: String,
     /// The operation.
     pub op: String,
     /// The moment.
     pub at: Moment,
-    /// What the operation is about; nothing that is empty.
+    /// Attributes of the operation, without empty ones.
     #[serde(rename = "where")]
     pub attributes: IndexMap<String, String>,
-    /// What happens.
+    /// Its effect.
     pub effect: Effect,
 }
 
-/// What a fault has done so far.
+/// Activity of a fault so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The fault, as written.
     pub fault: Fault,
-    /// How often it fired.
+    /// Number of times it fired.
     pub hits: u64,
-    /// How often the plane and operation matched, but not the attributes or the condition.
+    /// Number of times that plane and operation matched, but not the attributes or the condition.
     pub near_misses: u64,
-    /// What the latest different near misses were.
+    /// Latest distinct near misses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub near: Vec<String>,
-    /// When it last fired, in milliseconds since the world began.
+    /// Time of the last hit, in milliseconds since the world began.
     pub last_hit_ms: Option<u64>,
 }
 
@@ -83,10 +83,10 @@ pub struct Report {
 #[derive(Clone)]
 pub struct Faults(Arc<Inner>);
 
-/// Says whether it wants to be told of more.
+/// Callback of a follower. Returns true to be called again.
 type Follower = Arc<dyn Fn(&Hit, Plane) -> bool + Send + Sync>;
 
-/// Somebody who follows what fires until this is dropped.
+/// A follower, registered until this is dropped.
 #[must_use = "nobody follows any more once it is dropped"]
 pub struct Following {
     faults: Faults,
@@ -110,7 +110,7 @@ struct Inner {
     seed: Seed,
     scale: TimeScale,
     count: AtomicUsize,
-    /// Some fault skews wall time; asked at every reading of a clock.
+    /// True if a fault skews wall time; every reading of a clock checks it.
     skews: AtomicBool,
     entries: Mutex<IndexMap<String, Entry>>,
     catalogue: Mutex<Catalogue>,
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// An empty book; `scale` divides the durations in conditions and leases.
+    /// Creates an empty book; `scale` divides the durations in conditions and leases.
     pub fn new(seed: Seed, scale: TimeScale) -> Self {
         let mut catalogue = Catalogue::default();
         catalogue.add(super::catalogue::OWN);
@@ -144,27 +144,27 @@ impl Faults {
         }))
     }
 
-    /// Whether no fault is in force; a cheap test for hot paths.
+    /// Returns true if no fault is in force; a cheap test for hot paths.
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Says what can be broken here.
+    /// Adds operations to the catalogue.
     pub fn declare(&self, operations: &'static [Operation]) {
         self.catalogue().add(operations);
     }
 
-    /// Says which processes, nodes and servers there are.
+    /// Sets the names of processes, nodes and servers.
     pub fn name(&self, names: Names) {
         self.catalogue().name(names);
     }
 
-    /// Says that somebody ends faults whose `when.until` holds.
+    /// Notes that faults are ended when their `when.until` holds.
     pub fn watch(&self) {
         self.catalogue().watch();
     }
 
-    /// What can be broken here, and the names that are known.
+    /// Returns the catalogue with the known names.
     pub fn known(&self) -> Catalogue {
         self.catalogue().clone()
     }
@@ -177,12 +177,12 @@ impl Faults {
         });
     }
 
-    /// Calls `follower` for each fault that fires, and its plane, until it returns false.
+    /// Calls `follower` for each fault that fires, with its plane, until it returns false.
     pub fn follow_while(&self, follower: impl Fn(&Hit, Plane) -> bool + Send + Sync + 'static) {
         self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(follower));
     }
 
-    /// Calls `follower` for each fault that fires, and its plane, for as long as what is given back lives.
+    /// Calls `follower` for each fault that fires, with its plane, until the result is dropped.
     pub fn follow_for_now(&self, follower: impl Fn(&Hit, Plane) + Send + Sync + 'static) -> Following {
         let follower: Follower = Arc::new(move |hit, plane| {
             follower(hit, plane);
@@ -192,23 +192,23 @@ impl Faults {
         Following { faults: self.clone(), follower }
     }
 
-    /// How many follow what fires.
+    /// Returns the number of followers.
     pub fn followers(&self) -> usize {
         self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Calls no follower any more.
+    /// Removes all followers.
     pub(crate) fn forget_followers(&self) {
         let followers = std::mem::take(&mut *self.0.followers.lock().unwrap_or_else(PoisonError::into_inner));
         drop(followers);
     }
 
-    /// Has the faults of `branches` take the place of the one that they name, once that is put in force.
+    /// Replaces the fault that `branches` names by the faults of the branches, once that fault is added.
     pub fn branch(&self, branches: Branches) {
         *self.0.branches.lock().unwrap_or_else(PoisonError::into_inner) = Some(branches);
     }
 
-    /// Puts the places of branches in force.
+    /// Adds the places of branches.
     fn add_places(&self, now: Duration, branches: Branches) -> Result<(), Mistake> {
         let mut entries = self.entries();
         let mut places: Vec<Entry> = Vec::new();
@@ -245,7 +245,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Takes the places of other branches away once this run is one of them, and gives its fault its own name.
+    /// Removes the places of other branches once this run is one of them, and gives its fault its own name.
     fn settle(&self, entries: &mut IndexMap<String, Entry>, at: usize) -> Option<usize> {
         let (key, entry) = entries.get_index(at)?;
         if *key == entry.fault.name {
@@ -261,10 +261,10 @@ impl Faults {
         Some(at)
     }
 
-    /// Puts a fault in force.
+    /// Adds a fault.
     ///
     /// # Errors
-    /// What the catalogue does not know, or a name that is taken.
+    /// A word that the catalogue does not know, or a name that is taken.
     pub fn add(&self, now: Duration, fault: Fault) -> Result<(), Mistake> {
         let branches = {
             let mut waiting = self.0.branches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,7 +285,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Ends a fault and says what it did.
+    /// Ends a fault and returns its report.
     pub fn remove(&self, name: &str) -> Option<Report> {
         let mut entries = self.entries();
         let entry = entries.shift_remove(name)?;
@@ -298,7 +298,7 @@ impl Faults {
     /// Ends all faults, or those of one owner.
     pub fn clear(&self, owner: Option<&str>) -> Vec<Report> {
         let mut entries = self.entries();
-        // The places of branches go, too, whose keys are no names of faults.
+        // Including the places of branches, whose keys are not names of faults.
         let gone: Vec<String> = entries
             .iter()
             .filter(|(_, e)| owner.is_none() || e.fault.lease.owner.as_deref() == owner)
@@ -311,18 +311,18 @@ impl Faults {
         reports
     }
 
-    /// What every fault in force has done.
+    /// Returns the reports of all faults in force.
     pub fn list(&self) -> Vec<Report> {
         self.entries().values().map(Entry::report).collect()
     }
 
-    /// What one fault in force has done.
+    /// Returns the report of a fault in force.
     pub fn get(&self, name: &str) -> Option<Report> {
         self.entries().get(name).map(Entry::report)
     }
 
-    /// The first fault that fires at `point` in `process`, counted and told to followers. One that only counts keeps no
-    /// other from firing.
+    /// Returns the first fault that fires at `point` in `process`. Counts it and calls the followers. A fault with the
+    /// effect `count` does not prevent others from firing.
     pub fn check(&self, now: Duration, process: &str, point: &Point<'_>) -> Option<Firing> {
         let mut hits = Vec::new();
         {
@@ -345,7 +345,7 @@ impl Faults {
         hits.pop().map(|hit| Firing { name: hit.fault, effect: hit.effect })
     }
 
-    /// Whether a partition cuts the way `from` → `to` now: its fault, and whether this is the first that is seen of it.
+    /// Returns the fault whose partition cuts the way `from` → `to` now, and whether this is its first hit.
     pub fn cut(&self, now: Duration, from: &str, to: &str) -> Option<(Firing, bool)> {
         if self.is_empty() {
             return None;
@@ -388,7 +388,7 @@ impl Faults {
         Some((Firing { name: hit.fault, effect: hit.effect }, hit.hits == 1))
     }
 
-    /// By how many milliseconds the wall time of `process` is shifted now.
+    /// Returns the skew of the wall time of `process` in milliseconds.
     pub fn skew_ms(&self, now: Duration, process: &str) -> i64 {
         if !self.0.skews.load(Ordering::Relaxed) {
             return 0;
@@ -402,11 +402,11 @@ impl Faults {
             let wanted = entry.fault.matches.attributes.get(PROCESS.name);
             let here = wanted.is_none_or(|w| wild(w, process) || stands_for(names.as_deref(), w, process));
             if here && entry.in_time(now, self.0.scale) {
-                // It was read when the fault was added.
+                // It was parsed when the fault was added.
                 sum += skew_ms(text).unwrap_or(0);
                 entry.hits += 1;
                 entry.last_hit = Some(now);
-                // Clocks are read all the time: it is told once.
+                // Clocks are read all the time, so only the first hit is reported.
                 if entry.hits == 1 {
                     first.push(Hit {
                         ms: now.as_millis() as u64,
@@ -426,14 +426,15 @@ impl Faults {
         sum
     }
 
-    /// Whether the fault `name` is in force.
+    /// Returns true if the fault `name` is in force.
     pub fn is_in_force(&self, now: Duration, name: &str) -> bool {
         let mut entries = self.entries();
         self.expire(now, &mut entries);
         entries.get(name).is_some_and(|e| !e.is_over(now, self.0.scale))
     }
 
-    /// When the fault `name` ends by itself, and a sign that some fault has ended before.
+    /// Returns the time at which the fault `name` ends by itself, and a receiver of changes when any fault ends
+    /// earlier.
     pub(crate) fn end_of(&self, name: &str) -> (Option<Duration>, latest::Receiver<u64>) {
         let ended = self.0.ended.subscribe();
         (self.entries().get(name).and_then(|e| e.end(self.0.scale)), ended)

@@ -1,7 +1,7 @@
-//! One run that becomes several: at each of many places it asks whether it is the one in which something breaks there.
+//! Branching of a run: at each of many places it asks whether it is the run in which a fault fires there.
 //!
-//! Nothing fires at these places but in the run that says yes. So all runs have the same past, up to the place of each,
-//! and whoever can copy a process needs to run that past once.
+//! A place has no effect except in the run that answers yes. So all runs have the same past, up to the place of each,
+//! and a caller that can fork a process runs that past only once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use super::Fault;
 
-/// Asked with the number of a branch at its place: whether this run is that branch from now on.
+/// Called with the number of a branch at its place. Returns true if this run is that branch from now on.
 pub type Parts = Arc<dyn Fn(usize) -> bool + Send + Sync>;
 
-/// Faults of which each run has one at most.
+/// Faults of which each run has at most one.
 #[derive(Clone)]
 pub struct Branches {
-    /// The fault of a scenario whose place they take in the order of faults.
+    /// Name of the fault whose position in the order of faults they take.
     pub instead_of: String,
-    /// The faults, by number. Each says with `nth` on which of its operations it fires.
+    /// The faults by number. Each has `nth`, the operation at which it fires.
     pub faults: Vec<(usize, Fault)>,
-    /// Who decides.
+    /// Decides which branch this run is.
     pub parts: Parts,
 }
 
@@ -29,14 +29,14 @@ impl fmt::Debug for Branches {
     }
 }
 
-/// The branches that part at one place, by how often the place was seen.
+/// Branches at one place, by the number of the operation there.
 pub(super) struct Turns {
     pub at: BTreeMap<u64, Vec<(usize, Fault)>>,
     pub parts: Parts,
 }
 
 impl Turns {
-    /// The fault of the branch that this run is when the place is seen for the time `seen`.
+    /// Returns the fault of the branch that this run is, at the operation with number `seen`.
     pub fn taken(&mut self, seen: u64) -> Option<Fault> {
         let here = self.at.remove(&seen)?;
         here.into_iter().find_map(|(number, fault)| (self.parts)(number).then_some(fault))

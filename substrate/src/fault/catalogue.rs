@@ -1,8 +1,8 @@
-//! What can be broken: one table that files, admin APIs, the command line and the Rust API all ask.
+//! The catalogue of faults: one table that files, admin APIs, the command line and the Rust API use.
 //!
-//! Each server exports its [`Operation`]s as data. What the table does not know is refused when a fault is added, with
-//! the field and the nearest right word; what it accepts has an effect. So a fault is refused or accepted everywhere
-//! alike.
+//! Each server exports its [`Operation`]s as data. A fault with a word that is not in the table is refused when it is
+//! added, with the field and the nearest valid word. A fault that is accepted has an effect. So every interface refuses
+//! and accepts the same faults.
 
 mod check;
 mod conditions;
@@ -18,39 +18,39 @@ use std::sync::Arc;
 
 use super::{Kind, Moment, Plane};
 
-/// One operation that faults can meet.
+/// An operation at which faults can fire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operation {
     /// The layer.
     pub plane: Plane,
     /// Its name in its own protocol: `AttachVolume`, `patch`, `write_at`.
     pub name: &'static str,
-    /// Names that stand for several operations: `read`, `write`.
+    /// Classes of operations to which it belongs: `read`, `write`.
     pub classes: &'static [&'static str],
-    /// What it is, in one sentence.
+    /// Its description, in one sentence.
     pub about: &'static str,
-    /// What can be told of it.
+    /// Its attributes.
     pub attributes: &'static [Attribute],
-    /// The moments at which it asks for faults; the effects of [`EVERYWHERE`] are possible at each.
+    /// Moments at which faults can fire; the effects of [`EVERYWHERE`] are possible at each.
     pub moments: &'static [Moment],
-    /// What else can happen.
+    /// Further possible effects.
     pub can: &'static [Possible],
 }
 
-/// What can be told of an operation.
+/// An attribute of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attribute {
     /// Its name in `match.where`.
     pub name: &'static str,
-    /// What it says.
+    /// Its description.
     pub about: &'static str,
-    /// What it can be.
+    /// Its possible values.
     pub values: Words,
-    /// The first moment at which it is known: what an operation makes has no id before it is made.
+    /// The first moment at which it is known: an object has no id before the operation creates it.
     pub since: Moment,
 }
 
-/// What a word can be.
+/// Possible values of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Words {
     /// Anything.
@@ -59,31 +59,31 @@ pub enum Words {
     OneOf(&'static [&'static str]),
 }
 
-/// An effect that an operation can suffer.
+/// A possible effect on an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Possible {
     /// The effect.
     pub effect: Kind,
-    /// The moments at which it acts.
+    /// Moments at which it is possible.
     pub at: &'static [Moment],
-    /// What its value can be.
+    /// Its possible values.
     pub values: Values,
-    /// What is seen of it.
+    /// Its visible consequence.
     pub shows: &'static str,
 }
 
-/// What the value of an effect can be.
+/// Possible values of an effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values {
     /// `true`.
     Flag,
     /// A duration above zero.
     Span,
-    /// A whole number.
+    /// An integer.
     Number {
-        /// The least.
+        /// Minimum.
         least: u64,
-        /// The greatest.
+        /// Maximum.
         most: u64,
     },
     /// One of these words.
@@ -92,20 +92,20 @@ pub enum Values {
     Folded(&'static [&'static str]),
     /// Any word.
     Text,
-    /// One of these codes of AWS, or another that nobody could mean one of these by.
+    /// One of these AWS error codes, or another one that is not close to one of them.
     Code(&'static [&'static str]),
-    /// `self`, or the name of a process or of a group of them.
+    /// `self`, or the name of a process or of a group of processes.
     Process,
     /// The name of a node.
     Node,
-    /// Two ends of a link.
+    /// The two ends of a link.
     Ends,
-    /// A duration with a sign.
+    /// A signed duration.
     Skew,
 }
 
 impl Values {
-    /// What a value can be, in a few words.
+    /// Describes the possible values in a few words.
     pub fn describe(self) -> String {
         match self {
             Self::Flag => "true".to_owned(),
@@ -124,7 +124,7 @@ impl Values {
     }
 }
 
-/// What every operation can suffer at each moment at which it asks.
+/// Effects that are possible for every operation, at each of its moments.
 pub const EVERYWHERE: &[Possible] = &[
     Possible { effect: Kind::Delay, at: ALL, values: Values::Span, shows: "it takes that much longer" },
     Possible { effect: Kind::Hang, at: ALL, values: Values::Flag, shows: "it waits until the fault is gone" },
@@ -135,24 +135,24 @@ pub const EVERYWHERE: &[Possible] = &[
 
 /// All moments.
 pub const ALL: &[Moment] = &[Moment::Before, Moment::AfterEffect, Moment::BeforeReply];
-/// The first moment alone.
+/// Only the first moment.
 pub const BEFORE: &[Moment] = &[Moment::Before];
 
-/// The process in which it happens: every operation has this attribute.
+/// The process in which the operation happens: an attribute of every operation.
 pub const PROCESS: Attribute = Attribute::new("process", "the process that the operation happens in");
 
 impl Attribute {
-    /// An attribute that can be anything and is known from the beginning.
+    /// Creates an attribute with any value, known from the beginning.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, values: Words::Any, since: Moment::Before }
     }
 
-    /// An attribute that only the answer has.
+    /// Makes the attribute known only after the effect.
     pub const fn made(self) -> Self {
         Self { since: Moment::AfterEffect, ..self }
     }
 
-    /// What it says, and from when on.
+    /// Describes the attribute, with the moment from which it is known.
     pub fn says(&self) -> String {
         match self.since {
             Moment::Before => self.about.to_owned(),
@@ -160,20 +160,20 @@ impl Attribute {
         }
     }
 
-    /// An attribute that is one of these words.
+    /// Restricts the attribute to these words.
     pub const fn one_of(self, words: &'static [&'static str]) -> Self {
         Self { values: Words::OneOf(words), ..self }
     }
 }
 
 impl Operation {
-    /// All that can happen to it.
+    /// Returns all possible effects on it.
     pub fn possible(&self) -> impl Iterator<Item = Possible> + '_ {
         let everywhere = EVERYWHERE.iter().map(|p| Possible { at: self.moments, ..*p });
         self.can.iter().copied().chain(everywhere)
     }
 
-    /// Whether `pattern` names it: its name, the beginning of it and `*`, or a class.
+    /// Returns true if `pattern` names the operation: by its name, a prefix and `*`, or a class.
     pub fn is(&self, pattern: &str) -> bool {
         super::wild(pattern, self.name) || self.classes.contains(&pattern)
     }
@@ -183,17 +183,17 @@ impl Operation {
     }
 }
 
-/// The table, put together.
+/// The combined table of all servers.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     operations: Vec<&'static Operation>,
     names: Option<Arc<Names>>,
-    /// Somebody watches the cluster, and so can end a fault when a condition holds.
+    /// True if conditions on the cluster are watched, so that they can end a fault.
     watched: bool,
 }
 
 impl Catalogue {
-    /// Adds operations; what is there already stays once.
+    /// Adds operations that the table does not have yet.
     pub fn add(&mut self, operations: &'static [Operation]) {
         for operation in operations {
             if !self.operations.iter().any(|o| o.plane == operation.plane && o.name == operation.name) {
@@ -202,28 +202,28 @@ impl Catalogue {
         }
     }
 
-    /// Says which names there are; without it any will do.
+    /// Sets the known names; without it, any name is accepted.
     pub fn name(&mut self, names: Names) {
         self.names = Some(Arc::new(names));
     }
 
-    /// Says that conditions on the cluster (`when.until`) are watched.
+    /// Notes that conditions on the cluster (`when.until`) are watched.
     pub fn watch(&mut self) {
         self.watched = true;
     }
 
-    /// The names, if they are known.
+    /// Returns the names, if they are known.
     pub fn names(&self) -> Option<&Arc<Names>> {
         self.names.as_ref()
     }
 
-    /// All operations.
+    /// Returns all operations.
     pub fn operations(&self) -> impl Iterator<Item = &'static Operation> + '_ {
         self.operations.iter().copied()
     }
 }
 
-/// Whether `word` is written as error codes of AWS are: `InvalidVolume.NotFound`.
+/// Returns true if `word` has the form of an AWS error code: `InvalidVolume.NotFound`.
 fn is_code(word: &str) -> bool {
     let good = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_uppercase()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
@@ -231,7 +231,7 @@ fn is_code(word: &str) -> bool {
     word.split('.').count() <= 2 && word.split('.').all(good)
 }
 
-/// A word without what does not matter in it.
+/// Returns a word in lower case, without underscores.
 pub fn folded(word: &str) -> String {
     word.replace('_', "").to_ascii_lowercase()
 }

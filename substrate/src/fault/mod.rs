@@ -31,41 +31,41 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Names it in reports; unique among the faults in force.
+    /// Name in reports; unique among the faults in force.
     pub name: String,
-    /// Where it can fire.
+    /// Operations at which it can fire.
     #[serde(rename = "match")]
     pub matches: Match,
-    /// On which of the matching operations; on all of them when absent.
+    /// Selection among the matching operations; all of them when absent.
     #[serde(default)]
     pub when: When,
-    /// What happens.
+    /// Its effect.
     pub effect: Effect,
-    /// At which moment of the operation.
+    /// Moment of the operation.
     #[serde(default)]
     pub at: Moment,
-    /// When it ends by itself.
+    /// Conditions under which it ends by itself.
     #[serde(default)]
     pub lease: Lease,
 }
 
-/// Where a fault can fire.
+/// Operations at which a fault can fire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
     /// The layer.
     pub plane: Plane,
-    /// The operation's name in its own protocol (`AttachVolume`, `NodeStageVolume`, `patch`), the beginning of one and
-    /// `*`, a class (`read`, `write`), or a list of these; any when absent.
+    /// The operation's name in its own protocol (`AttachVolume`, `NodeStageVolume`, `patch`), a prefix and `*`, a class
+    /// (`read`, `write`), or a list of these; any when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Ops>,
-    /// Attributes that the operation must have (`volume`, `instance`, `node`, `object`, `caller`, `from`, `to` …).
-    /// A trailing `*` matches any rest.
+    /// Attributes that the operation must have (`volume`, `instance`, `node`, `object`, `caller`, `from`, `to` …). A
+    /// trailing `*` matches any rest.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub attributes: IndexMap<String, String>,
 }
 
-/// The layers in which faults act.
+/// Layers in which faults act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plane {
@@ -86,7 +86,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// Its word in a file.
+    /// Returns its word in a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ec2 => "ec2",
@@ -100,7 +100,7 @@ impl Plane {
     }
 }
 
-/// On which of the matching operations a fault fires. Several conditions must all hold.
+/// Selection among the matching operations. Several conditions must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
@@ -110,19 +110,20 @@ pub struct When {
     /// The Nth only, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<u64>,
-    /// Each Nth.
+    /// Every Nth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
-    /// Each with this chance, from the fault's own random stream.
+    /// With this probability, from the fault's own random stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
     /// Only later than this after the fault was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Span>,
-    /// Only this long (from `after`, or from when the fault was added).
+    /// Only for this long (from `after`, or from when the fault was added).
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub lasting: Option<Span>,
-    /// Until a condition on the cluster holds, `kind/name=phase`; whoever runs the fault watches it and ends it.
+    /// Until a condition on the cluster holds, `kind/name=phase`; the server of the cluster watches it and ends the
+    /// fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
@@ -131,17 +132,17 @@ pub struct When {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// Before anything was done.
+    /// Before the operation has done anything.
     #[default]
     Before,
     /// After the side effect, before it is recorded.
     AfterEffect,
-    /// After all, before the reply leaves.
+    /// After everything, before the reply is sent.
     BeforeReply,
 }
 
 impl Moment {
-    /// Its word in a file.
+    /// Returns its word in a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -151,19 +152,19 @@ impl Moment {
     }
 }
 
-/// When a fault ends by itself.
+/// Conditions under which a fault ends by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
     /// Time to live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
-    /// Who answers for it; removing the owner removes the fault.
+    /// Owner of the fault; removing the owner removes the fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// What a watch stream suffers.
+/// Effect on a watch stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WatchFault {
@@ -173,12 +174,12 @@ pub enum WatchFault {
     Gone,
     /// An event is left out (illegal; to test clients against broken servers).
     Gap,
-    /// Nothing arrives any more.
+    /// The stream goes silent.
     Stall,
 }
 
 impl WatchFault {
-    /// Its word in a file.
+    /// Returns its word in a file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Drop => "drop",
@@ -192,7 +193,7 @@ impl WatchFault {
 /// Defines effects and, for tables, their kinds without values.
 macro_rules! effects {
     ($($(#[doc = $about:literal])+ $name:ident($of:ty) = $word:literal,)*) => {
-        /// What happens when a fault fires. Exactly one key, as a map: `{error: IncorrectState}`.
+        /// Effect of a fault. Exactly one key, as a map: `{error: IncorrectState}`.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Effect {
@@ -209,19 +210,19 @@ macro_rules! effects {
             /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its key in a file.
+            /// Returns its key in a file.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// What it is, in one sentence.
+            /// Returns its description, in one sentence.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$name => concat!($($about),+),)* }
             }
         }
 
         impl Effect {
-            /// The effect without its value.
+            /// Returns the effect without its value.
             pub fn kind(&self) -> Kind {
                 match self { $(Self::$name(_) => Kind::$name,)* }
             }
@@ -238,7 +239,7 @@ effects! {
     Grpc(String) = "grpc",
     /// The operation waits first.
     Delay(Span) = "delay",
-    /// The operation waits until the fault is gone.
+    /// The operation waits until the fault is removed.
     Hang(bool) = "hang",
     /// The request is lost: the operation does not happen and the caller sees a broken connection.
     DropRequest(bool) = "drop_request",
@@ -250,11 +251,11 @@ effects! {
     StaleRead(u32) = "stale_read",
     /// A transition stops in this state.
     Stick(String) = "stick",
-    /// What the operation is about is gone, at once and for good.
+    /// The object of the operation is gone, at once and permanently.
     Vanish(bool) = "vanish",
-    /// The process at hand crashes (`self`), or the one that is named.
+    /// The process in which it fires crashes (`self`), or the named one.
     Crash(String) = "crash",
-    /// A watch stream suffers.
+    /// A watch stream is disturbed.
     Watch(WatchFault) = "watch",
     /// No message passes between the two, in either direction.
     Partition([String; 2]) = "partition",
@@ -270,25 +271,25 @@ effects! {
     PauseIo(Span) = "pause_io",
     /// Writes that were not synced are lost.
     LoseUnsynced(bool) = "lose_unsynced",
-    /// A write is done in part.
+    /// A write is done only in part.
     TornWrite(bool) = "torn_write",
     /// The device found is another volume's.
     WrongDevice(bool) = "wrong_device",
     /// Wall time is shifted, with a sign: `+90s`.
     Skew(String) = "skew",
-    /// The node starts anew.
+    /// The node reboots.
     Reboot(String) = "reboot",
-    /// Nothing happens but that it is counted and told.
+    /// No effect: the hit is only counted and reported.
     Count(bool) = "count",
 }
 
 impl Effect {
-    /// Its key in a file.
+    /// Returns its key in a file.
     pub fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// Whether an effect that is only switched on is so.
+    /// Returns true if an effect with a flag is switched on.
     fn is_on(&self) -> bool {
         match self {
             Self::Hang(on)
@@ -305,12 +306,12 @@ impl Effect {
         }
     }
 
-    /// Whether it ends the process in which it fires.
+    /// Returns true if it ends the process in which it fires.
     fn is_own_end(&self) -> bool {
         matches!(self, Self::Crash(who) if who == "self")
     }
 
-    /// The value that is a word.
+    /// Returns the value, if it is a word.
     fn word(&self) -> String {
         match self {
             Self::Error(word)
@@ -348,7 +349,7 @@ impl Effect {
     }
 }
 
-/// Milliseconds that a text such as `+90s` or `-5m` shifts wall time by.
+/// Parses a skew of the wall time such as `+90s` or `-5m` to milliseconds.
 fn skew_ms(text: &str) -> Result<i64, String> {
     let bad = || format!("`{text}` is not a duration with a sign, such as +90s or -5m");
     let (sign, rest) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
@@ -357,14 +358,14 @@ fn skew_ms(text: &str) -> Result<i64, String> {
         _ => return Err(bad()),
     };
     let span: Span = rest.parse().map_err(|_| bad())?;
-    // A year is more than any clock is wrong by, and far from the end of the calendar.
+    // A year is more than any real skew, and far from the limits of the calendar.
     if span.0.is_zero() || span.0 > Duration::from_secs(366 * 24 * 3600) {
         return Err(format!("`{text}` must be more than nothing and at most a year"));
     }
     Ok(sign * i64::try_from(span.0.as_millis()).map_err(|_| bad())?)
 }
 
-/// Whether `value` equals `pattern`, or begins with it where it ends in `*`.
+/// Returns true if `value` equals `pattern`, or begins with it if it ends in `*`.
 pub fn wild(pattern: &str, value: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == value, |prefix| value.starts_with(prefix))
 }

@@ -1,30 +1,30 @@
-//! Near misses: what a fault that never fired came close to.
+//! Near misses: operations at which a fault almost fired.
 
 use std::collections::VecDeque;
 
 use crate::json::Text;
 
-/// As many as are kept, the latest ones.
+/// Number of near misses that are kept, the latest ones.
 const KEPT: usize = 3;
 
-/// Why a fault did not fire at an operation that it names.
+/// Reason why a fault did not fire at an operation that it names.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Why {
-    /// An attribute was another, or absent.
+    /// An attribute had another value or was absent.
     Attribute { key: String, wanted: String, was: Option<Text> },
-    /// `after`, or `for`, did not cover this time.
+    /// `after` or `for` excluded this time.
     Time,
-    /// It was not the turn of this one, by `first`, `nth` or `every`.
+    /// `first`, `nth` or `every` excluded this operation.
     Turn(u64),
-    /// Chance.
+    /// `probability` excluded it.
     Chance,
-    /// It is about another moment of the operation, or its effect cannot happen to this operation.
+    /// The moment was another one, or the effect is not possible for this operation.
     Unable,
-    /// The process at hand is to end, and who called is none.
+    /// `crash: self`, but the caller is not a process.
     NoProcess(Text),
 }
 
-/// The latest near misses of a fault.
+/// Latest near misses of a fault.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Near {
     pub count: u64,
@@ -43,7 +43,7 @@ impl Near {
         self.latest.push_back((op.into(), why));
     }
 
-    /// One sentence for each.
+    /// Returns a sentence for each.
     pub fn sentences(&self) -> Vec<String> {
         let sentence = |(op, why): &(Text, Why)| match why {
             Why::Attribute { key, wanted, was: Some(was) } => format!("{op}: {key} was `{was}`, not `{wanted}`"),

@@ -1,15 +1,15 @@
-//! Which operations a fault means: one pattern, or a list of them.
+//! Operations of a fault: one pattern or a list.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One pattern or several: a name, the beginning of one and `*`, or a class.
+/// One pattern or several: a name, a prefix and `*`, or a class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ops(pub Vec<String>);
 
 impl Ops {
-    /// The patterns.
+    /// Returns the patterns.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! A duration as people write it: `250ms`, `30s`, `2m`, `6m30s`.
+//! Durations as people write them: `250ms`, `30s`, `2m`, `6m30s`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What every command line has in common.
+//! Command-line flags that all programs share.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -8,36 +8,36 @@ use std::process::ExitCode;
 use crate::secret::Secret;
 use crate::{TimeScale, host};
 
-/// The flags that every component has; flattened into its own.
+/// Flags that every component has; flattened into its own.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct HostOptions {
-    /// The seed of all random choices
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Divides what loops wait and what the cloud takes
+    /// Divides the waits of control loops and the latencies of the cloud
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = time_scale, allow_negative_numbers = true)]
     pub time_scale: f64,
-    /// Writes the trace as JSON lines, with every message of every link: a path, or `-` for standard output
+    /// Path of the trace as JSON lines, with every message of every link; `-` for standard output
     #[arg(long, value_name = "PATH")]
     pub trace: Option<PathBuf>,
-    /// Written in one step once requests are answered, and removed at the end
+    /// File that is written atomically once requests are answered, and removed at the end
     #[arg(long, value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
 }
 
-/// A factor for `--time-scale`.
+/// Parses the factor of `--time-scale`.
 ///
 /// # Errors
-/// What the flag takes instead.
+/// The values that the flag takes.
 pub fn time_scale(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| "write a number, such as 10".to_owned())?;
     TimeScale::check(factor).map(|scale| scale.factor())
 }
 
-/// A bearer token, for flags that take one.
+/// Parses a bearer token, for flags that take one.
 ///
 /// # Errors
-/// What the flag takes instead.
+/// The values that the flag takes.
 pub fn token(text: &str) -> Result<Secret, String> {
     if text.len() >= 8 && text.bytes().all(|b| b.is_ascii_graphic()) {
         return Ok(Secret::new(text));
@@ -45,10 +45,10 @@ pub fn token(text: &str) -> Result<Secret, String> {
     Err("must have at least 8 characters, all of them visible ASCII ones".to_owned())
 }
 
-/// An address to listen on, for flags that take one.
+/// Parses an address to listen on, for flags that take one.
 ///
 /// # Errors
-/// What the flag takes instead, with the address that is probably meant.
+/// The values that the flag takes, with the address that was probably meant.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -69,10 +69,10 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     Err(format!("write an IP address and a port, as in 127.0.0.1:4566 (port 0 picks a free one){hint}"))
 }
 
-/// Reads the command line `args`, the program's name first.
+/// Parses the command line `args`, the program's name first.
 ///
 /// # Errors
-/// The exit code, once what there is to say was said: help and version are answers, anything else is wrong usage.
+/// The exit code, after the message was printed: success for help and version, usage for anything else.
 pub fn parse<T, I>(args: I) -> Result<T, ExitCode>
 where
     T: clap::Parser,
@@ -80,7 +80,7 @@ where
     I::Item: Into<OsString> + Clone,
 {
     T::try_parse_from(args).map_err(|error| {
-        // Help goes to standard output; a reader that went away changes nothing.
+        // Help goes to standard output; a closed pipe there does not matter.
         let _ = error.print();
         if error.use_stderr() { ExitCode::from(host::exit::USAGE) } else { ExitCode::SUCCESS }
     })

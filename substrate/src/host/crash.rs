@@ -1,4 +1,4 @@
-//! Faults that end the OS process itself.
+//! Faults that end the OS process.
 
 use std::io::Write;
 
@@ -7,26 +7,26 @@ use crate::fault::catalogue::within;
 use crate::fault::{Effect, Names};
 use crate::world::World;
 
-/// Ends this OS process, as `kill -9` would, when a fault fires in `world` that crashes the process itself, by `self` or
-/// by its name, or reboots its machine: for programs that are one component, which whoever runs them starts again.
+/// Ends this OS process, as `kill -9` would, when a fault in `world` crashes it (`self` or its name) or reboots its
+/// machine. For programs that are a single component, which their starter restarts.
 pub fn end_on_crash_fault(name: &str, world: &World) {
     let (name, trace, faults) = (name.to_owned(), world.trace().clone(), world.faults().clone());
     world.observe_faults(move |process, firing| {
         if ends(&firing.effect, process, faults.known().names().map(|names| &**names)) {
-            // Nobody may be listening; it ends all the same.
+            // Standard error may be closed; the process ends anyway.
             let _ = writeln!(std::io::stderr(), "{name}: crashed by fault {}", firing.name);
-            // The trace is a report of what happened up to here; it is lost only if it cannot be written.
+            // The trace reports everything up to here; it is lost only if it cannot be written.
             let _ = trace.flush();
             std::process::exit(exit::CRASHED.into());
         }
     });
 }
 
-/// Whether `effect` ends `process`, which it fires in.
+/// Returns true if `effect`, which fires in `process`, ends that process.
 fn ends(effect: &Effect, process: &str, names: Option<&Names>) -> bool {
     match effect {
         Effect::Crash(who) if who == "self" => true,
-        // A machine itself goes on when what runs on it crashes.
+        // A machine itself survives a crash of the programs on it.
         Effect::Crash(who) => names.is_some_and(|names| {
             !names.nodes.contains(process) && names.resolve(who).iter().any(|meant| meant == process)
         }),

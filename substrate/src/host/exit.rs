@@ -3,18 +3,18 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// Wrong usage: flags, or a file that one of them names.
+/// Wrong usage: flags, or a file that a flag names.
 pub const USAGE: u8 = 2;
 /// The machine lacks something: a free port, a directory, root.
 pub const ENVIRONMENT: u8 = 3;
-/// SIGINT ended it.
+/// Ended by SIGINT.
 pub const INTERRUPTED: u8 = 130;
-/// A fault crashed it: the code of a process that SIGKILL ended.
+/// Crashed by a fault: the code of a process that SIGKILL ended.
 pub const CRASHED: u8 = 137;
 
-/// Why a program ends early: its exit code, and what it says.
+/// Reason why a program ends early: its exit code and its message.
 ///
-/// Whatever can be shown becomes one of [`ENVIRONMENT`] with `?`.
+/// `?` converts any error that can be displayed to one with [`ENVIRONMENT`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     code: u8,
@@ -22,28 +22,28 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Wrong usage.
+    /// Creates a failure of wrong usage.
     pub fn usage(text: impl Into<String>) -> Self {
         Self { code: USAGE, text: text.into() }
     }
 
-    /// The machine does not allow it.
+    /// Creates a failure of the environment.
     pub fn environment(text: impl Into<String>) -> Self {
         Self { code: ENVIRONMENT, text: text.into() }
     }
 
-    /// Says it on standard error as program `name`, and gives the exit code.
+    /// Prints the message to standard error as program `name`, and returns the exit code.
     pub fn report(&self, name: &str) -> ExitCode {
         use std::io::Write;
-        // Nobody may be reading; the exit code says it all the same.
+        // Standard error may be closed; the exit code has the same meaning.
         let _ = writeln!(std::io::stderr(), "{name}: {}", self.text);
         ExitCode::from(self.code)
     }
 }
 
-// Were it `Display` itself, this would say the same of it twice.
+// `Failure` cannot implement `Display` itself: this impl would then conflict with the reflexive one.
 impl<E: Display> From<E> for Failure {
-    /// With all causes, where the error keeps them apart.
+    /// Includes all causes, if the error has a chain.
     fn from(error: E) -> Self {
         Self::environment(format!("{error:#}"))
     }

@@ -1,7 +1,7 @@
 //! A program of this workspace as an OS process: its flags, runtime, live world, trace, signals and exit codes.
 //!
-//! `args` is what every command line has in common, `exit` how a process ends, `run` the life of a server, `stop` how it
-//! is asked to end, `orders` what its starter says of faults.
+//! `args` has the shared flags, `exit` the exit codes, `run` the life of a server, `stop` the signals that end it,
+//! `orders` the fault orders of its starter.
 
 mod args;
 mod crash;
@@ -19,19 +19,19 @@ pub use run::{Host, run};
 pub use sink::sink;
 pub use stop::Stop;
 
-/// When this variable is set, the process ends as soon as its standard input does: whoever started it holds the
-/// other end, so no component outlives its starter, not even after `kill -9`.
+/// If this variable is set, the process ends as soon as its standard input does. The starter holds the other end of the
+/// pipe, so no component outlives its starter, not even after `kill -9`.
 ///
-/// Before that, each line of it is an [`Order`] about faults, as JSON. With the value [`BRIEFS_FIRST`] the component
-/// starts after the first [`Order::Begin`].
+/// Before that, each line of standard input is an [`Order`] about faults, as JSON. With the value [`BRIEFS_FIRST`] the
+/// component starts after the first [`Order::Begin`].
 pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
-/// The value of [`PARENT_PIPE`] that promises orders before the component starts.
+/// Value of [`PARENT_PIPE`] that announces orders before the component starts.
 pub const BRIEFS_FIRST: &str = "orders";
-/// What the component is called by whoever started it: the name of its process in the trace, and for faults.
+/// Name of the component's process in the trace and for faults, as its starter chose it.
 pub const PROCESS_NAME: &str = "MOORING_PROCESS";
-/// When this variable is set, the trace has every message of every link; with the value 0 it has none. Without a starter
-/// and without the variable a trace has them.
+/// If this variable is set, the trace has every message of every link; with the value 0 it has none. Without the
+/// variable, it has them if there is no starter.
 pub const EVERY_MESSAGE: &str = "MOORING_EVERY_MESSAGE";
-/// Kinds of events, separated by commas, that are written to a trace on standard output though the process only
-/// whispers them: what its starter's checkers look at. See [`Trace::whisper`](crate::Trace::whisper).
+/// Kinds of events, separated by commas, that are written to a trace on standard output although the process only
+/// whispers them: those that the starter's checkers need. See [`Trace::whisper`](crate::Trace::whisper).
 pub const WHISPERS: &str = "MOORING_WHISPERS";

@@ -1,4 +1,4 @@
-//! What the starter of a process says on its standard input.
+//! Orders of a process's starter on standard input.
 
 use std::io::BufRead;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,30 +9,30 @@ use tokio::sync::oneshot;
 use crate::fault::{Fault, Names, When};
 use crate::world::World;
 
-/// What whoever started this process says of faults.
+/// An order of the starter about faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Which processes, nodes and servers there are.
+    /// Names of processes, nodes and servers.
     Names(Names),
-    /// A fault is in force. What cannot happen in this process is nothing to it: the starter has checked it.
+    /// A fault is in force. A fault that cannot fire in this process is ignored; the starter has validated it.
     Fault(Box<Fault>),
-    /// A fault is over.
+    /// A fault has ended.
     End(String),
-    /// All has been said that the process has to know before it starts.
+    /// The process has all orders that it needs before it starts.
     Begin,
 }
 
-/// What the starter has said.
+/// Orders so far.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
-    /// Where they act, once there is a world.
+    /// World in which they act, once there is one.
     world: Option<World>,
-    /// Those that came before.
+    /// Orders that came before that.
     waiting: Vec<Order>,
-    /// [`Order::Begin`] has come, or nothing will come any more.
+    /// True after [`Order::Begin`], or after the end of the input.
     pub(super) begun: bool,
-    /// Who waits for that.
+    /// Sender for the future that waits for that.
     pub(super) begin: Option<oneshot::Sender<()>>,
 }
 
@@ -58,7 +58,7 @@ impl Orders {
     fn begin(&mut self) {
         self.begun = true;
         if let Some(begin) = self.begin.take() {
-            // Whoever waited may have given up.
+            // The receiver may have been dropped.
             let _ = begin.send(());
         }
     }
@@ -68,8 +68,8 @@ pub(super) fn lock(orders: &Mutex<Orders>) -> std::sync::MutexGuard<'_, Orders> 
     orders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does what each line of standard input says, and ends when that does. A thread, because a read of standard input
-/// cannot be cancelled and would hold up the runtime's end.
+/// Carries out each line of standard input, until its end. A thread, because a read of standard input cannot be
+/// cancelled and would delay the end of the runtime.
 pub(super) fn watch_starter(orders: Arc<Mutex<Orders>>) -> oneshot::Receiver<()> {
     let (gone, wait) = oneshot::channel();
     std::thread::spawn(move || {
@@ -90,7 +90,7 @@ fn carry_out(world: &World, order: Order) {
     match order {
         Order::Names(names) => world.faults().name(names),
         Order::Fault(fault) => {
-            // Refused is what belongs to a server that this process is not, or is here already.
+            // Refused if the fault belongs to another server, or is in force here already.
             let _ =
                 world.faults().add(world.clock().mono(), Fault { when: When { until: None, ..fault.when }, ..*fault });
         }
@@ -124,7 +124,7 @@ mod tests {
         crate::world::simulate(Options::default(), async move |world| {
             orders.obey(&world);
             orders.take(fault("late"));
-            // It is said again once the process has become ready.
+            // The starter repeats its orders once the process is ready.
             orders.take(fault("early"));
             let names = || world.faults().list().into_iter().map(|report| report.fault.name).collect::<Vec<_>>();
             assert_eq!(names(), ["early", "late"]);

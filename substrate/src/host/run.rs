@@ -17,12 +17,12 @@ use crate::ready;
 use crate::trace::Level;
 use crate::world::{Options, World};
 
-/// Events that a server keeps in memory.
+/// Number of events that a server keeps in memory.
 const KEPT_EVENTS: usize = 20_000;
 
 type AtEnd = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// What a server tells the process that it is in. Cheap to clone.
+/// Handle by which a server talks to its OS process. Cheap to clone.
 #[derive(Clone)]
 pub struct Host(Arc<Mutex<State>>);
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// Takes the ready file of an earlier run away, which would say that this one is ready.
+    /// Removes the ready file of an earlier run, which would announce this one too early.
     fn new(ready_file: Option<PathBuf>) -> Result<Self, Failure> {
         if let Some(path) = &ready_file {
             match std::fs::remove_file(path) {
@@ -51,10 +51,10 @@ impl Host {
         Ok(Self(Arc::new(Mutex::new(State { ready_file, ..State::default() }))))
     }
 
-    /// Writes the ready file, where one is asked for.
+    /// Writes the ready file, if there is to be one.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn ready(&self, content: &impl Serialize) -> std::io::Result<()> {
         let mut state = self.state();
         if let Some(path) = &state.ready_file {
@@ -64,16 +64,16 @@ impl Host {
         Ok(())
     }
 
-    /// Has `work` done once the server has been asked to end, or has failed.
+    /// Runs `work` once the server has been asked to end, or has failed.
     pub fn at_end(&self, work: impl Future<Output = Result<(), Failure>> + Send + 'static) {
         self.state().end = Some(Box::pin(work));
     }
 
-    /// The ready file goes with what it announced.
+    /// Removes the ready file.
     fn withdraw(&self) {
         let state = self.state();
         if let Some(path) = state.ready_file.as_ref().filter(|_| state.announced) {
-            // Somebody else may have removed it already.
+            // It may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -89,9 +89,9 @@ fn named(path: &Path, error: std::io::Error) -> std::io::Error {
 
 /// Runs `main` in a live world until it returns, a signal arrives, or the starter is gone.
 ///
-/// `main` starts its processes, tells [`Host::ready`], and returns an error when it cannot serve. Exit codes: an error of
-/// `main` is printed and gives its own; SIGINT gives 130, SIGTERM and the starter's end 0. What is done at the end may
-/// still fail, and then its code counts.
+/// `main` starts its processes, calls [`Host::ready`], and returns an error if it cannot serve. Exit codes: an error of
+/// `main` is printed and has its own; SIGINT gives 130, SIGTERM and the starter's end 0. The work at the end may still
+/// fail, and then its code counts.
 pub fn run<'a, F, E>(name: &str, options: &HostOptions, main: impl FnOnce(World, Host) -> F + 'a) -> ExitCode
 where
     F: Future<Output = Result<(), E>> + 'a,
@@ -125,9 +125,9 @@ fn run_boxed(name: &str, options: &HostOptions, main: Main<'_>) -> ExitCode {
 }
 
 async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -> Result<ExitCode, Failure> {
-    // Before anybody can be told that the server is ready: a signal that came earlier would kill without clean-up.
+    // Before the server can be announced as ready: an earlier signal would kill it without clean-up.
     let mut stop = Stop::install().map_err(|e| Failure::environment(format!("signals cannot be waited for: {e}")))?;
-    // A starter says what it wants to see; who looks into a file wants to see all.
+    // A starter chooses what it needs; a trace file has everything.
     let every = match std::env::var_os(EVERY_MESSAGE) {
         Some(value) => value != "0",
         None => options.trace.is_some() && std::env::var_os(PARENT_PIPE).is_none(),
@@ -165,7 +165,7 @@ async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -
         Some(work) => work.await,
         None => Ok(()),
     };
-    // The trace is a report: that it could not be written whole is said, the run is over all the same.
+    // An incomplete trace is reported, but does not change the result of the run.
     if let Err(e) = world.trace().flush() {
         eprintln!("{name}: the trace is not complete: {e}");
     }

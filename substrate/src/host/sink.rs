@@ -1,4 +1,4 @@
-//! Where the trace of a process goes.
+//! Output of a process's trace.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use super::WHISPERS;
 use crate::world::World;
 
-/// Opens what `--trace` names: the file of that path, or standard output for `-`. A line is there as soon as it is
-/// written, for who follows it and for a process that is killed.
+/// Opens the output that `--trace` names: the file of that path, or standard output for `-`. Lines are not buffered,
+/// for readers that follow and for a process that is killed.
 ///
 /// # Errors
-/// When the file cannot be made.
+/// If the file cannot be created.
 pub fn sink(path: &Path) -> std::io::Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         Ok(Box::new(StdoutLines::default()))
@@ -19,7 +19,7 @@ pub fn sink(path: &Path) -> std::io::Result<Box<dyn Write + Send>> {
     }
 }
 
-/// Writes to standard output line by line, because whoever reads the pipe follows along, and each line at once.
+/// Writes each line to standard output at once, because the reader of the pipe follows it.
 #[derive(Debug, Default)]
 struct StdoutLines(Vec<u8>);
 
@@ -40,7 +40,7 @@ impl Write for StdoutLines {
     }
 }
 
-/// Writes what is whispered of the kinds that the starter asks for to standard output.
+/// Writes whispered events of the kinds that the starter asked for to standard output.
 pub(super) fn speak_up(world: &World) {
     let Ok(kinds) = std::env::var(WHISPERS) else { return };
     kinds.split(',').for_each(|kind| world.trace().hear(kind));

@@ -1,4 +1,4 @@
-//! How a process is asked to end: by signals, and by the end of its starter.
+//! Requests to end a process: signals, and the end of its starter.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -11,10 +11,9 @@ use super::orders::{Orders, lock, watch_starter};
 use super::{BRIEFS_FIRST, PARENT_PIPE, exit};
 use crate::world::World;
 
-/// The ways in which a process is asked to end: SIGINT, SIGTERM, the end of its starter.
+/// The requests to end a process: SIGINT, SIGTERM, the end of its starter.
 ///
-/// Install it before anything says that the process is ready: a signal that comes before its handler kills without
-/// clean-up.
+/// Install it before the process is announced as ready: a signal that comes before its handler kills without clean-up.
 #[derive(Debug)]
 pub struct Stop {
     interrupt: Signal,
@@ -24,10 +23,10 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Starts to listen for signals.
+    /// Installs the signal handlers.
     ///
     /// # Errors
-    /// When the system refuses the handlers.
+    /// If the system refuses the handlers.
     pub fn install() -> std::io::Result<Self> {
         let orders = Arc::<Mutex<Orders>>::default();
         Ok(Self {
@@ -38,13 +37,13 @@ impl Stop {
         })
     }
 
-    /// Lets the starter's orders about faults act in `world`, also those that have come already.
+    /// Carries out the starter's orders about faults in `world`, including earlier ones.
     pub fn obey(&self, world: &World) {
         lock(&self.orders).obey(world);
     }
 
-    /// Completes when the starter has said what the process has to know before it starts; at once when the starter
-    /// promises nothing. The starter's end is no reason to wait.
+    /// Completes when the starter has sent the orders that the process needs before it starts; at once if the starter
+    /// announces none, or is gone.
     pub fn briefed(&self) -> impl Future<Output = ()> + Send + use<> {
         let promised = std::env::var(PARENT_PIPE).is_ok_and(|value| value == BRIEFS_FIRST);
         let begin = promised.then(|| {
@@ -57,7 +56,7 @@ impl Stop {
         });
         async move {
             if let Some(begin) = begin {
-                // The sender is dropped when the input ends or has begun before.
+                // The sender is dropped if the input has ended or orders have begun before.
                 let _ = begin.await;
             }
         }

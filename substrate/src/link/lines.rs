@@ -1,4 +1,4 @@
-//! The lines of a watch on their way: each has a latency of its own, and none overtakes another.
+//! Lines of a watch in transit: each has its own latency, and none overtakes another.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,13 +22,13 @@ use crate::fault::{Effect, Moment};
 use crate::process::Ctx;
 use crate::rest::keep;
 
-/// One line on its way, or how the stream ended.
+/// A line in transit, or the end of the stream.
 enum Item {
     Line(Bytes, Option<Travel>),
     End(Result<(), BoxError>),
 }
 
-/// The pieces that a streamed answer is cut into; faults meet each of them.
+/// Pieces of a streamed answer; faults act on each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// Lines, as in a watch in JSON.
@@ -37,7 +37,7 @@ pub(super) enum Cut {
     Frames,
 }
 
-/// Cuts a response body into pieces and sends each on its way, never out of order.
+/// Cuts a response body into pieces and sends each, always in order.
 struct LineSender {
     cut: Cut,
     messages: Messages,
@@ -47,7 +47,7 @@ struct LineSender {
 }
 
 impl LineSender {
-    /// For the lines that follow the head of an answer.
+    /// Creates the sender of the lines that follow the head of an answer.
     fn new(messages: Messages, cut: Cut) -> Self {
         let last_arrival = messages.link.0.world.clock().mono() + messages.back;
         let rng = ChaCha8Rng::seed_from_u64(messages.lines);
@@ -57,7 +57,7 @@ impl LineSender {
     fn lines(&mut self, mut data: Bytes, out: &mut VecDeque<Item>) {
         while let Some(end) = memchr::memchr(b'\n', &data) {
             let rest = data.split_to(end + 1);
-            // A frame is usually one line, which then goes on as it is.
+            // A frame is usually one line, which is then not copied.
             let line = if self.partial.is_empty() {
                 rest
             } else {
@@ -78,10 +78,10 @@ impl LineSender {
         Item::Line(line, travel)
     }
 
-    /// Adds what one frame of the body (or its end) gives.
+    /// Adds the items of one frame of the body, or of its end.
     fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>, out: &mut VecDeque<Item>) {
         match frame {
-            // Trailers say nothing on a stream of lines.
+            // Trailers have no meaning on a stream of lines.
             Some(Ok(frame)) => match (frame.into_data(), self.cut) {
                 (Ok(data), Cut::Lines) => self.lines(data, out),
                 (Ok(data), Cut::Frames) => out.push_back(self.send(data)),
@@ -100,8 +100,8 @@ impl LineSender {
     }
 }
 
-/// Reads `body` in the server's process, as a server writes to its socket whether or not the client reads, and
-/// ends when the client is gone.
+/// Reads `body` in the server's process, as a server writes to its socket whether or not the client reads. Ends when
+/// the client is gone.
 async fn pump(mut sender: LineSender, mut body: Body, out: Writer) {
     let mut items = VecDeque::new();
     loop {
@@ -120,7 +120,7 @@ async fn pump(mut sender: LineSender, mut body: Body, out: Writer) {
     }
 }
 
-/// The way from a pump to the stream that it feeds. A line under way wakes its reader when it arrives, and not before.
+/// Channel from a pump to its stream. A line wakes its reader when it arrives, and not before.
 #[derive(Default)]
 struct Pipe {
     items: VecDeque<Item>,
@@ -147,7 +147,7 @@ impl Writer {
     fn send(&self, item: Item) {
         let mut pipe = lock(&self.0);
         if pipe.unread {
-            // Its end is not under this lock.
+            // The item is dropped without the lock.
             drop(pipe);
             return drop(item);
         }
@@ -159,7 +159,7 @@ impl Writer {
         pipe.items.push_back(item);
     }
 
-    /// Completes when nobody reads any more.
+    /// Completes when the reader is gone.
     async fn unread(&self) {
         poll_fn(|cx| {
             let mut pipe = lock(&self.0);
@@ -186,7 +186,7 @@ impl Drop for Writer {
 struct Reader(SharedPipe);
 
 impl Reader {
-    /// Moves what was sent to the end of `under_way`; false when there will be no more.
+    /// Appends the sent items to `under_way`; false if there will be no more.
     fn pull(&self, cx: &mut Context<'_>, under_way: &mut VecDeque<Item>) -> bool {
         let mut pipe = lock(&self.0);
         under_way.append(&mut pipe.items);
@@ -219,7 +219,7 @@ pub(super) struct LineStream {
 }
 
 enum Source {
-    /// From the server's process; closed without an end when that process crashes.
+    /// From the server's process; closed without an end if that process crashes.
     Pumped(Reader),
     /// From a socket.
     Wire(Box<(LineSender, Body)>),
@@ -240,7 +240,7 @@ impl LineStream {
         Self { link, uri, source, under_way: VecDeque::new(), waiting: None, done: false }
     }
 
-    /// Takes what has been sent so far.
+    /// Takes the items that were sent so far.
     fn pull(&mut self, cx: &mut Context<'_>) {
         while !matches!(self.under_way.back(), Some(Item::End(_))) {
             match &mut self.source {
@@ -307,7 +307,7 @@ impl futures_util::Stream for LineStream {
                         true
                     }));
                 }
-                // Of a process that has ended nothing arrives.
+                // Lines of a process that has ended do not arrive.
                 Some((_, Effect::Crash(_) | Effect::Reboot(_))) if link.0.caller.is_down() => return Poll::Pending,
                 _ if this.link.cut(false) => {
                     this.waiting =
@@ -380,7 +380,7 @@ mod tests {
         assert!(unread.as_mut().poll(&mut cx).is_ready());
     }
 
-    /// A waker, and how often it was woken.
+    /// Returns a waker, and the number of its wake-ups.
     fn counted() -> (Waker, impl Fn() -> usize) {
         #[derive(Default)]
         struct Count(std::sync::atomic::AtomicUsize);

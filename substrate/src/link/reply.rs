@@ -1,4 +1,4 @@
-//! The answer to a call, from the process that works on it to the one that waits.
+//! The answer to a call, from the process that handles it to the caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use crate::body::{Body, BoxError};
 use crate::fabric::Travel;
 use crate::rest::keep;
 
-/// What the server has done, and the way that its answer is on, when it is settled already.
+/// Result of the server's work, with its message in transit, if that was sent already.
 pub(super) struct Answer {
     pub result: Result<Response<Body>, BoxError>,
     pub way: Option<Travel>,
@@ -20,9 +20,9 @@ pub(super) struct Answer {
 #[derive(Default)]
 struct Slot {
     answer: Option<Answer>,
-    /// Who waits.
+    /// Waker of the caller.
     caller: Option<Waker>,
-    /// The server is gone: what is not here does not come.
+    /// True if the server is gone: an answer that is not here will not come.
     gone: bool,
 }
 
@@ -32,23 +32,23 @@ fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who answers, and who waits for it.
+/// Creates both ends of a reply.
 pub(super) fn reply() -> (Replier, Reply) {
     let shared = Shared::default();
     (Replier(shared.clone()), Reply { shared, under_way: None })
 }
 
-/// Answers once; dropped before that, there is no answer.
+/// Answers once. If it is dropped before, there is no answer.
 pub(super) struct Replier(Shared);
 
 impl Replier {
-    /// Sends the answer. The caller is woken when it arrives, and not before. It may be gone by now: the work was done
-    /// all the same.
+    /// Sends the answer. It wakes the caller when it arrives, and not before. The caller may be gone; the work is done
+    /// anyway.
     pub fn send(self, answer: Answer) {
         let mut slot = lock(&self.0);
         if let (Some(way), Some(caller)) = (&answer.way, &slot.caller) {
             way.wake_at_arrival(caller);
-            // The end of this side is no news any more.
+            // Dropping this end need not wake the caller any more.
             slot.caller = None;
         }
         slot.answer = Some(answer);
@@ -65,7 +65,7 @@ impl Drop for Replier {
     }
 }
 
-/// The answer once it has arrived; nothing when the server has gone without one.
+/// Completes with the answer once it has arrived; `None` if the server is gone without one.
 pub(super) struct Reply {
     shared: Shared,
     under_way: Option<Answer>,

@@ -1,4 +1,4 @@
-//! One request and its answer on a connection: its body comes in time, and the connection knows how long it lasts.
+//! A request and its answer on a connection: the body must arrive in time, and the connection knows how long both last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::PeerCertificate;
 use super::life::{Asked, Life};
 use crate::body::{BoxError, Holding, HttpService, boxed};
 
-/// Adapts a peer to what hyper hands out.
+/// Adapts a peer to hyper's types.
 #[derive(Clone)]
 pub(crate) struct Incoming {
     pub(crate) service: HttpService,
     pub(crate) certificate: Option<PeerCertificate>,
-    /// The connection, when anybody looks how long it lasts.
+    /// The connection, if its lifetime is tracked.
     pub(crate) life: Option<Arc<Life>>,
 }
 
@@ -51,19 +51,19 @@ impl Service<Request<HyperBody>> for Incoming {
     }
 }
 
-/// The body of an answer; with its last byte the request is over.
+/// Body of an answer; the request is over with its last byte.
 pub(crate) type Answer = Holding<Option<Asked>>;
 
 /// the rest of the request's body did not arrive in time
 #[derive(Clone, Copy, Debug, displaydoc::Display, thiserror::Error)]
 struct Late;
 
-/// The body of a request, of which the next piece has to come in time.
+/// Body of a request whose next piece must arrive in time.
 struct Timed {
     body: HyperBody,
     life: Arc<Life>,
     due: Option<Pin<Box<Sleep>>>,
-    /// The next piece is waited for.
+    /// True while the next piece is awaited.
     waits: bool,
 }
 

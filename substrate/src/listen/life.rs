@@ -1,6 +1,6 @@
-//! How long connections live, and which of them goes when there are too many.
+//! Timeouts of connections, and the choice of one to close when there are too many.
 //!
-//! A connection that asks nothing costs a descriptor and memory for as long as its client likes, unless somebody looks.
+//! Without timeouts, a silent connection would cost a descriptor and memory for as long as its client likes.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -13,50 +13,50 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a client may take.
+/// Timeouts of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How long a connection may be without a request; nothing when one over HTTP/2 may be for ever.
+    /// Maximum time without a request; `None` if a connection over HTTP/2 may be idle forever.
     pub idle: Option<Duration>,
-    /// From the first byte of a request to the end of its head, and for a handshake.
+    /// Maximum time from the first byte of a request to the end of its head, and for a handshake.
     pub head: Duration,
-    /// From one piece of a request's body to the next.
+    /// Maximum time between two pieces of a request's body.
     pub body: Duration,
 }
 
 impl Patience {
-    /// With clients of an API: what a Kubernetes API server has.
+    /// Timeouts of a Kubernetes API server, for clients of an API.
     pub const API: Self =
         Self { idle: Some(Duration::from_secs(90)), head: Duration::from_secs(32), body: Duration::from_secs(32) };
-    /// With clients that keep one connection and take its loss for the server's end, as CSI sidecars do.
+    /// Timeouts for clients that keep one connection and treat its loss as the end of the server, like CSI sidecars.
     pub const STEADY: Self = Self { idle: None, ..Self::API };
 }
 
-/// What begins a connection over HTTP/2.
+/// First bytes of a connection over HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a connection does.
+/// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(super) patience: Patience,
     state: Mutex<State>,
-    /// Something changed that says when it is closed.
+    /// Notified when the timeout may have changed.
     changed: Notify,
-    /// It makes room for another one.
+    /// Notified when the connection must make room for another one.
     evicted: Notify,
-    /// The server is about to end.
+    /// True once the server is shutting down.
     dismissed: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Requests that are not answered to their last byte.
+    /// Number of requests that are not answered to their last byte.
     requests: usize,
-    /// Since when there is none.
+    /// Time since which there is none.
     since: Instant,
-    /// When the first byte of the next one came.
+    /// Time of the first byte of the next one.
     begun: Option<Instant>,
-    /// How many bytes of the preface of HTTP/2 have come; nothing when it is another protocol.
+    /// Number of bytes of the HTTP/2 preface so far; `None` for another protocol.
     preface: Option<usize>,
 }
 
@@ -82,11 +82,11 @@ impl Life {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of bytes from the client.
+    /// Records bytes from the client.
     fn heard(&self, bytes: &[u8]) {
         let mut state = self.lock();
         if state.is_http2() {
-            // Its frames, pings among them, begin no request by themselves.
+            // HTTP/2 frames, such as pings, do not begin a request by themselves.
             return;
         }
         state.preface = state.preface.and_then(|known| {
@@ -105,7 +105,7 @@ impl Life {
         self.changed.notify_one();
     }
 
-    /// A request has come, head and all; it lasts as long as what is given back.
+    /// Counts a request whose head has arrived, until the result is dropped.
     pub(super) fn request(self: &Arc<Self>) -> Asked {
         let mut state = self.lock();
         state.requests += 1;
@@ -113,7 +113,7 @@ impl Life {
         Asked(self.clone())
     }
 
-    /// Until when a request is waited for.
+    /// Returns the time until which a request is awaited.
     fn until(&self) -> Option<Instant> {
         if self.dismissed.load(Ordering::Relaxed) {
             return Some(Instant::now());
@@ -121,14 +121,14 @@ impl Life {
         let state = self.lock();
         match (state.requests, state.begun) {
             (0, Some(begun)) => Some(begun + self.patience.head),
-            // Who never says what it speaks asks nothing either.
+            // Without the preface of HTTP/2, even a connection that may be idle forever has a timeout.
             (0, None) if !state.is_http2() => Some(state.since + self.patience.idle.unwrap_or(self.patience.head)),
             (0, None) => self.patience.idle.map(|idle| state.since + idle),
             _ => None,
         }
     }
 
-    /// Completes when the client has been waited for long enough.
+    /// Completes when the client has timed out.
     pub(super) async fn over(&self) {
         loop {
             let until = self.until();
@@ -140,19 +140,19 @@ impl Life {
             };
             tokio::select! { biased;
                 () = self.changed.notified() => {}
-                // What came meanwhile counts.
+                // The client may have sent something in the meantime.
                 () = due => if self.until().is_some_and(|until| until <= Instant::now()) { return },
             }
         }
     }
 
-    /// Tells it to end.
+    /// Asks the connection to close.
     fn dismiss(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         self.changed.notify_one();
     }
 
-    /// Completes when it has to make room.
+    /// Completes when the connection must make room.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -174,7 +174,7 @@ impl Drop for Asked {
     }
 }
 
-/// The stream of a connection, whose bytes are taken note of.
+/// The stream of a connection, whose bytes are recorded.
 #[derive(Debug)]
 pub(super) struct Heard<S> {
     pub(super) stream: S,
@@ -223,13 +223,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     }
 }
 
-/// All connections of a world, so that one that is idle can make room.
+/// All connections of a world, so that an idle one can make room.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     all: Mutex<BTreeMap<u64, Arc<Life>>>,
     count: AtomicU64,
     dismissed: AtomicBool,
-    /// The last one has gone.
+    /// Notified when the last connection has closed.
     emptied: Notify,
 }
 
@@ -238,7 +238,7 @@ impl Crowd {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `life` in, for as long as what is given back lives.
+    /// Admits `life` until the result is dropped.
     pub(super) fn enter(self: &Arc<Self>, life: &Arc<Life>) -> Place {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, life.clone());
@@ -248,7 +248,7 @@ impl Crowd {
         Place(self.clone(), number)
     }
 
-    /// Tells all to end, and lets none in any more.
+    /// Asks all connections to close, and new ones, too.
     pub(super) fn dismiss(&self) {
         self.dismissed.store(true, Ordering::Relaxed);
         for life in self.lock().values() {
@@ -256,25 +256,25 @@ impl Crowd {
         }
     }
 
-    /// True if none is let in any more.
+    /// Returns true after `dismiss`.
     pub(super) fn is_dismissed(&self) -> bool {
         self.dismissed.load(Ordering::Relaxed)
     }
 
-    /// Completes when there is none.
+    /// Completes when there are no connections.
     pub(super) async fn emptied(&self) {
         while self.len() > 0 {
             self.emptied.notified().await;
         }
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Tells the connection to go that has been without a request for the longest time; false when none is. One that may
-    /// be silent for ever stays.
+    /// Closes the connection whose timeout comes first, of those without a request; false if there is none. Connections
+    /// that may be idle forever stay.
     pub(super) fn make_room(&self) -> bool {
         let mut all = self.lock();
         let idle = all.iter().filter_map(|(number, life)| {
@@ -289,7 +289,7 @@ impl Crowd {
     }
 }
 
-/// Where a connection stands among the others.
+/// Membership of a connection in the crowd.
 #[derive(Debug)]
 pub(super) struct Place(Arc<Crowd>, u64);
 
@@ -303,7 +303,7 @@ impl Drop for Place {
     }
 }
 
-/// Most connections at once: what descriptors this process may have, less some for its files.
+/// Returns the maximum number of connections: the process's limit of descriptors, less some for its files.
 pub(super) fn most() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);

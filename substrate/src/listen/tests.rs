@@ -1,4 +1,4 @@
-//! Connections of patient and of impatient clients, on real sockets.
+//! Connections of patient and impatient clients, on real sockets.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::world::{Options, World};
 
 const SHORT: Duration = Duration::from_millis(300);
-/// Within which a connection that is to end has ended, on a busy machine.
+/// Time within which a closing connection has closed, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 const PATIENCE: Patience = Patience { idle: Some(Duration::from_millis(600)), head: SHORT, body: SHORT };
@@ -56,7 +56,7 @@ fn play<F: Future<Output = ()>>(patience: Patience, most: Option<usize>, story: 
     });
 }
 
-/// What comes from `stream` until it ends.
+/// Reads from `stream` until it ends.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     let read = tokio::time::timeout(LONG, stream.read_to_end(&mut text)).await.expect("it is closed");
@@ -88,7 +88,7 @@ fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
             let text = rest(&mut say(address, said).await).await;
             assert!(text.contains(answered) && text.is_empty() == answered.is_empty(), "{said}: {text}");
         }
-        // The preface of HTTP/2, and nothing that asks.
+        // The preface of HTTP/2 without a request.
         let mut stream = say(address, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
         rest(&mut stream).await;
     });
@@ -99,7 +99,7 @@ fn who_asks_is_answered_however_long_it_takes() {
     play(PATIENCE, None, async |address| {
         let mut slow = say(address, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
         let mut streamed = say(address, "GET /stream HTTP/1.1\r\nhost: a\r\n\r\n").await;
-        // Each piece comes in time, all of them together would not.
+        // Each piece arrives in time, but all of them together take longer.
         let mut piecemeal = say(address, "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\n").await;
         for _ in 0..8 {
             tokio::time::sleep(SHORT / 3).await;
@@ -144,11 +144,11 @@ fn where_there_is_no_room_the_idlest_goes_and_who_still_finds_none_is_told() {
             stream.read_exact(&mut some).await.unwrap();
             kept.push(stream);
         }
-        // The fourth is answered: the first makes room.
+        // The fourth connection is answered: the first one makes room.
         let mut fourth = say(address, "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
         assert!(rest(&mut fourth).await.contains("200 OK"));
         rest(&mut kept[0]).await;
-        // All places are taken by who waits for an answer.
+        // All connections wait for an answer.
         let mut waiting = Vec::new();
         for _ in 0..3 {
             waiting.push(say(address, "GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await);

@@ -1,7 +1,7 @@
-//! What an event is: a struct in the crate that emits it, with its kind as a constant.
+//! Events: each type is a struct in the crate that emits it, with its kind as a constant.
 //!
-//! The trace keeps the struct. Whoever reads events takes them by type ([`Event::get`]), so a field that nobody emits
-//! does not compile. Text is made only when somebody reads text ([`Event::line`]).
+//! The trace keeps the struct. Readers take events by type ([`Event::get`]), so a reader of a field that is not emitted
+//! does not compile. Text is made only on demand ([`Event::line`]).
 
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
@@ -14,11 +14,11 @@ use super::Trace;
 use super::line::Line;
 use crate::json::{Map, Value, from_value, to_value};
 
-/// A type of event. Made by [`events!`](crate::events), which also lists the fields.
+/// A type of event, defined by [`events!`](crate::events), which also lists the fields.
 pub trait EventType: Serialize + DeserializeOwned + Debug + Any + Send + Sync {
-    /// What happened, as `<component>.<verb>`; one of a kind in the program.
+    /// Its kind, `<component>.<verb>`, unique in the program.
     const KIND: &'static str;
-    /// What it says, in one sentence.
+    /// Its description, in one sentence.
     const ABOUT: &'static str;
     /// Its fields, in the order of the struct.
     const FIELDS: &'static [FieldType];
@@ -31,11 +31,11 @@ pub struct FieldType {
     pub name: &'static str,
     /// Its Rust type.
     pub of: &'static str,
-    /// What it says.
+    /// Its description.
     pub about: &'static str,
 }
 
-/// A type of event as a value: what lists of types are made of.
+/// A type of event as a value, for lists of types.
 #[derive(Clone, Copy)]
 pub struct EventKind {
     /// [`EventType::KIND`].
@@ -48,12 +48,12 @@ pub struct EventKind {
 }
 
 impl EventKind {
-    /// The type `T`.
+    /// Returns the type `T`.
     pub const fn of<T: EventType>() -> Self {
         Self { kind: T::KIND, about: T::ABOUT, fields: T::FIELDS, record: adopt::<T> }
     }
 
-    /// Reads an event of this type from its fields and records it.
+    /// Deserializes an event of this type from its fields and records it.
     pub(super) fn record(&self, trace: &Trace, line: Line) -> Result<(), serde_json::Error> {
         (self.record)(trace, line.ms, line.process, line.fields.into())
     }
@@ -70,11 +70,11 @@ fn adopt<T: EventType>(trace: &Trace, ms: u64, process: Arc<str>, fields: Value)
     Ok(())
 }
 
-/// What an event carries, whatever its type.
+/// Content of an event of any type.
 pub trait Content: Any + Debug + Send + Sync {
     /// [`EventType::KIND`].
     fn kind(&self) -> &'static str;
-    /// The fields as text shows them, in the order of their names.
+    /// Returns the fields in text form, sorted by name.
     fn fields(&self) -> Map;
 }
 
@@ -93,14 +93,14 @@ impl<T: EventType> Content for T {
     }
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug)]
 pub struct Event<T: ?Sized = dyn Content> {
     /// Milliseconds since the world began.
     pub ms: u64,
     /// Position in the total order of the run, from 1.
     pub n: u64,
-    /// The process that it happened in.
+    /// The process in which it happened.
     pub process: Arc<str>,
     of: TypeId,
     content: T,
@@ -113,9 +113,9 @@ impl<T: EventType> Event<T> {
 }
 
 impl Event {
-    /// What happened, if it is a `T`.
+    /// Returns the content, if it is a `T`.
     pub fn get<T: EventType>(&self) -> Option<&T> {
-        // Most events are looked at for many types, so the id lies in the event and needs no call.
+        // Most events are compared with many types, so the id is in the event and needs no call.
         if self.of != TypeId::of::<T>() {
             return None;
         }
@@ -123,17 +123,17 @@ impl Event {
         content.downcast_ref()
     }
 
-    /// Whether it is a `T`.
+    /// Returns true if it is a `T`.
     pub fn is<T: EventType>(&self) -> bool {
         self.of == TypeId::of::<T>()
     }
 
-    /// What happened, as `<component>.<verb>`.
+    /// Returns its kind, `<component>.<verb>`.
     pub fn kind(&self) -> &'static str {
         self.content.kind()
     }
 
-    /// The event as text shows it.
+    /// Returns the event in text form.
     pub fn line(&self) -> Line {
         Line {
             ms: self.ms,
@@ -151,7 +151,7 @@ impl Event {
 /// substrate::events! {
 ///     /// A door was opened.
 ///     pub struct Opened = "door.opened" {
-///         /// Who opened it.
+///         /// The person who opened it.
 ///         pub by: String,
 ///         /// The key, if it took one.
 ///         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,7 +211,7 @@ mod tests {
     events! {
         /// A door was opened.
         pub struct Opened = "door.opened" {
-            /// Who opened it.
+            /// The person who opened it.
             pub by: String,
             /// The key, if it took one.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -265,7 +265,7 @@ mod tests {
         }
         assert!(trace.events().len() == 1 && trace.events()[0].is::<Opened>());
         assert_eq!(trace.len(), 11);
-        // A run that keeps all keeps these, too.
+        // At the trace level, these events are kept, too.
         let all = Trace::new(Clock::live(), Level::Trace);
         all.trace(&"house".into(), || Closed {});
         assert_eq!(all.events().len(), 1);

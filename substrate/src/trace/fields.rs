@@ -1,5 +1,5 @@
-//! What an event happened to. Events are many and kept for the whole run, and so is each of their fields: an object of
-//! the JSON tree, whose names and short texts take no memory of their own.
+//! Fields of an event in text form. Traces have many events that are kept for the whole run, so the fields are an
+//! object of the JSON tree, whose names and short strings need no allocation.
 
 use std::ops::Index;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::{Map, Value};
 
-/// Names and values, in the order of the names.
+/// Names and values, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(Map);
 
 impl Fields {
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// All fields, in the order of their names.
+    /// Returns all fields, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -27,7 +27,7 @@ impl Fields {
 impl Index<&str> for Fields {
     type Output = Value;
 
-    /// The value of a field; null where there is none.
+    /// Returns the value of a field; null if there is none.
     fn index(&self, name: &str) -> &Value {
         self.get(name).unwrap_or(&Value::Null)
     }

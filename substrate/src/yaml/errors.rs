@@ -1,10 +1,10 @@
-//! Where errors are: the parser's own find their place while it reads, ours afterwards.
+//! Positions of errors: the parser's own errors have them, errors of our types get them afterwards.
 
 use serde_saphyr::{Error, Location, Locations};
 
 use super::node::Node;
 
-/// An error of reading a type, which is at `place` unless it says where it is.
+/// Gives an error of deserializing a type the position `place`, unless it has one.
 #[cold]
 pub(super) fn at(mut error: Error, place: Location) -> Error {
     if error.location().is_none()
@@ -21,12 +21,12 @@ pub(super) fn at(mut error: Error, place: Location) -> Error {
     error
 }
 
-/// Whether a type says that it is not as expected; texts of its own are errors of the value that they are about.
+/// Returns true if an error is about the structure. Errors with a message of a type are about a value.
 pub(super) fn is_structural(error: &Error) -> bool {
     !matches!(error, Error::Message { .. })
 }
 
-/// An error in `node`, which stands in what is at `parent`: an alias is shown in both its places.
+/// Gives an error in `node`, whose parent is at `parent`, its position: for an alias, both its places.
 #[cold]
 pub(super) fn inside(mut error: Error, node: &Node, parent: Location) -> Error {
     let (reference_location, defined_location) = (node.place, node.defined);

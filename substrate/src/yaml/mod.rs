@@ -1,8 +1,8 @@
 //! YAML, parsed in one place.
 //!
-//! The parser is large, and generic over what it reads: the compiler makes it anew for each type. So it reads one type
-//! here, a tree that remembers places ([`node`]), and all others are read from that tree ([`read`]), by the parser's
-//! own rules and with its own errors.
+//! The parser is large and generic over the type that it reads, so the compiler would build it for each type. Here it
+//! reads only one type, a tree with positions ([`node`]). All other types are read from that tree ([`read`]), by the
+//! parser's own rules and with its own errors.
 
 mod errors;
 mod node;
@@ -17,46 +17,46 @@ use serde::de::DeserializeOwned;
 use node::Node;
 use read::{Document, PLACED, Reader, Rest};
 
-/// The name of a type that is read as a list of a value, its first byte, its length, its line and its column, each a
-/// `u64` but the first.
+/// Name of a type that is deserialized as a list: a value, its first byte, its length, its line and its column, each a
+/// `u64` except for the value.
 pub const WITH_PLACE: &str = PLACED;
 
-/// Reads one document, with the parser's own limits.
+/// Deserializes one document, with the parser's own limits.
 ///
 /// # Errors
-/// What is no YAML, or does not fit the type.
+/// The text is not YAML, or does not fit the type.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     from_str_with_options(text, Options::default())
 }
 
-/// Reads one document.
+/// Deserializes one document.
 ///
 /// # Errors
-/// What is no YAML, is beyond a limit, or does not fit the type.
+/// The text is not YAML, exceeds a limit, or does not fit the type.
 pub fn from_str_with_options<T: DeserializeOwned>(text: &str, options: Options) -> Result<T, Error> {
     let mut value = None;
     with_tree(text, options, &mut |reader| {
         value = Some(T::deserialize(reader)?);
         Ok(())
     })?;
-    // The parser calls once what it is given, or says why not.
+    // The parser calls the closure once, or returns an error.
     value.ok_or_else(|| <Error as serde::de::Error>::custom("nothing was read"))
 }
 
-/// A document as far as it can be read, and everything that is wrong with it.
+/// The readable part of a document, and all of its errors.
 #[derive(Debug)]
 pub struct Tolerant<T> {
-    /// The value without the parts that are wrong; an item of a list counts as a whole. Nothing where a part is wrong
-    /// without which there is no value.
+    /// The value without the parts that have errors; an item of a list counts as a whole. `None` if a required part has
+    /// an error.
     pub value: Option<T>,
     /// The errors, at most [`MOST_ERRORS`] of them.
     pub errors: Vec<Error>,
 }
 
-/// The most errors of one document that are told.
+/// Maximum number of errors that are reported for a document.
 pub const MOST_ERRORS: usize = 50;
 
-/// Reads one document, and goes on behind each part of it that does not fit the type.
+/// Deserializes one document, and continues after each part of it that does not fit the type.
 pub fn from_str_tolerant<T: DeserializeOwned>(text: &str, options: Options) -> Tolerant<T> {
     let (mut value, mut errors) = (None, Vec::new());
     let read = with_tree(text, options, &mut |reader| {
@@ -87,8 +87,8 @@ pub fn from_str_tolerant<T: DeserializeOwned>(text: &str, options: Options) -> T
     Tolerant { value, errors }
 }
 
-/// The one place for which the parser is compiled. The types are read while it is there: it shows the lines around
-/// their errors, too.
+/// The only place for which the parser is compiled. Types are read while the parser exists, because it also shows the
+/// lines around their errors.
 fn with_tree(text: &str, options: Options, then: &mut dyn FnMut(Reader<'_>) -> Result<(), Error>) -> Result<(), Error> {
     let is_strict = options.strict_booleans;
     serde_saphyr::with_deserializer_from_str_with_options(text, options, |parser| {

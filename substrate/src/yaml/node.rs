@@ -1,20 +1,20 @@
-//! A document as a tree that remembers places.
+//! A document as a tree with positions.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-/// A node, and where it is.
+/// A node with its position.
 pub(super) struct Node {
     pub what: What,
-    /// Where it is written; for an alias, where it is used.
+    /// Its position; for an alias, that of its use.
     pub place: Location,
-    /// Where it is written, for an alias too.
+    /// Position of its definition, for an alias, too.
     pub defined: Location,
 }
 
-/// What a node is. A plain scalar is what it looks like.
+/// Content of a node. A plain scalar has the type that its text looks like.
 pub(super) enum What {
     Null,
     Bool(bool),
@@ -33,14 +33,14 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// So much stack must be there for one level, in bytes; else more is taken from the heap.
+/// Stack that must be left for one level, in bytes; otherwise more is allocated on the heap.
 const ONE_LEVEL: usize = 256 << 10;
-/// How much is taken at once.
+/// Size of such an allocation.
 const MORE: usize = 2 << 20;
 
 impl<'de> Deserialize<'de> for What {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A level takes 40 kB in a build for debugging, and a task has 2 MiB.
+        // A level takes 40 kB in a debug build, and a task has 2 MiB.
         stacker::maybe_grow(ONE_LEVEL, MORE, || deserializer.deserialize_any(Any))
     }
 }

@@ -1,4 +1,4 @@
-//! Types, read from a tree by the parser's rules.
+//! Deserialization of types from a tree, by the parser's rules.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -18,15 +18,15 @@ use crate::words;
 /// See [`super::WITH_PLACE`].
 pub(super) const PLACED: &str = "a value with its place";
 
-/// What all nodes of a document share.
+/// State that all nodes of a document share.
 pub(super) struct Document<'t> {
     text: &'t str,
     is_strict: bool,
-    /// Where an error is that a type finds: at the last key or item.
+    /// Position for an error that a type reports: the last key or item.
     last: Cell<Location>,
     /// The innermost node that the last error is about; null at the top.
     failed: Cell<*const Node>,
-    /// Nodes that are passed over as if they were not written.
+    /// Nodes that are skipped as if they were absent.
     left_out: RefCell<BTreeSet<*const Node>>,
 }
 
@@ -40,7 +40,7 @@ impl<'t> Document<'t> {
         self.left_out.borrow().contains(&std::ptr::from_ref(node))
     }
 
-    /// Keeps in mind that an error is in `node`, unless it is further in.
+    /// Records that an error is in `node`, unless an inner node is recorded already.
     #[cold]
     fn fails(&self, node: &Node) {
         if self.failed.get().is_null() {
@@ -48,7 +48,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// The same for a result. An error that a type got over is forgotten.
+    /// Records the error of a result. A success clears an error that the type recovered from.
     fn heed<T>(&self, node: &Node, read: Result<T, Error>) -> Result<T, Error> {
         match &read {
             Ok(_) => self.failed.set(std::ptr::null()),
@@ -58,11 +58,11 @@ impl<'t> Document<'t> {
     }
 }
 
-/// The rest of a document, once an error in it is known.
+/// Continuation after an error.
 pub(super) enum Rest {
-    /// Its place is passed over from now on: the rest can be read.
+    /// The node of the error is skipped from now on: the rest can be read.
     Readable(Error),
-    /// It only follows from what was passed over before.
+    /// The error only follows from a skipped node.
     Follows,
     /// The error is about the whole document.
     Over(Option<Error>),
@@ -73,7 +73,7 @@ pub(super) enum Rest {
 pub(super) struct Reader<'a> {
     node: &'a Node,
     document: &'a Document<'a>,
-    /// Its place is told already.
+    /// True if the position was delivered already.
     is_placed: bool,
 }
 
@@ -82,11 +82,11 @@ impl<'a> Reader<'a> {
         Self { node, document, is_placed: false }
     }
 
-    /// Passes over the place of an error of reading this document.
+    /// Skips the node of an error of reading this document.
     pub fn pass_over(&self, error: Error) -> Rest {
         let document = self.document;
         let failed = document.failed.replace(std::ptr::null());
-        // A key is missing because its value was passed over, or because it is written in another way.
+        // A key is missing because its value was skipped, or because it is misspelled.
         let missing = match error.without_snippet() {
             Error::SerdeMissingField { field, .. } => Some(*field),
             _ => None,
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         if follows { Rest::Follows } else { Rest::Readable(error) }
     }
 
-    /// Passes over whole items of lists in which something is passed over: half of an item means something else.
+    /// Skips list items that contain a skipped node, as a whole: a part of an item would mean something else.
     pub fn pass_over_items(&self) {
         let document = self.document;
         let mut items = Vec::new();
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         document.left_out.borrow_mut().extend(items);
     }
 
-    /// A scalar as it is written; nothing for what is none.
+    /// Returns a scalar as it is written; `None` for a list or map.
     fn written(&self) -> Option<&'a str> {
         match &self.node.what {
             What::Text(text) => Some(text),
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The scalar that somebody must have here.
+    /// Returns the scalar, which is required here.
     fn scalar(&self) -> Result<&'a str, Error> {
         self.written().ok_or_else(|| self.unexpected("string scalar"))
     }
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Error::Unexpected { expected, location: self.node.defined }
     }
 
-    /// The whole number that this is, in the bounds of the type of that name.
+    /// Returns the integer, within the bounds of the type of that name.
     fn integer(&self, ty: &'static str, least: i128, most: i128) -> Result<i128, Error> {
         let number = match &self.node.what {
             What::Unsigned(number) => Some(i128::from(*number)),
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The items of a list; none of what is null.
+    /// Returns the items of a list; null has none.
     fn items(&self) -> Result<Items<'a>, Error> {
         match &self.node.what {
             What::List(list) => Ok(Items { rest: list.iter(), parent: *self }),
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Gives an error of a type its place, at the last key or item.
+    /// Gives an error of a type its position, at the last key or item.
     #[cold]
     fn born(&self, error: Error) -> Error {
         match is_structural(&error) {
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The node at an address.
+/// Returns the node at an address.
 fn find(node: &Node, at: *const Node) -> Option<&Node> {
     match &node.what {
         _ if std::ptr::eq(node, at) => Some(node),
@@ -222,8 +222,8 @@ fn find(node: &Node, at: *const Node) -> Option<&Node> {
     }
 }
 
-/// Whether something in `node` is left out. Lists the outermost items of lists that have such a thing in them, and lists
-/// that lose all their items.
+/// Returns true if a node within `node` is left out. Lists the outermost list items with such a node, and lists that
+/// lose all their items.
 fn cut_items(node: &Node, is_left_out: &dyn Fn(&Node) -> bool, items: &mut Vec<*const Node>) -> bool {
     let mut any = is_left_out(node);
     match &node.what {
@@ -252,7 +252,7 @@ fn cut_items(node: &Node, is_left_out: &dyn Fn(&Node) -> bool, items: &mut Vec<*
     any
 }
 
-/// Reads a whole number of a type.
+/// Deserializes an integer of a type.
 macro_rules! integers {
     ($($method:ident $visit:ident $ty:ident,)+) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -404,7 +404,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     serde::forward_to_deserialize_any! { bytes byte_buf }
 }
 
-/// The items of a list.
+/// Items of a list.
 struct Items<'a> {
     rest: std::slice::Iter<'a, Node>,
     parent: Reader<'a>,
@@ -427,7 +427,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
     }
 }
 
-/// The members of a map.
+/// Members of a map.
 struct Members<'a> {
     rest: std::slice::Iter<'a, (Node, Node)>,
     value: Option<&'a Node>,
@@ -457,7 +457,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
     }
 }
 
-/// A value, and four numbers that say where it is.
+/// A value, and four numbers with its position.
 struct Placed<'a> {
     next: u8,
     reader: Reader<'a>,
@@ -482,7 +482,7 @@ impl<'de> SeqAccess<'de> for Placed<'_> {
     }
 }
 
-/// A variant by its name, and what belongs to it.
+/// A variant by its name, with its content.
 struct Choice<'a> {
     name: &'a str,
     place: Location,
@@ -491,7 +491,7 @@ struct Choice<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `Variant`, or `{Variant: …}`.
+    /// Reads `Variant`, or `{Variant: …}`.
     fn choice(self) -> Result<Choice<'a>, Error> {
         match &self.node.what {
             What::List(_) => Err(Error::ExternallyTaggedEnumExpectedScalarOrMapping { location: self.node.defined }),
@@ -525,7 +525,7 @@ impl<'de, 'a> EnumAccess<'de> for Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// What belongs to the variant.
+    /// Returns the content of the variant.
     fn content(&self) -> Result<&Node, Error> {
         self.content.ok_or_else(|| self.parent.unexpected("mapping start"))
     }

@@ -1,7 +1,6 @@
-//! Texts as numbers and truth values, by the parser's rules.
+//! Numbers and booleans in text, by the parser's rules.
 
-/// The whole number that `text` is: decimal without leading zeros, or after `0x`, `0o` or `0b`; `_` may stand between
-/// digits.
+/// Parses an integer: decimal without leading zeros, or after `0x`, `0o` or `0b`; `_` is allowed between digits.
 pub(super) fn integer(text: &str) -> Option<i128> {
     let text = trim(text);
     let (is_negative, text) = match text.as_bytes().first() {
@@ -24,7 +23,7 @@ pub(super) fn integer(text: &str) -> Option<i128> {
     Some(if is_negative { -size } else { size })
 }
 
-/// The number that `text` is.
+/// Parses a number.
 pub(super) fn float(text: &str) -> Option<f64> {
     let text = trim(text);
     match text.to_ascii_lowercase().as_str() {
@@ -35,7 +34,7 @@ pub(super) fn float(text: &str) -> Option<f64> {
     }
 }
 
-/// The truth value that `text` is; `yes`, `on` and their like are some unless `is_strict`.
+/// Parses a boolean; `yes`, `on` and similar words count unless `is_strict`.
 pub(super) fn truth(text: &str, is_strict: bool) -> Option<bool> {
     match trim(text).to_ascii_lowercase().as_str() {
         "true" => Some(true),

@@ -1,4 +1,4 @@
-//! What is read from the tree is what the parser itself reads, errors and their places included.
+//! The tree gives the same values as the parser itself, and the same errors with the same positions.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -44,7 +44,7 @@ enum Kind {
     Fields { a: u8 },
 }
 
-/// Texts that fit and texts that do not, each in its own way.
+/// Texts that fit, and texts that do not, each in another way.
 const TEXTS: &[&str] = &[
     "name: a",
     "name: 1.30\ncount: 0x1F\nshare: 5\non: true",
@@ -99,11 +99,11 @@ const TEXTS: &[&str] = &[
     "{name: a, [x]: y}",
 ];
 
-/// Texts that are no YAML.
+/// Texts that are not YAML.
 const BROKEN: &[&str] =
     &["name: a\nname: b", "name: [a\n", "name: a\n  count: 3", "\"name\": \"a\", }", "name: a\nany: *unknown"];
 
-/// A value, or the text of the error and its place.
+/// Formats a value, or an error with its position.
 fn outcome<T: Debug>(read: Result<T, serde_saphyr::Error>) -> String {
     match read {
         Ok(value) => format!("{value:?}"),
@@ -166,7 +166,7 @@ fn what_is_too_deep_is_refused_within_the_stack_of_a_task() {
     assert_eq!(reads.join().expect("the stack is large enough"), [true, false, false]);
 }
 
-/// The lines of all errors of a text, and whether a value is left.
+/// Returns the lines of all errors of a text, and the value, if one is left.
 fn all_errors(text: &str) -> (Vec<(u64, String)>, Option<Sample>) {
     let Tolerant { value, errors } = from_str_tolerant::<Sample>(text, Options::default());
     let plain = |error: &serde_saphyr::Error| {

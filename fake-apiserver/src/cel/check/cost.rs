@@ -1,7 +1,7 @@
-//! What an expression costs at most, before there is a value (cel-go `checker/cost.go`, apiserver
+//! Maximum cost of an expression, estimated before there are values (cel-go `checker/cost.go`, apiserver
 //! `pkg/cel/library/cost.go`).
 //!
-//! Costs are in units of a simple step. What is not bounded costs as much as there is.
+//! Costs are in CEL's cost units, one for a simple step. An unbounded value has the maximum cost.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use super::declared::Declared;
 use super::{Checked, Type};
 use crate::cel::{Expression, unescape};
 
-/// The cost of a character that is looked at.
+/// Cost of reading a character.
 const CHARACTER: f64 = 0.1;
-/// The cost of a character of a pattern.
+/// Cost of a character of a regular expression.
 const PATTERN: f64 = 0.25;
-/// The longest pattern of a named format.
+/// Length of the longest pattern of a named format.
 const FORMAT_PATTERN: f64 = 128.0;
-/// The cost of a question of access.
+/// Cost of an access check.
 const AUTHORIZATION: u64 = 350_000;
 
 impl Expression {
-    /// What it costs at most, when its variables are as `declared` says.
+    /// Returns the maximum cost if the variables are as `declared`.
     pub fn most_cost(&self, checked: &Checked, declared: &Declared) -> u64 {
         self.cost_of(checked, &|_| Some(declared), Size::UNKNOWN)
     }
 
-    /// What it costs at most for values that are at hand, each declared as [`Declared::of`] does. What nothing is known
-    /// of is as large as all of them together.
+    /// Returns the maximum cost for given values, each declared by [`Declared::of`]. An unknown part counts as large as
+    /// all of them together.
     pub fn cost_for(&self, values: &BTreeMap<String, Declared>) -> u64 {
         let types: Vec<(&str, Type)> =
             values.iter().map(|(name, declared)| (name.as_str(), declared.of.clone())).collect();
@@ -43,10 +43,10 @@ impl Expression {
     }
 }
 
-/// What is declared of each variable.
+/// Declaration of each variable.
 type Roots<'a> = &'a dyn Fn(&str) -> Option<&'a Declared>;
 
-/// The least and the most of a size.
+/// Minimum and maximum of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Size(u64, u64);
 
@@ -69,14 +69,14 @@ impl Size {
         Self(self.0.min(other.0), self.1.max(other.1))
     }
 
-    /// The cost of all of it, at most.
+    /// Returns the maximum cost of processing all of it.
     fn at(self, each: f64) -> u64 {
-        // Too great a number becomes the greatest.
+        // The conversion saturates.
         (self.1 as f64 * each).ceil() as u64
     }
 }
 
-/// The sizes of what a list or map holds.
+/// Sizes of the keys and values of a list or map.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     is_list: bool,
@@ -84,10 +84,10 @@ struct Entry {
     value: Size,
 }
 
-/// What is known of a part of an expression, or of a variable.
+/// Knowledge about a part of an expression, or about a variable.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Where it stands below a variable, whose name is the first.
+    /// Its path, starting with a variable's name.
     path: Vec<String>,
     size: Option<Size>,
     entry: Option<Entry>,
@@ -96,10 +96,10 @@ struct Known {
 struct Coster<'a> {
     checked: &'a Checked,
     roots: Roots<'a>,
-    /// The size of what nothing is known of.
+    /// Size of an unknown value.
     unknown: Size,
     known: BTreeMap<u64, Known>,
-    /// The variables of macros; the innermost last.
+    /// Variables of macros; the innermost is last.
     scopes: Vec<(String, Known)>,
 }
 
@@ -121,14 +121,14 @@ impl Coster<'_> {
         self.known.entry(expr.id).or_default().path = path;
     }
 
-    /// The path of a part of what stands at another.
+    /// Returns the path of a part of an expression.
     fn below(&self, expr: &IdedExpr, step: &str) -> Vec<String> {
         let mut path = self.path(expr);
         path.push(step.to_owned());
         path
     }
 
-    /// What is declared at a path.
+    /// Returns the declaration at a path.
     fn declaration(&self, path: &[String]) -> Option<&Declared> {
         let (variable, steps) = path.split_first()?;
         if variable.starts_with('@') {
@@ -145,7 +145,7 @@ impl Coster<'_> {
         Some(at)
     }
 
-    /// The size that is declared at a path.
+    /// Returns the declared size at a path.
     fn declared(&self, path: &[String]) -> Option<Size> {
         Some(Size(0, self.declaration(path)?.most))
     }
@@ -182,7 +182,7 @@ impl Coster<'_> {
         }
     }
 
-    /// Whether a range is a list: by its type, or by what is declared where it stands.
+    /// Returns true if a range is a list, by its type or by its declaration.
     fn is_list(&self, range: &IdedExpr) -> bool {
         match self.of(range) {
             Type::List(_) => true,
@@ -269,7 +269,7 @@ impl Coster<'_> {
         let begun_empty = matches!(&all.iter_range.expr, Expr::List(list) if list.elements.is_empty());
         let never = matches!(&all.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(is)) if !is.inner());
         self.scopes.push((all.accu_var.clone(), accumulated));
-        // A variable that is bound, and no loop.
+        // A bound variable, not a loop.
         if begun_empty && never && all.accu_var != "@result" {
             sum = sum.saturating_add(self.cost(&all.result));
             let (size, entry) = (self.size(&all.result), self.entry(&all.result));
@@ -310,7 +310,7 @@ impl Coster<'_> {
     fn call(&mut self, expr: &IdedExpr, call: &CallExpr) -> u64 {
         let args: Vec<u64> = call.args.iter().map(|arg| self.cost(arg)).collect();
         let all = args.iter().fold(0_u64, |sum, cost| sum.saturating_add(*cost));
-        // What stands before a function of a library is no value.
+        // The namespace before a function of a library is not a value.
         let named = call.target.as_deref().is_some_and(|target| {
             matches!(&target.expr, Expr::Ident(name) if super::super::library::NAMESPACES.contains(&name.as_str())
                 || name == "optional" && self.local(name).is_none())
@@ -329,7 +329,7 @@ impl Coster<'_> {
         before.saturating_add(own).saturating_add(with_args)
     }
 
-    /// What a function itself costs, and the size of what it gives where the function says.
+    /// Returns the cost of a function itself, and the size of its result if the function determines it.
     fn function(&mut self, expr: &IdedExpr, call: &CallExpr, target: Option<&IdedExpr>) -> (u64, Option<Size>) {
         let args = &call.args[..];
         let of_target = target.map(|target| self.size_or_unknown(target)).unwrap_or(self.unknown);
@@ -337,8 +337,8 @@ impl Coster<'_> {
         let is_list = |expr: Option<&IdedExpr>| expr.is_some_and(|expr| matches!(self.of(expr), Type::List(_)));
         match (call.func_name.as_str(), target.is_some()) {
             ("_&&_" | "_||_", _) => (0, None),
-            // What is there, or nothing: the field of a value that is at hand. Upstream's estimate, which a schema is
-            // refused by, does not look so far.
+            // An optional field of a given value. Upstream's estimate, by which a schema is refused, does not look at
+            // it.
             (operators::OPT_SELECT, _) if self.unknown != Size::UNKNOWN => {
                 if let [of, name] = args
                     && let Expr::Literal(LiteralValue::String(name)) = &name.expr
@@ -434,7 +434,7 @@ impl Coster<'_> {
             }
             ("dyn", false) => (1, args.first().and_then(|arg| self.size(arg))),
             ("@in", _) => (if is_list(args.get(1)) { size(1).1 } else { 1 }, None),
-            // Keys are as many as there are entries.
+            // There are as many keys as entries.
             ("@keys", _) => {
                 let entry = args.first().map(|arg| {
                     let path = self.below(arg, "@keys");
@@ -485,7 +485,7 @@ impl Coster<'_> {
     }
 }
 
-/// The size of a text in which something is replaced.
+/// Returns the size of a string after a replacement.
 fn replaced(of: Size, old: Size, new: Size) -> Size {
     let (most, kept) = if old.0 == 0 {
         (of.1.saturating_add(1), of.1)

@@ -1,4 +1,4 @@
-//! What is known of a value before there is one: its type, and how large it can be within a request.
+//! Declaration of a value: its type, and its maximum size within a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use substrate::json::Value;
 
 use super::Type;
 
-/// The largest request, in bytes.
+/// Maximum size of a request in bytes.
 pub const LARGEST_REQUEST: u64 = 3 << 20;
 
 /// A declared value.
@@ -15,20 +15,20 @@ pub const LARGEST_REQUEST: u64 = 3 << 20;
 pub struct Declared {
     /// Its type.
     pub of: Type,
-    /// How many characters, elements or entries it has at most.
+    /// Maximum number of characters, elements or entries.
     pub most: u64,
-    /// How many bytes it takes in a request at least.
+    /// Minimum number of bytes in a request.
     pub least_bytes: u64,
-    /// What its elements or values are.
+    /// Declaration of its elements or values.
     pub item: Option<Arc<Declared>>,
-    /// What its keys are.
+    /// Declaration of its keys.
     pub key: Option<Arc<Declared>>,
-    /// What its fields are.
+    /// Declarations of its fields.
     pub fields: BTreeMap<String, Arc<Declared>>,
 }
 
 impl Declared {
-    /// A value that is at hand: its size and those of its parts. Its least bytes are what it takes.
+    /// Declares a given value, with its own size and those of its parts. Its minimum number of bytes is its actual one.
     pub fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::simple(Type::Null, 0, 4),
@@ -58,13 +58,13 @@ impl Declared {
         }
     }
 
-    /// A value with these fields, of which nothing else is asked.
+    /// Declares an object with these fields.
     pub fn fields(fields: BTreeMap<String, Self>) -> Self {
         let bytes = fields.values().fold(0, |sum, field| sum + field.least_bytes);
         Self::object(fields, bytes)
     }
 
-    /// A value that may be the one or the other, with the fields and the larger sizes of both.
+    /// Merges two declarations, with the fields and the larger sizes of both.
     fn with(self, other: Self) -> Self {
         let both = |a: Option<Arc<Self>>, b: Option<Arc<Self>>| match (a, b) {
             (Some(a), Some(b)) => Some(Arc::new(Self::clone(&a).with(Self::clone(&b)))),
@@ -94,40 +94,40 @@ impl Declared {
         }
     }
 
-    /// A value without parts.
+    /// Declares a value without parts.
     pub fn simple(of: Type, most: u64, least_bytes: u64) -> Self {
         Self { of, most, least_bytes, item: None, key: None, fields: BTreeMap::new() }
     }
 
-    /// A text, of at most so many bytes.
+    /// Declares a string with a maximum number of bytes.
     pub fn text(most: Option<u64>) -> Self {
         Self::simple(Type::String, most.unwrap_or(LARGEST_REQUEST - 2), 2)
     }
 
-    /// A list, of at most so many elements.
+    /// Declares a list with a maximum number of elements.
     pub fn list(item: Self, most: Option<u64>) -> Self {
         let most = most.unwrap_or((LARGEST_REQUEST - 2) / (item.least_bytes + 1));
         let of = Type::list(item.of.clone());
         Self { item: Some(Arc::new(item)), ..Self::simple(of, most, 2) }
     }
 
-    /// A map, of at most so many entries.
+    /// Declares a map with a maximum number of entries.
     pub fn map(value: Self, most: Option<u64>) -> Self {
         let most = most.unwrap_or((LARGEST_REQUEST - 2) / (value.least_bytes + 6));
         let of = Type::map(Type::String, value.of.clone());
-        // The size of a key is that of a type without one.
+        // Upstream gives keys the size of an unsized type.
         let key = Self::simple(Type::String, 0, 2);
         Self { item: Some(Arc::new(value)), key: Some(Arc::new(key)), ..Self::simple(of, most, 2) }
     }
 
-    /// An object with these fields, which takes so many bytes at least.
+    /// Declares an object with these fields and a minimum number of bytes.
     pub fn object(fields: BTreeMap<String, Self>, least_bytes: u64) -> Self {
         let types = fields.iter().map(|(name, field)| (name.clone(), field.of.clone())).collect();
         let fields = fields.into_iter().map(|(name, field)| (name, Arc::new(field))).collect();
         Self { fields, ..Self::simple(Type::Object(Arc::new(types)), 0, least_bytes) }
     }
 
-    /// The declaration of what is as one or as the other, with the larger sizes.
+    /// Returns this declaration with the larger sizes of both.
     pub fn or(&self, other: &Self) -> Self {
         let both = |a: &Option<Arc<Self>>, b: &Option<Arc<Self>>| match (a, b) {
             (Some(a), Some(b)) => Some(Arc::new(a.or(b))),
@@ -147,7 +147,7 @@ impl Declared {
         }
     }
 
-    /// How often a value that takes as many bytes fits into a request.
+    /// Returns how many such values fit into a request.
     pub fn times_in_request(&self) -> u64 {
         LARGEST_REQUEST / (self.least_bytes + 1)
     }

@@ -1,7 +1,6 @@
-//! What is wrong with an expression before it is ever evaluated: names and fields that there are not, and functions of
-//! other types (cel-go `checker`).
+//! Type check of expressions: unknown names and fields, and functions with arguments of wrong types (cel-go `checker`).
 //!
-//! A pass over the parser's tree; nothing is evaluated.
+//! It walks the parser's tree and evaluates nothing.
 
 mod cost;
 mod declared;
@@ -18,10 +17,10 @@ pub use self::types::Type;
 use self::types::{FREE, fits, given, join};
 use super::{Expression, unescape};
 
-/// Names of types, which are values too.
+/// Names of types, which are values, too.
 const TYPES: &[&str] = &["bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"];
 
-/// What a check found: the type of every part of an expression, by its id.
+/// Result of a check: the type of every part of an expression, by its id.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     types: BTreeMap<u64, Type>,
@@ -29,22 +28,22 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The type of the whole.
+    /// Returns the type of the whole expression.
     pub fn result(&self) -> &Type {
         self.of(self.root)
     }
 
-    /// The type of a part.
+    /// Returns the type of a part.
     pub(super) fn of(&self, id: u64) -> &Type {
         self.types.get(&id).unwrap_or(&Type::Dyn)
     }
 }
 
 impl Expression {
-    /// Checks it against the types of its variables.
+    /// Checks the expression with the types of its variables.
     ///
     /// # Errors
-    /// Everything that is wrong, in cel-go's words.
+    /// All errors, in cel-go's words.
     pub fn check_types(&self, variables: &[(&str, Type)]) -> Result<Checked, String> {
         let checker = self.checker(variables);
         if checker.wrong.is_empty() {
@@ -58,7 +57,7 @@ impl Expression {
         Err(lines.join("\n"))
     }
 
-    /// The types of its parts; that of what does not fit is not known.
+    /// Returns the types of the parts. A part with an error has an unknown type.
     fn types_as_far_as_known(&self, variables: &[(&str, Type)]) -> Checked {
         self.checked(self.checker(variables))
     }
@@ -75,7 +74,7 @@ impl Expression {
     }
 }
 
-/// Line and column of a part, from 1.
+/// Returns line and column of a part, from 1.
 fn position(info: &SourceInfo, source: &str, id: u64) -> (usize, usize) {
     let at = info.offset_for(id).map_or(0, |(start, _)| start as usize);
     let before: Vec<char> = source.chars().take(at).collect();
@@ -83,14 +82,14 @@ fn position(info: &SourceInfo, source: &str, id: u64) -> (usize, usize) {
     (before.iter().filter(|c| **c == '\n').count() + 1, before.len() - line_start + 1)
 }
 
-/// An error as cel-go shows it, with the line and a mark below the place.
+/// Formats an error like cel-go, with the line and a mark below the position.
 fn shown(source: &str, (line, column): (usize, usize), why: &str) -> String {
     let text = source.lines().nth(line - 1).unwrap_or_default().replace('\t', " ");
     format!("ERROR: <input>:{line}:{column}: {why}\n | {text}\n | {}^", ".".repeat(column - 1))
 }
 
 struct Checker {
-    /// The variables; the innermost last.
+    /// The variables; the innermost is last.
     scopes: Vec<(String, Type)>,
     types: BTreeMap<u64, Type>,
     wrong: Vec<(u64, String)>,
@@ -103,7 +102,7 @@ impl Checker {
 
     fn refuse(&mut self, at: u64, why: String) -> Type {
         self.wrong.push((at, why));
-        // Nothing more is held against what cannot be known.
+        // An unknown type causes no further errors.
         Type::Dyn
     }
 
@@ -152,7 +151,7 @@ impl Checker {
         found
     }
 
-    /// The one type of all items of a literal.
+    /// Returns the common type of the items of a literal.
     fn common(&mut self, items: Vec<(u64, Type)>) -> Type {
         let mut items = items.into_iter();
         let Some((_, mut common)) = items.next() else { return FREE };
@@ -179,7 +178,7 @@ impl Checker {
         if select.test { Type::Bool } else { of }
     }
 
-    /// The type of a field.
+    /// Returns the type of a field.
     fn field(&mut self, id: u64, of: &Type, name: &str) -> Type {
         match of {
             Type::Dyn | Type::Param(_) => Type::Dyn,
@@ -209,7 +208,7 @@ impl Checker {
             let found = self.field(id, &operand, name.inner());
             return if matches!(found, Type::Optional(_)) { found } else { Type::Optional(Box::new(found)) };
         }
-        // A function of a library, which is called on no value.
+        // A function of a library, which has a namespace instead of a target.
         if let Some(target) = &call.target
             && let Expr::Ident(namespace) = &target.expr
             && self.variable(namespace).is_none()
@@ -238,7 +237,7 @@ impl Checker {
             let same = signature.takes.len() == takes.len();
             if same && signature.takes.iter().zip(takes).all(|(wanted, of)| fits(wanted, of, &mut parameters)) {
                 let gives = given(&signature.gives, &parameters);
-                // Several forms fit what is not known.
+                // An unknown type may match several overloads.
                 found = Some(match found {
                     Some(before) => join(&before, &gives).unwrap_or(Type::Dyn),
                     None => gives,
@@ -252,7 +251,8 @@ impl Checker {
         }
     }
 
-    /// Numbers of any type are compared with each other, and texts, bytes, truths, times and spans with their like.
+    /// Checks a comparison. Numbers of any type can be compared with each other; strings, bytes, booleans, times and
+    /// durations with their own type.
     fn compare(&mut self, id: u64, name: &str, takes: &[Type]) -> Type {
         let numbers = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double | Type::Dyn | Type::Param(_));
         let fits = match takes {
@@ -285,7 +285,7 @@ impl Checker {
         self.check(&all.loop_cond);
         let step = self.check(&all.loop_step);
         self.scopes.truncate(outside);
-        // Of what begins empty only a step says what is in it.
+        // If the accumulator starts empty, the step has the type of its elements.
         let gathered = match (&init, &step) {
             (Type::List(_), Type::List(_)) | (Type::Map(..), Type::Map(..)) => step,
             _ => init,
@@ -297,7 +297,7 @@ impl Checker {
     }
 }
 
-/// Whether values of it that are no numbers come before or after each other.
+/// Returns true if values of a type other than a number are ordered.
 fn is_ordered(of: &Type) -> bool {
     matches!(of, Type::String | Type::Bytes | Type::Bool) || [Type::TIMESTAMP, Type::DURATION].contains(of)
 }
@@ -314,7 +314,7 @@ fn of_literal(literal: &LiteralValue) -> Type {
     }
 }
 
-/// What an optional value is when there is one.
+/// Returns the type of the value of an optional.
 fn within(of: &Type) -> Type {
     match of {
         Type::Optional(of) => (**of).clone(),

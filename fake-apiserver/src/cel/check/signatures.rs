@@ -1,19 +1,19 @@
-//! What functions and operators take and give (cel-go `checker/decls`, its extensions, and apiserver `pkg/cel/library`).
+//! Signatures of functions and operators (cel-go `checker/decls`, its extensions, and apiserver `pkg/cel/library`).
 
 use std::sync::LazyLock;
 
 use super::types::{Type, split};
 
-/// One form of a function.
+/// An overload of a function.
 pub(super) struct Signature {
     pub name: &'static str,
-    /// Whether it is called on its first argument.
+    /// True if it is called on its first argument.
     pub member: bool,
     pub takes: Vec<Type>,
     pub gives: Type,
 }
 
-/// All of them. In a table a dot before the name says that it is called on its first argument.
+/// All signatures. In the tables, a dot before the name marks a function that is called on its first argument.
 pub(super) static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     let read = |(name, takes, gives): &(&'static str, &str, &str)| Signature {
         name: name.strip_prefix('.').unwrap_or(name),
@@ -24,7 +24,7 @@ pub(super) static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     OPERATORS.iter().chain(STANDARD).chain(LIBRARIES).map(read).collect()
 });
 
-/// The forms of a function.
+/// Returns the overloads of a function.
 pub(super) fn of(name: &str, member: bool) -> impl Iterator<Item = &'static Signature> {
     SIGNATURES.iter().filter(move |signature| signature.name == name && signature.member == member)
 }

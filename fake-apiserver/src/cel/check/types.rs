@@ -1,4 +1,4 @@
-//! Types of expressions, as far as they are known when an expression is written.
+//! Static types of expressions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::super::library::time;
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Any; what it is, is seen when the expression is evaluated.
+    /// Any type, known at evaluation only.
     Dyn,
     /// `null`.
     Null,
@@ -25,27 +25,27 @@ pub enum Type {
     String,
     /// `bytes`.
     Bytes,
-    /// A list of these.
+    /// A list of a type.
     List(Box<Type>),
-    /// A map of these keys and values.
+    /// A map with a key type and a value type.
     Map(Box<Type>, Box<Type>),
-    /// An object with these fields and no others.
+    /// An object with exactly these fields.
     Object(Arc<BTreeMap<String, Type>>),
-    /// One of these, or nothing.
+    /// An optional value of a type.
     Optional(Box<Type>),
     /// A type itself.
     Of(Box<Type>),
-    /// A type that only functions look into.
+    /// A type that only functions can look into.
     Opaque(&'static str),
-    /// In a signature: the same type wherever it stands. [`FREE`] is that of what an empty list holds: any that is asked
-    /// for.
+    /// A type parameter of a signature: the same type at each place. [`FREE`] is the element type of an empty list,
+    /// which matches any type.
     Param(char),
 }
 
-/// The type of what there is none of.
+/// Type of the elements of an empty list.
 pub(super) const FREE: Type = Type::Param('?');
 
-/// The types of the libraries, as signatures and messages name them.
+/// Types of the libraries, with their names in messages.
 const OPAQUE: &[(&str, &str)] = &[
     ("URL", "kubernetes.URL"),
     ("IP", "net.IP"),
@@ -67,22 +67,22 @@ impl Type {
     pub const AUTHORIZER: Self = Self::Opaque("kubernetes.authorization.Authorizer");
     /// `authorizer.requestResource`.
     pub const REQUEST_RESOURCE: Self = Self::Opaque("kubernetes.authorization.ResourceCheck");
-    /// A time.
+    /// Type of points in time.
     pub const TIMESTAMP: Self = Self::Opaque(time::TIMESTAMP);
-    /// A span of time.
+    /// Type of durations.
     pub const DURATION: Self = Self::Opaque(time::DURATION);
 
-    /// A list.
+    /// Returns a list type.
     pub fn list(of: Self) -> Self {
         Self::List(Box::new(of))
     }
 
-    /// A map.
+    /// Returns a map type.
     pub fn map(key: Self, value: Self) -> Self {
         Self::Map(Box::new(key), Box::new(value))
     }
 
-    /// Reads a type of a signature.
+    /// Parses a type of a signature.
     pub(super) fn parse(text: &str) -> Self {
         let text = text.trim();
         if let Some((name, rest)) = text.split_once('(') {
@@ -108,12 +108,12 @@ impl Type {
         }
     }
 
-    /// Whether values of it have no parts, and so no size.
+    /// Returns true if values of the type have no parts and no size.
     pub(super) fn is_scalar(&self) -> bool {
         matches!(self, Self::Bool | Self::Int | Self::Uint | Self::Double)
     }
 
-    /// The type with what is known of its parameters.
+    /// Replaces the known parameters.
     fn with(&self, known: &BTreeMap<char, Self>) -> Self {
         match self {
             Self::Param('?') => FREE,
@@ -127,7 +127,7 @@ impl Type {
     }
 }
 
-/// The parts of a list of types.
+/// Splits a list of types.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
     for (i, c) in text.char_indices() {
@@ -147,7 +147,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a value of type `given` may stand where `wanted` is; what parameters of `wanted` are goes into `known`.
+/// Returns true if a value of type `given` can be used as `wanted`; adds the parameters of `wanted` to `known`.
 pub(super) fn fits(wanted: &Type, given: &Type, known: &mut BTreeMap<char, Type>) -> bool {
     match (wanted, given) {
         (Type::Param(name), given) => match known.get(name).cloned() {
@@ -172,7 +172,7 @@ pub(super) fn fits(wanted: &Type, given: &Type, known: &mut BTreeMap<char, Type>
     }
 }
 
-/// The type of what is of one or of the other; nothing when no value can be of both.
+/// Returns the common type of two types; `None` if no value has both.
 pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
     Some(match (a, b) {
         (Type::Param(_), other) | (other, Type::Param(_)) => other.clone(),
@@ -188,7 +188,7 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
     })
 }
 
-/// The type that a signature gives once its arguments are known.
+/// Returns the result type of a signature with known parameters.
 pub(super) fn given(result: &Type, known: &BTreeMap<char, Type>) -> Type {
     result.with(known)
 }

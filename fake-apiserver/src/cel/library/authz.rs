@@ -1,4 +1,4 @@
-//! Questions of access: `authorizer` of policies and of webhooks' conditions.
+//! Access checks: the variable `authorizer` of policies and of webhooks' match conditions.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use cel::{DeclarationError, Env, ExecutionError};
 
 use super::{fails, format, opaque};
 
-/// What an expression asks: may this user do that?
+/// An access check of an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and the name of a service account; the user of the request where there is none.
+    /// Namespace and name of a service account; `None` for the user of the request.
     pub account: Option<(String, String)>,
     /// The verb.
     pub verb: String,
-    /// The path, of what is no resource.
+    /// The path of a non-resource request.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
     /// The resource.
     pub resource: String,
-    /// Its subresource; empty for none.
+    /// The subresource; empty for none.
     pub subresource: String,
     /// The namespace; empty for none.
     pub namespace: String,
@@ -29,7 +29,7 @@ pub struct Question {
     pub name: String,
 }
 
-/// Answers questions: why something is allowed, or nothing.
+/// Answers access checks with the reason why the access is allowed, or `None`.
 pub type Judge = Arc<dyn Fn(&Question) -> Option<String> + Send + Sync>;
 
 /// The variable `authorizer`.
@@ -39,7 +39,7 @@ pub struct Authorizer {
     account: Option<(String, String)>,
 }
 
-/// What is asked so far, and whom.
+/// An access check under construction, with the judge that will answer it.
 #[derive(Clone)]
 struct Check<const OF: u8> {
     judge: Judge,
@@ -54,7 +54,7 @@ type Resource = Check<2>;
 struct Decision(Option<String>);
 opaque!(Decision, "kubernetes.authorization.Decision");
 
-/// The types whose values hold the judge: two are equal when they ask the same.
+/// Defines the types that hold the judge. Two values are equal if they check the same access.
 macro_rules! asking {
     ($name:ident, $field:ident, $cel:literal) => {
         opaque!($name, $cel);
@@ -78,12 +78,12 @@ asking!(Group, question, "kubernetes.authorization.GroupCheck");
 asking!(Resource, question, "kubernetes.authorization.ResourceCheck");
 
 impl Authorizer {
-    /// One that asks `judge`.
+    /// Creates an authorizer that asks `judge`.
     pub fn new(judge: Judge) -> Self {
         Self { judge, account: None }
     }
 
-    /// `authorizer.requestResource`: what the request itself is about.
+    /// Returns `authorizer.requestResource`: a check of the request itself.
     pub(in crate::cel) fn request_resource(&self, about: &Question) -> Box<dyn Val> {
         let question = Question { account: None, ..about.clone() };
         Box::new(Resource { judge: self.judge.clone(), question })
@@ -172,7 +172,7 @@ fn name(of: &Resource, name: &CelString<'_>) -> Resource {
     of.with(|question| name.inner().clone_into(&mut question.name))
 }
 
-/// Roles know no selectors: who may list may list by any.
+/// RBAC ignores selectors: a user who may list may list with any selector.
 fn selector(of: &Resource, _: &CelString<'_>) -> Resource {
     of.clone()
 }
@@ -193,7 +193,7 @@ fn reason(decision: &Decision) -> CelString<'static> {
     decision.0.clone().unwrap_or_default().into()
 }
 
-/// Whoever is asked always has an answer.
+/// A check never fails.
 fn errored(_: &Decision) -> CelBool {
     false.into()
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::cel::{CelValue, Expression, Inputs};
 
-    /// Allows what it is asked in a text, with that text as the reason.
+    /// Allows every access except `delete`, with a text about the access as the reason.
     fn authorizer() -> Authorizer {
         Authorizer::new(Arc::new(|asked: &Question| {
             let of = asked.account.as_ref().map(|(namespace, name)| format!("{namespace}:{name}")).unwrap_or_default();

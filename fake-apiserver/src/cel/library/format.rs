@@ -1,4 +1,4 @@
-//! Named formats of texts.
+//! Named formats of strings.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use super::{opaque, texts, url};
 #[derive(Clone, Copy, Debug)]
 struct Format {
     name: &'static str,
-    /// What is wrong with a text.
+    /// Returns the errors in a string.
     check: fn(&str) -> Vec<String>,
 }
 opaque!(Format, "kubernetes.NamedFormat");
@@ -27,7 +27,7 @@ impl PartialEq for Format {
     }
 }
 
-/// All formats, and the function that gives each.
+/// Defines all formats, and the function that returns each.
 macro_rules! formats {
     ($($function:ident $name:literal $check:expr;)*) => {
         const FORMATS: &[Format] = &[$(Format { name: $name, check: $check }),*];
@@ -65,7 +65,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn validate: (Format, CelString) -> CelOptional)
 }
 
-/// Whether a text is of the format of that name.
+/// Returns true if a string has the format of that name.
 pub(super) fn is(name: &str, text: &str) -> bool {
     FORMATS.iter().any(|format| format.name == name && (format.check)(text).is_empty())
 }
@@ -84,7 +84,7 @@ fn unless(fits: bool, why: &str) -> Vec<String> {
     if fits { Vec::new() } else { vec![why.to_owned()] }
 }
 
-/// A grammar, how upstream says that a text is not of it, and the longest that it has (apimachinery `util/validation`).
+/// A pattern, upstream's message about a mismatch, and the maximum length (apimachinery `util/validation`).
 struct Grammar {
     pattern: &'static str,
     why: &'static str,
@@ -134,7 +134,7 @@ const NAME: Grammar = Grammar {
     unit: "bytes",
 };
 
-/// The patterns of all grammars, compiled.
+/// Patterns of all grammars, compiled.
 static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let all = [LABEL, SUBDOMAIN, LABEL_1035, VALUE, NAME].map(|grammar| grammar.pattern);
     all.into_iter().filter_map(|pattern| Some((pattern, Regex::new(&format!("^(?:{pattern})$")).ok()?))).collect()
@@ -155,7 +155,7 @@ impl Grammar {
     }
 }
 
-/// What a name that is to be completed is checked as: without its last dash.
+/// Replaces the last dash of a generateName, so that it can be checked like a name.
 fn masked(text: &str) -> Cow<'_, str> {
     match text.strip_suffix('-') {
         Some(before) if !before.is_empty() => format!("{before}a").into(),

@@ -1,5 +1,5 @@
-//! The functions that Kubernetes 1.36 offers to expressions beside CEL's own (apiserver `pkg/cel/library`, and of cel-go's
-//! extensions strings, lists, sets and comprehensions of two variables).
+//! Functions that Kubernetes 1.36 adds to CEL's own (apiserver `pkg/cel/library`, and cel-go's extensions strings,
+//! lists, sets and two-variable comprehensions).
 
 pub(super) mod authz;
 mod format;
@@ -19,7 +19,7 @@ use cel::common::types::{CelList, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError};
 
-/// Adds all of them; fails only where a function is there already.
+/// Adds all functions. Fails only if a function exists already.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     authz::extension(env)?;
     format::extension(env)?;
@@ -34,7 +34,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     url::extension(env)
 }
 
-/// Names of their functions and macros.
+/// Names of the functions and macros.
 pub(super) const FUNCTIONS: &[&str] = &[
     "add",
     "allowed",
@@ -142,10 +142,10 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "validate",
 ];
 
-/// Names before the dot of functions that are not called on a value.
+/// Namespaces of functions that have no target.
 pub(super) const NAMESPACES: &[&str] = &["format", "ip", "lists", "sets", "strings"];
 
-/// A type whose values no other code makes or looks into.
+/// Defines a type that only its own functions can create or look into.
 macro_rules! opaque {
     ($name:ident, $cel:literal) => {
         impl cel::common::value::Val for $name {
@@ -176,19 +176,19 @@ macro_rules! opaque {
 }
 use opaque;
 
-/// Why a function has no value.
+/// Creates the error of a function.
 fn fails(function: &str, why: impl Display) -> ExecutionError {
     ExecutionError::function_error(function, why)
 }
 
-/// A list of texts.
+/// Creates a list of strings.
 fn texts(items: impl IntoIterator<Item = String>) -> CelList<'static> {
     let items: Vec<Box<dyn Val>> =
         items.into_iter().map(|text| -> Box<dyn Val> { Box::new(CelString::from(text)) }).collect();
     items.into()
 }
 
-/// The elements of the argument at `at`, which is a list.
+/// Returns the elements of the argument at `at`, which is a list.
 fn elements<'a, 'v>(
     args: &'a [CowVal<'_, 'v>],
     at: usize,
@@ -210,7 +210,7 @@ mod tests {
 
     use crate::cel::{CelValue, Expression};
 
-    /// Each is an example of upstream's documentation of its library, or of its tests.
+    /// Examples from upstream's documentation of its libraries, and from their tests.
     #[rstest]
     #[case("[1, 2, 3].isSorted() && !['b', 'a'].isSorted() && [].isSorted()")]
     #[case("[1, 3].sum() == 4 && [1.5, 2.5].sum() == 4.0 && [].sum() == 0")]

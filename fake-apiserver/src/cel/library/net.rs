@@ -148,7 +148,7 @@ fn cidr_text(cidr: &Cidr) -> CelString<'static> {
     format!("{}/{}", cidr.address, cidr.bits).into()
 }
 
-/// An address with all but its first `bits` bits cleared.
+/// Clears all except the first `bits` bits of an address.
 fn masked_address(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(four) => {

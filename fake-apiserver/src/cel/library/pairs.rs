@@ -1,7 +1,7 @@
-//! Comprehensions of two variables: an index and an element of a list, or a key and a value of a map.
+//! Two-variable comprehensions: over index and element of a list, or key and value of a map.
 //!
-//! The evaluator has comprehensions of one variable. A macro here becomes one over the keys, in whose body the second
-//! variable is bound to what stands at the key.
+//! The evaluator has one-variable comprehensions only. A macro here expands to one over the keys; in its body the
+//! second variable is bound to the value at the key.
 
 use std::cmp::Ordering;
 
@@ -13,9 +13,9 @@ use cel::{DeclarationError, Env, ExecutionError};
 
 use super::{elements, fails};
 
-/// The variable that holds what a macro is called on, so that it is evaluated once.
+/// Variable that holds the target of a macro, so that it is evaluated once.
 const INPUT: &str = "@input";
-/// The variable in which a macro gathers its value.
+/// Accumulator of a macro.
 const FOUND: &str = "@result";
 
 type Helper<'a, 'h> = &'a mut MacroExprHelper<'h>;
@@ -81,7 +81,7 @@ fn literal(helper: Helper<'_, '_>, value: LiteralValue) -> IdedExpr {
     helper.next_expr(Expr::Literal(value))
 }
 
-/// `body` with the variable `name` of the value `of`.
+/// Binds the variable `name` to the value `of` within `body`.
 fn bind(helper: Helper<'_, '_>, name: &str, of: IdedExpr, body: IdedExpr) -> IdedExpr {
     let comprehension = ComprehensionExpr {
         iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
@@ -107,7 +107,7 @@ fn expand(
     if first == second {
         return Err(helper.new_error(body.id, "duplicate variable name"));
     }
-    // What stands at the key, for the body and for the filter.
+    // Binds the value at the key, for the body and for the filter.
     let within = |helper: Helper<'_, '_>, body: IdedExpr| {
         let args = vec![ident(helper, INPUT), ident(helper, &first)];
         let value = call(helper, operators::INDEX, args);
@@ -158,7 +158,7 @@ fn expand(
             call(helper, operators::CONDITIONAL, args)
         }
     };
-    // Of the others only the body itself sees the second variable.
+    // With the other macros, only the body sees the second variable.
     let step = if matches!(what, What::List | What::Map | What::Entries) { within(helper, step) } else { step };
     let input = ident(helper, INPUT);
     let comprehension = ComprehensionExpr {
@@ -186,7 +186,7 @@ fn indices<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     Ok(CowVal::owned(CelList::from(all)))
 }
 
-/// The keys of a map in their order: that of a map is none.
+/// Returns the keys of a map, sorted: a map has no order.
 fn keys<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let mut all: Vec<Box<dyn Val + 'v>> =
         elements(&args, 0, "@keys")?.into_iter().map(|key| key.clone_as_boxed()).collect();
@@ -200,7 +200,7 @@ fn keys<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
 #[expect(clippy::disallowed_types, reason = "the evaluator's own map")]
 type Entries<'v> = std::collections::HashMap<CelMapKey<'v>, Box<dyn Val + 'v>>;
 
-/// The entries of a map, which are copied.
+/// Copies the entries of a map.
 fn entries<'v>(map: &CowVal<'_, 'v>) -> Result<Entries<'v>, ExecutionError> {
     let map = map.as_ref().downcast_ref::<CelMap<'v>>().ok_or_else(|| fails("@insert", "no such overload"))?;
     Ok(map.inner().iter().map(|(key, value)| (key.clone(), value.clone_as_boxed())).collect())
@@ -231,7 +231,7 @@ fn insert<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
 fn merge<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let [map, more] = &args[..] else { return Err(ExecutionError::invalid_argument_count(2, args.len())) };
     let mut all = entries(map)?;
-    // In the order of keys, so that of several that are there already the same one is named each time.
+    // In key order, so that the error about existing keys always names the same one.
     let mut more: Vec<_> = entries(more)?.into_iter().collect();
     more.sort_by(|(a, _), (b, _)| {
         a.inner().as_comparer().and_then(|a| a.compare(b.inner()).ok()).unwrap_or(Ordering::Equal)

@@ -26,7 +26,7 @@ fn find_all(text: &CelString<'_>, regex: &CelString<'_>) -> Result<CelList<'stat
 }
 
 fn find_some(text: &CelString<'_>, regex: &CelString<'_>, most: &CelInt) -> Result<CelList<'static>, ExecutionError> {
-    // Below zero there is no limit.
+    // A negative number means no limit.
     let most = usize::try_from(*most.inner()).unwrap_or(usize::MAX);
     Ok(texts(pattern(regex)?.find_iter(text.inner()).take(most).map(|found| found.as_str().to_owned())))
 }

@@ -7,7 +7,7 @@ use cel::{DeclarationError, Env, ExecutionError};
 
 use super::{fails, opaque};
 
-/// A version; what it was built from is no part of it when it is compared.
+/// A version. Build metadata do not count in comparisons.
 #[derive(Clone, Debug)]
 struct Version {
     numbers: [u64; 3],
@@ -15,7 +15,7 @@ struct Version {
 }
 opaque!(Version, "kubernetes.Semver");
 
-/// A part of what stands before a release; numbers come before words.
+/// A part of a pre-release; numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Number(u64),
@@ -24,7 +24,7 @@ enum Part {
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
-        // What has no such part is the release, which is later.
+        // A release sorts after its pre-releases.
         let released = |version: &Self| version.pre.is_empty();
         let rest = || released(self).cmp(&released(other)).then_with(|| self.pre.cmp(&other.pre));
         self.numbers.cmp(&other.numbers).then_with(rest)
@@ -90,7 +90,7 @@ fn parse(text: &str) -> Result<Version, String> {
     Ok(Version { numbers, pre })
 }
 
-/// Without a `v` before it, without leading zeros, and with the numbers that are left out.
+/// Normalizes a version: without `v` and leading zeros, and with missing numbers added.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text
@@ -105,7 +105,7 @@ fn normalized(text: &str) -> String {
             }
         })
         .collect();
-    // Beside numbers alone, nothing can be added.
+    // Numbers can be added only if there is no pre-release or build part.
     if parts.len() < 3 && !parts.last().is_some_and(|last| last.contains(['+', '-'])) {
         parts.resize(3, "0".to_owned());
     }

@@ -1,7 +1,7 @@
-//! Times and spans of time (the CEL specification, "Abstract types"). They are those of Go: a span is a number of
+//! Times and durations (the CEL specification, "Abstract types"), with Go's limits: a duration is a number of
 //! nanoseconds, and a time lies between the years 1 and 9999.
 //!
-//! A time zone is an offset or UTC: names of places have no table here.
+//! A time zone is an offset or UTC: there is no table of time zone names.
 
 use std::cmp::Ordering;
 
@@ -14,23 +14,23 @@ use jiff::tz::Offset;
 
 use super::fails;
 
-/// The names of the types.
+/// Names of the types.
 pub(in crate::cel) const TIMESTAMP: &str = "google.protobuf.Timestamp";
 pub(in crate::cel) const DURATION: &str = "google.protobuf.Duration";
 
 const SECOND: i64 = 1_000_000_000;
-/// The first and the last second that a time may be in.
+/// First and last second of the range of times.
 const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// A time.
+/// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cel) struct Timestamp(jiff::Timestamp);
 
-/// A span of time, in nanoseconds.
+/// A duration in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cel) struct Duration(i64);
 
-/// A type whose values are compared, added and subtracted.
+/// Defines a type with comparison, addition and subtraction.
 macro_rules! quantity {
     ($name:ident, $cel:expr) => {
         impl Val for $name {
@@ -164,7 +164,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn milliseconds: (Duration) -> CelInt, name = "getMilliseconds")
 }
 
-/// Reads a time as RFC 3339 has it.
+/// Parses a time in RFC 3339.
 pub(in crate::cel) fn parse(text: &str) -> Option<Timestamp> {
     let zoned = text.ends_with('Z') || text.len() > 6 && matches!(text.as_bytes()[text.len() - 6], b'+' | b'-');
     let time = (text.as_bytes().get(10) == Some(&b'T') && zoned).then(|| text.parse().ok())?;
@@ -184,7 +184,7 @@ fn timestamp_itself(time: &Timestamp) -> Timestamp {
     *time
 }
 
-/// Reads a span as Go writes it: numbers, each with its unit.
+/// Parses a duration in Go's notation: numbers, each with a unit.
 pub(in crate::cel) fn parse_span(text: &str) -> Option<Duration> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -219,7 +219,7 @@ pub(in crate::cel) fn parse_span(text: &str) -> Option<Duration> {
             return None;
         }
         let number: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        // More digits than these are less than a nanosecond of an hour.
+        // Further digits are below a nanosecond even for hours.
         let part = &part[..part.len().min(15)];
         let fraction: i128 = if part.is_empty() { 0 } else { part.parse().ok()? };
         nanos += number * unit + fraction * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
@@ -246,7 +246,7 @@ fn text_of_span(span: &Duration) -> CelString<'static> {
 }
 
 fn seconds_of_time(time: &Timestamp) -> CelInt {
-    // What is before the epoch is in the second that began before it.
+    // A time before the epoch belongs to the second that began before it.
     i64::try_from(time.0.as_nanosecond().div_euclid(SECOND.into())).unwrap_or_default().into()
 }
 
@@ -270,7 +270,7 @@ fn milliseconds(span: &Duration) -> CelInt {
     (span.0 / 1_000_000).into()
 }
 
-/// What the clock shows at a time in a zone.
+/// Returns the date and time of day in a zone.
 fn shown(time: &Timestamp, zone: &str) -> Result<DateTime, ExecutionError> {
     let offset = match zone.split_once(':') {
         None if matches!(zone, "" | "UTC") => Some(Offset::UTC),
@@ -288,7 +288,7 @@ fn shown(time: &Timestamp, zone: &str) -> Result<DateTime, ExecutionError> {
     Ok(offset.to_datetime(time.0))
 }
 
-/// A function for each part of a time, with and without a zone.
+/// Defines a function for each part of a time, with and without a zone.
 macro_rules! parts {
     ($($plain:ident $zoned:ident $name:literal |$at:ident| $part:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` reads them.
+//! URLs as Go's `net/url` parses them.
 
 use cel::common::types::{CelBool, CelMap, CelMapKey, CelString};
 use cel::common::value::Val;
@@ -9,14 +9,14 @@ use super::{fails, opaque, texts};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Url {
     scheme: String,
-    /// With the port, as it was written.
+    /// Host with port, as written.
     host: String,
-    /// What stands before the host, and after the path: only for comparisons.
+    /// User info, query and fragment: only for comparisons.
     user: String,
     fragment: String,
-    /// What follows a scheme without a slash.
+    /// Text after a scheme without a slash.
     opaque: String,
-    /// As it was written.
+    /// As written.
     path: String,
     query: String,
 }
@@ -33,12 +33,16 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn get_query: (Url) -> CelMap)
 }
 
-/// Why a text is no absolute URL and no absolute path, in Go's words; nothing when it is one.
+/// Checks that a text is an absolute URL or an absolute path.
+///
+/// # Errors
+/// The reason why it is not, in Go's words.
 pub(super) fn request_uri(text: &str) -> Result<(), String> {
     parse(text, true).map(drop).map_err(|why| format!("parse {text:?}: {why}"))
 }
 
-/// Go's `Parse`, or with `request` its `ParseRequestURI`, which knows no fragment and no relative path.
+/// Parses a URL like Go's `Parse`, or with `request` like its `ParseRequestURI`, which knows no fragment and no
+/// relative path.
 fn parse(text: &str, request: bool) -> Result<Url, String> {
     if text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return Err("net/url: invalid control character in URL".to_owned());
@@ -84,7 +88,7 @@ fn parse(text: &str, request: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The scheme and what follows its colon.
+/// Splits a URL into the scheme and the text after its colon.
 fn scheme(text: &str) -> Result<Option<(&str, &str)>, String> {
     for (i, b) in text.bytes().enumerate() {
         match b {
@@ -117,7 +121,7 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// The text behind its escapes; in a query a plus is a space.
+/// Decodes escapes; in a query, a plus is a space.
 fn unescape(text: &str, query: bool) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut found = Vec::with_capacity(bytes.len());
@@ -158,7 +162,7 @@ fn get_host(url: &Url) -> CelString<'static> {
     unescape(&url.host, false).unwrap_or_default().into()
 }
 
-/// The host without its port and without brackets, and the port.
+/// Returns the host without port and brackets, and the port.
 fn parts(url: &Url) -> (&str, &str) {
     match url.host.strip_prefix('[').and_then(|host| host.rsplit_once(']')) {
         Some((host, port)) => (host, port.trim_start_matches(':')),

@@ -22,14 +22,14 @@ pub(super) fn merge_or_replace(
             let key = field.merge_key;
             let (wanted, places) = (Positions::of(&change, key), Positions::of(&before, key));
             let merged = merge(before, change, key, parent.element(name))?;
-            // An entry of the patch goes where the patch has it, relative to the other entries of the patch.
+            // Entries of the patch are in the order of the patch.
             Ok(order::enforce(merged, &wanted, &places))
         }
         _ => Ok(change.into_iter().filter_map(without_directives).collect()),
     }
 }
 
-/// Handles each list that comes with `$setElementOrder`, and takes both from the patch.
+/// Handles each list with a `$setElementOrder`, and removes both from the patch.
 pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, topology: Topology) -> Result<(), PatchError> {
     let directives: Vec<Text> = patch.keys().filter(|k| k.starts_with(SET_ORDER)).cloned().collect();
     for directive in directives {
@@ -61,7 +61,7 @@ pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, topology: Topol
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList`: takes every listed scalar out of the original.
+/// `$deleteFromPrimitiveList`: removes every listed scalar from the original.
 pub(super) fn delete_from(original: &mut Map, name: &str, gone: &Value) -> Result<(), PatchError> {
     let Value::Array(gone) = gone else {
         return Err(malformed(format!("{DELETE_FROM}{name}: must be a list")));
@@ -129,7 +129,7 @@ fn merge_by_key(
     for entry in entries {
         let entry = Value::Object(with_merge_key(entry, key)?);
         let id = order::identity(&entry, Some(key));
-        // Of two entries with one key the second one changes the first.
+        // The second of two entries with the same key changes the first.
         let slot = match (places.get(&entry), added_at.get(&id)) {
             (Some(at), _) => list.get_mut(at),
             (None, Some(at)) => added.get_mut(*at),
@@ -160,7 +160,7 @@ fn no_merge_key(entry: &Map, key: &str) -> PatchError {
     PatchError::Failed(format!("map: {shown} does not contain declared merge key: {key}"))
 }
 
-/// The type of Go that holds a value of JSON.
+/// Returns the Go type of a JSON value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

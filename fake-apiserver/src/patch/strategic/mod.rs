@@ -32,12 +32,12 @@ fn malformed(text: impl Into<String>) -> PatchError {
     PatchError::Malformed(text.into())
 }
 
-/// What is known of the value at hand: the struct that it is, or the shape of a map's values.
+/// Schema of the current value: its struct, or the shape of a map's values.
 #[derive(Clone, Copy)]
 enum Topology {
     Struct(&'static Type),
     MapOf(&'static Shape),
-    /// Outside the kind's schema: maps merge, lists are replaced.
+    /// Not in the kind's schema: maps merge, lists are replaced.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ impl Topology {
         }
     }
 
-    /// The topology of the value under `name`.
+    /// Returns the topology of the value under `name`.
     fn below(self, name: &str) -> Self {
         match self {
             Self::Struct(of) => of.field(name).map_or(Self::Unknown, |f| Self::of_shape(&f.shape)),
@@ -71,7 +71,7 @@ impl Topology {
         }
     }
 
-    /// The topology of the elements of the list under `name`.
+    /// Returns the topology of the elements of the list under `name`.
     fn element(self, name: &str) -> Self {
         match self.field(name).map(|f| &f.shape) {
             Some(Shape::List(element)) => Self::of_shape(element),
@@ -139,8 +139,8 @@ fn retain_keys(original: &mut Map, patch: &Map, keys: &Value) -> Result<(), Patc
     Ok(())
 }
 
-/// What of a new value is kept: directives mean nothing without an original, `$patch: delete` drops the value itself,
-/// and nulls are not stored.
+/// Removes directives and nulls from a new value; `None` if it has `$patch: delete`. Directives have no meaning without
+/// an original.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! The order of merged lists: what the patch names comes in the patch's order, what only the server has keeps its
-//! place relative to its old neighbours.
+//! Order of merged lists: elements of the patch come in the patch's order; the others keep their place relative to
+//! their old neighbours.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use substrate::json::{Text, Value};
 use super::{PATCH, malformed};
 use crate::patch::PatchError;
 
-/// What identifies an element: the value of its merge key, or itself.
+/// Returns the identity of an element: the value of its merge key, or the element itself.
 pub(super) fn identity(value: &Value, key: Option<&str>) -> Option<Identity> {
     match key.map_or(Some(value), |key| value.get(key))? {
         Value::String(text) => Some(Identity::Text(text.clone())),
-        // JSON values have no order; bodies are bounded, so it is cheap enough.
+        // JSON values have no order, so their text is used; the size of bodies is limited.
         other => Some(Identity::Other(other.to_string())),
     }
 }
 
-/// The identity of an element: a text, as nearly always, or the JSON of anything else.
+/// Identity of an element: nearly always a string, otherwise JSON text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Identity {
     Text(Text),
     Other(String),
 }
 
-/// Where each element of a list stands, by identity; the first one of equals.
+/// Positions of the elements of a list by identity; of equal ones, that of the first.
 pub(super) struct Positions<'a> {
     at: BTreeMap<Identity, usize>,
     key: Option<&'a str>,
@@ -46,7 +46,7 @@ impl<'a> Positions<'a> {
     }
 }
 
-/// Orders `merged`: elements that `wanted` names in its order, the others as they were in `before`.
+/// Orders `merged`: elements that `wanted` names in that order, the others as in `before`.
 pub(super) fn enforce(merged: Vec<Value>, wanted: &Positions<'_>, before: &Positions<'_>) -> Vec<Value> {
     let mut named = Vec::new();
     let mut others = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn enforce(merged: Vec<Value>, wanted: &Positions<'_>, before: &Posit
     let mut result = Vec::with_capacity(others.len() + named.len());
     let mut others = others.into_iter().peekable();
     for (_, place, value) in named {
-        // An element that only the server has goes first where it stood before this one.
+        // An element that only the server has comes first if it was before this one.
         while let Some((_, other)) = others.next_if(|(other, _)| matches!((other, place), (Some(o), Some(p)) if *o < p))
         {
             result.push(other);
@@ -74,7 +74,7 @@ pub(super) fn enforce(merged: Vec<Value>, wanted: &Positions<'_>, before: &Posit
     result
 }
 
-/// Checks that a list and its `$setElementOrder` agree: every element of the list is in the order, in that order.
+/// Checks that a list agrees with its `$setElementOrder`: every element is in the order, at its place.
 pub(super) fn check(list: &[Value], wanted: &Positions<'_>, directive: &str) -> Result<(), PatchError> {
     let mut last = None;
     for value in list.iter().filter(|value| value.get(PATCH).is_none()) {

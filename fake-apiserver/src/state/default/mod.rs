@@ -1,4 +1,5 @@
-//! Default values that real controllers rely on (R24; upstream `pkg/apis/*/v1/defaults.go`): what several kinds share.
+//! Default values that real controllers rely on (upstream `pkg/apis/*/v1/defaults.go`): helpers that several kinds
+//! share.
 
 pub(super) mod pod;
 
@@ -7,7 +8,7 @@ use substrate::json::Value;
 
 use super::value::default;
 
-/// Sets fields at the top of an object.
+/// Sets missing fields at the top of an object.
 pub(super) fn set(object: &mut Value, defaults: &[(&str, Value)]) {
     if let Some(map) = object.as_object_mut() {
         for (key, value) in defaults {

@@ -7,11 +7,11 @@ use crate::state::value::{at, default, list, map_mut};
 pub(in crate::state) fn apply(pod: &mut Value) {
     let Some(spec) = map_mut(pod, "spec") else { return };
     self::spec(spec);
-    // Less than nothing is the least (`applyPodStrategy`).
+    // A negative period becomes 1 (`applyPodStrategy`).
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|grace| grace < 0) {
         spec.insert("terminationGracePeriodSeconds", 1.into());
     }
-    // What follows is decided for pods only, not for the templates that they are made from.
+    // The rest applies to pods only, not to pod templates.
     default(spec, "enableServiceLinks", true);
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     for field in ["containers", "initContainers"] {
@@ -30,7 +30,7 @@ pub(in crate::state) fn apply(pod: &mut Value) {
     }
 }
 
-/// What pods and templates of pods have in common.
+/// Sets the defaults that pods and pod templates share.
 pub(in crate::state) fn spec(spec: &mut Map) {
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "restartPolicy", "Always");
@@ -80,7 +80,7 @@ fn container(container: &mut Map) {
     }
 }
 
-/// The field of a pod that something is to be has a version.
+/// Sets the version of a field reference of the downward API.
 fn field_reference(source: &mut Map) {
     if let Some(field) = source.get_mut("fieldRef").and_then(Value::as_object_mut) {
         default(field, "apiVersion", "v1");
@@ -118,7 +118,7 @@ fn requests_from_limits(resources: &mut Map) {
     }
 }
 
-/// Whether an image's tag can mean another image tomorrow: `latest`, or none.
+/// Returns true if an image has the tag `latest` or none, so that it may be another image later.
 fn floating(image: &str) -> bool {
     if image.contains('@') {
         return false;
@@ -161,7 +161,7 @@ fn volume(volume: &mut Map) {
     source(volume);
 }
 
-/// Defaults of where the bytes of a volume are, alike for pods' volumes and PersistentVolumes.
+/// Sets the defaults of a volume source, for volumes of pods and for PersistentVolumes.
 pub(in crate::state) fn source(volume: &mut Map) {
     for (source, defaults) in [
         ("hostPath", json!({"type": ""})),
@@ -177,7 +177,7 @@ pub(in crate::state) fn source(volume: &mut Map) {
     }
 }
 
-/// `Guaranteed`, `Burstable` or `BestEffort` (`pkg/apis/core/helper/qos`).
+/// Returns `Guaranteed`, `Burstable` or `BestEffort` (`pkg/apis/core/helper/qos`).
 pub(in crate::state) fn qos_class(pod: &Value) -> &'static str {
     let containers = list(pod, &["spec", "containers"]).iter().chain(list(pod, &["spec", "initContainers"]));
     let (mut any, mut guaranteed) = (false, true);

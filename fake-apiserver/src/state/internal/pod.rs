@@ -1,4 +1,4 @@
-//! Pods. What is rarely set has the names of JSON below its own field.
+//! Pods. Rarely set fields keep their JSON names below the first level.
 
 use substrate::json::Value;
 
@@ -101,10 +101,10 @@ const CONTAINER: &[Field] = &[
     ("tty", "TTY", Go::Bool),
 ];
 
-/// The metadata that a template may have, in the order of Go's struct.
+/// Fields of a template's metadata that are printed, in the order of Go's struct.
 const METADATA: [&str; 6] = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
 
-/// What the API has in the spec, and the internal type in its security context.
+/// Fields that the API has in the spec, and the internal type in its security context.
 const OF_HOST: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 const SECURITY: &[Field] = &[
@@ -176,12 +176,12 @@ const SPEC: &[Field] = &[
     plain("schedulingGroup", "SchedulingGroup"),
 ];
 
-/// What differs between two specs of pods.
+/// Returns the diff of two pod specs.
 pub(in crate::state) fn pod_diff(old: &Value, new: &Value) -> String {
     diff(&internal(old), &internal(new), SPEC)
 }
 
-/// A template of pods as text in one line: its metadata under their names in JSON, the spec under that of Go.
+/// Prints a pod template in one line: its metadata with their JSON names, its spec under its Go name.
 pub(in crate::state) fn template_shown(template: &Value) -> String {
     let mut members: Vec<String> = METADATA
         .iter()

@@ -1,4 +1,4 @@
-//! In which fields two objects differ (`Compare` of structured-merge-diff).
+//! Fields in which two objects differ (`Compare` of structured-merge-diff).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use substrate::json::{Text, Value};
 use super::fields::{Fields, Topology};
 use crate::state::complete;
 
-/// In which fields a new object differs from the old one.
+/// Fields in which a new object differs from the old one.
 #[derive(Debug, Default)]
 pub struct Difference {
-    /// Those that are new or have another value. A struct, map or list that is new is in it beside what it holds.
+    /// Added and changed fields. An added struct, map or list is itself in the set, beside its content.
     pub written: Fields,
-    /// Those that are gone.
+    /// Removed fields.
     pub removed: Fields,
 }
 
@@ -23,14 +23,14 @@ impl Difference {
         self.removed.put(key, below.removed);
     }
 
-    /// The field itself differs.
+    /// Notes that the value itself differs.
     fn note(&mut self, is_gone: bool) {
         let side = if is_gone { &mut self.removed } else { &mut self.written };
         side.take_itself();
     }
 }
 
-/// Compares two values, of which one may be missing.
+/// Compares two values, either of which may be missing.
 pub fn compare(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>) -> Difference {
     let mut difference = Difference::default();
     if old == new {
@@ -41,14 +41,14 @@ pub fn compare(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>)
         Topology::Keyed(..) | Topology::Set => elements(old, new, topology, &mut difference),
         Topology::Atomic => false,
     };
-    // What is empty on both sides is one value.
+    // If both sides are empty, they are compared as one value.
     if !is_entered || old.is_none() || new.is_none() {
         difference.note(new.is_none());
     }
     difference
 }
 
-/// Compares what two objects hold; whether they hold anything.
+/// Compares the members of two objects. Returns true if there are any.
 fn members(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>, difference: &mut Difference) -> bool {
     let (Some(before), Some(mut after)) = (held(old, topology), held(new, topology)) else { return false };
     let is_entered = !before.is_empty() || !after.is_empty();
@@ -62,7 +62,8 @@ fn members(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>, dif
     is_entered
 }
 
-/// What an object holds, with what Go writes of its fields that are not set; nothing for what is no object.
+/// Returns the members of an object, with the zero values that Go writes for unset fields; `None` if it is of another
+/// type.
 fn held<'v>(value: Option<&'v Value>, topology: Topology<'v>) -> Option<BTreeMap<&'v str, Cow<'v, Value>>> {
     let map = match value {
         None | Some(Value::Null) => return Some(BTreeMap::new()),
@@ -78,7 +79,7 @@ fn held<'v>(value: Option<&'v Value>, topology: Topology<'v>) -> Option<BTreeMap
     Some(held)
 }
 
-/// Compares the elements of two lists; whether there are any.
+/// Compares the elements of two lists. Returns true if there are any.
 fn elements(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>, difference: &mut Difference) -> bool {
     let (Some(before), Some(mut after)) = (named(old, topology), named(new, topology)) else { return false };
     let is_entered = !before.is_empty() || !after.is_empty();
@@ -92,7 +93,7 @@ fn elements(old: Option<&Value>, new: Option<&Value>, topology: Topology<'_>, di
     is_entered
 }
 
-/// The elements of a list by their names; nothing for what is no list.
+/// Returns the elements of a list by their path element; `None` if it is of another type.
 fn named<'v>(value: Option<&'v Value>, topology: Topology<'_>) -> Option<BTreeMap<String, Vec<&'v Value>>> {
     let mut named = BTreeMap::<_, Vec<_>>::new();
     match value {
@@ -107,7 +108,7 @@ fn named<'v>(value: Option<&'v Value>, topology: Topology<'_>) -> Option<BTreeMa
     Some(named)
 }
 
-/// Compares the elements of one name; of several with one name only whether they are the same is known.
+/// Compares the elements with one path element. Of duplicates, it only reports whether they are equal.
 fn element(old: &[&Value], new: &[&Value], topology: Topology<'_>) -> Difference {
     if old.len() <= 1 && new.len() <= 1 {
         return compare(old.first().copied(), new.first().copied(), topology);

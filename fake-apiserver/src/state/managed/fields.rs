@@ -1,8 +1,9 @@
-//! Sets of fields, as `fieldsV1` writes them, and what server-side apply does with them (KEP-555; the rules of
+//! Sets of fields, as in `fieldsV1`, and the operations of server-side apply on them (KEP-555; the rules of
 //! structured-merge-diff).
 //!
-//! Structs and maps are entered unless they are atomic, lists only when their type is `map` (an element is named by its
-//! keys) or `set` (by its value). Everything else is one field.
+//! The members of structs and maps are separate fields unless the struct or map is atomic. The elements of a list are,
+//! only if its type is `map` (an element is identified by its keys) or `set` (by its value). Everything else is one
+//! field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -12,13 +13,13 @@ use substrate::json::{Map, Text, Value, json};
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type};
 
-/// Keys that a list's element may leave out, with the value that it then has.
+/// Keys that a list's element may omit, with their default.
 const KEY_DEFAULTS: &[(&str, &str)] = &[("protocol", "TCP")];
 
 /// A set of fields: a tree by path elements (`f:name`, `k:{"name":"a"}`, `v:"x"`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Whether the field itself is in the set.
+    /// True if the field itself is in the set.
     own: bool,
     below: BTreeMap<Text, Fields>,
 }
@@ -33,24 +34,24 @@ impl Fields {
         self.own = true;
     }
 
-    /// Whether the field itself is in the set.
+    /// Returns true if the field itself is in the set.
     pub fn has_itself(&self) -> bool {
         self.own
     }
 
-    /// What is in the set at and below a path element.
+    /// Returns the subset at and below a path element.
     pub fn at(&self, key: &str) -> Option<&Self> {
         self.below.get(key)
     }
 
-    /// Puts a set below a path element.
+    /// Inserts a set below a path element.
     pub fn put(&mut self, key: Text, fields: Self) {
         if !fields.is_empty() {
             self.below.insert(key, fields);
         }
     }
 
-    /// With the fields of structs that something in the set is below of (`EnsureNamedFieldsAreMembers`).
+    /// Adds the struct fields on the path to each member of the set (`EnsureNamedFieldsAreMembers`).
     pub fn with_named(&self, topology: Topology<'_>) -> Self {
         let mut named = Self { own: self.own, below: BTreeMap::new() };
         for (key, fields) in &self.below {
@@ -61,7 +62,7 @@ impl Fields {
         named
     }
 
-    /// As the schema has the fields now: what has become one value since the set was written is one field
+    /// Adapts the set to the present schema: a field that became atomic since the set was written is now one field
     /// (`ReconcileFieldSetWithSchema`).
     pub fn reconciled(self, topology: Topology<'_>) -> Self {
         let below = self.below.into_iter().map(|(key, fields)| {
@@ -73,12 +74,12 @@ impl Fields {
         Self { own: self.own, below: below.collect() }
     }
 
-    /// Whether nothing is in the set.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         !self.own && self.below.is_empty()
     }
 
-    /// Reads `fieldsV1`; what is no such tree counts as empty.
+    /// Parses `fieldsV1`; anything but an object counts as empty.
     pub fn parse(value: &Value) -> Self {
         let Some(map) = value.as_object() else { return Self::default() };
         let mut fields = Self::default();
@@ -94,7 +95,7 @@ impl Fields {
         fields
     }
 
-    /// As `fieldsV1`.
+    /// Returns the set as `fieldsV1`.
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
         if self.own && !self.below.is_empty() {
@@ -104,7 +105,7 @@ impl Fields {
         Value::Object(map)
     }
 
-    /// Takes out what lies at a path of struct fields, as `["metadata", "name"]`.
+    /// Removes the field at a path of struct fields, such as `["metadata", "name"]`, and all below it.
     pub fn remove(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else { return };
         let key = format!("f:{first}");
@@ -118,7 +119,7 @@ impl Fields {
         }
     }
 
-    /// Takes the field itself at a path of struct fields out, not what is below it.
+    /// Removes the field at a path of struct fields, but not the fields below it.
     pub fn release(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else {
             self.own = false;
@@ -133,7 +134,7 @@ impl Fields {
         }
     }
 
-    /// What is in either set.
+    /// Returns the union of both sets.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.own |= other.own;
@@ -144,7 +145,7 @@ impl Fields {
         all
     }
 
-    /// What is in this set and not in the other.
+    /// Returns the fields of this set that are not in the other.
     pub fn without(&self, other: &Self) -> Self {
         let below = self.below.iter().map(|(key, fields)| {
             let rest = other.below.get(key).map_or_else(|| fields.clone(), |theirs| fields.without(theirs));
@@ -153,7 +154,7 @@ impl Fields {
         Self { own: self.own && !other.own, below: below.filter(|(_, fields)| !fields.is_empty()).collect() }
     }
 
-    /// What is in both sets.
+    /// Returns the intersection of both sets.
     pub fn common(&self, other: &Self) -> Self {
         let below = self.below.iter().filter_map(|(key, fields)| {
             let both = fields.common(other.below.get(key)?);
@@ -162,7 +163,7 @@ impl Fields {
         Self { own: self.own && other.own, below: below.collect() }
     }
 
-    /// The paths as Status causes name them: `.spec.containers[name="a"].image`.
+    /// Returns the paths as the causes of a Status name them: `.spec.containers[name="a"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect("", &mut paths);
@@ -177,7 +178,7 @@ impl Fields {
     }
 }
 
-/// A path element as paths name it.
+/// Returns a path element in the notation of such a path.
 fn step(key: &str) -> String {
     match key.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
@@ -191,20 +192,21 @@ fn step(key: &str) -> String {
     }
 }
 
-/// What is known of a value.
+/// Division of a value into fields, as its schema says.
 #[derive(Clone, Copy)]
 pub enum Topology<'a> {
     /// A struct.
     Struct(&'a Type),
     /// A map with values of one shape.
     Map(&'a Shape),
-    /// A list whose elements are named by some of their fields.
+    /// A list whose elements are identified by some of their fields.
     Keyed(&'a Field, &'a Shape),
-    /// A list of different scalars.
+    /// A list of distinct scalars.
     Set,
-    /// A value of unknown type: an object has fields of their own, a list is one value (`__untyped_deduced_`).
+    /// A value of unknown type: the members of an object are separate fields, a list is one field
+    /// (`__untyped_deduced_`).
     Deduced,
-    /// One value.
+    /// One field.
     Atomic,
 }
 
@@ -237,7 +239,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The topology of what a path element leads to.
+    /// Returns the topology of the value that a path element leads to.
     fn at(self, key: &str) -> Self {
         match key.strip_prefix("f:") {
             Some(name) => self.below(name),
@@ -245,13 +247,13 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Whether a path element names a field of a struct.
+    /// Returns true if a path element names a field of a struct.
     fn declares(self, key: &str) -> bool {
         let name = key.strip_prefix("f:");
         matches!((self, name), (Self::Struct(of), Some(name)) if of.field(name).is_some())
     }
 
-    /// Whether the schema has the type of what a path element leads to.
+    /// Returns true if the schema has the type of the value that a path element leads to.
     fn knows(self, key: &str) -> bool {
         match self {
             Self::Struct(_) => self.declares(key),
@@ -260,7 +262,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The topology of the elements of a list.
+    /// Returns the topology of a list's elements.
     pub fn of_elements(self) -> Self {
         match self {
             Self::Keyed(_, element) => Self::of_shape(element),
@@ -268,7 +270,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The topology of what stands under a key of an object.
+    /// Returns the topology of the value under a key of an object.
     pub fn below(self, name: &str) -> Self {
         match self {
             Self::Struct(of) => match of.field(name) {
@@ -282,7 +284,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The path element that names an element of a list.
+    /// Returns the path element of a list's element.
     pub fn element(self, value: &Value) -> String {
         match self {
             Self::Keyed(field, _) => {
@@ -300,7 +302,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The children of a value by path element, with their topology; nothing for what is one field.
+    /// Returns the children of a value by path element, with their topology; `None` if the value is one field.
     fn children(self, value: &Value) -> Option<Vec<(Text, &Value, Self)>> {
         match (self, value) {
             (Self::Struct(_) | Self::Map(_) | Self::Deduced, Value::Object(map))
@@ -324,7 +326,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// The fields that a value has (`ToFieldSet`).
+/// Returns the fields of a value (`ToFieldSet`).
 pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
     let mut fields = Fields::default();
     match (topology, value) {
@@ -333,7 +335,7 @@ pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
                 let mut below = fields_of(value, topology.below(key));
                 let path = Text::from_iter(["f:", key]);
                 let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                // A struct's field is known by what is in it, a map's has itself.
+                // A field of a struct is in the set through its content. A key of a map is a member itself.
                 below.own |= is_empty || !topology.declares(&path);
                 fields.put(path, below);
             }
@@ -341,7 +343,7 @@ pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
         (Topology::Keyed(..) | Topology::Set, Value::Array(list)) => {
             for value in list {
                 let key = Text::from(topology.element(value));
-                // What is in elements that have one name is nobody's.
+                // The content of elements with duplicate keys has no manager.
                 let below = if fields.below.contains_key(&key) {
                     Fields::default()
                 } else {
@@ -357,7 +359,7 @@ pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
     fields
 }
 
-/// Where lists have two elements with the same keys or value, each with what is wrong there.
+/// Returns an error for each list with duplicate keys or values.
 pub fn repeated(value: &Value, topology: Topology<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -370,12 +372,12 @@ pub fn repeated(value: &Value, topology: Topology<'_>) -> Vec<String> {
     found
 }
 
-/// What is wrong with a field, at a path with a dot before it, that no schema declares.
+/// Returns the error for an undeclared field. `path` begins with a dot.
 pub fn not_declared(path: &str) -> String {
     format!("{path}: field not declared in schema")
 }
 
-/// The fields of an object that its kind does not declare, each with what is wrong there.
+/// Returns an error for each field that the kind does not declare.
 pub fn undeclared(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(of) = schema::of(kind) {
@@ -416,7 +418,7 @@ fn undeclared_below(shape: &Shape, topology: Topology<'_>, value: &Value, at: &s
     }
 }
 
-/// Puts what was applied into an object.
+/// Merges an applied configuration into an object.
 pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
     match (topology, &mut *live, applied) {
         (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(live), Value::Object(applied)) => {
@@ -434,7 +436,7 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
         (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Array(applied)) => {
             *live = merge_list(mem::take(live), applied, topology);
         }
-        // Nothing where there is something takes nothing away.
+        // An applied null does not remove a map or list with content.
         (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(live), Value::Null)
             if !live.is_empty() => {}
         (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Null) if !live.is_empty() => {}
@@ -442,14 +444,14 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
     }
 }
 
-/// Puts what was applied into a list: its elements come in the order in which they were applied, and the others stay
-/// where they were among them (`visitListItems` of structured-merge-diff).
+/// Merges an applied list into a list: its elements come in the applied order, and the others keep their place among
+/// them (`visitListItems` of structured-merge-diff).
 fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology<'_>) -> Vec<Value> {
     let element = topology.of_elements();
     let ours: Vec<String> = live.iter().map(|value| topology.element(value)).collect();
     let theirs: Vec<String> = applied.iter().map(|value| topology.element(value)).collect();
     let wanted: BTreeSet<&str> = theirs.iter().map(String::as_str).collect();
-    // What is there of what was applied, until its turn comes; of an element that is there twice nothing is kept.
+    // Live elements that are also applied, until their turn comes. Of a duplicate, neither value is kept.
     let mut old: BTreeMap<&str, Option<Value>> = BTreeMap::new();
     let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();
     for (slot, name) in live.iter_mut().zip(&ours) {
@@ -494,7 +496,7 @@ fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology<'_>) -> Ve
     merged
 }
 
-/// The paths of maps and lists that only their whole can be set of.
+/// Collects the paths of atomic maps and lists, which can only be set as a whole.
 pub fn wholes(value: &Value, topology: Topology<'_>, at: &str, found: &mut Vec<String>) {
     if matches!(
         (topology, value),
@@ -531,7 +533,7 @@ mod tests {
         Topology::Struct(kinds::schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
     }
 
-    /// The finalizers of an object after some were applied.
+    /// Returns the finalizers of an object after an apply of some.
     fn listed(live: &[String], applied: &[String]) -> Vec<String> {
         let mut object = json!({"metadata": {"finalizers": live}});
         merge(&mut object, &json!({"metadata": {"finalizers": applied}}), pod());

@@ -1,5 +1,6 @@
-//! How kubectl goes over to server-side apply from what it applied itself: the annotation in which it told what that
-//! was lets it take the fields that are still so, and is kept up to date (`lastAppliedManager`, `lastAppliedUpdater`).
+//! Migration of kubectl from client-side to server-side apply. The annotation last-applied-configuration lets kubectl
+//! take the fields that it applied before and that still have that value. Each apply keeps the annotation up to date
+//! (`lastAppliedManager`, `lastAppliedUpdater`).
 
 use substrate::json::{Map, Value};
 
@@ -9,12 +10,12 @@ use super::fields::{Fields, fields_of};
 use crate::state::value::{self, text};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The only manager that goes over.
+/// The only manager that migrates.
 const MANAGER: &str = "kubectl";
-/// How long all annotations of an object may be.
+/// Maximum size of an object's annotations in bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
-/// The fields of others that an apply may take, as the client applied them before and they are still so.
+/// Returns the fields of other managers that an apply may take: the annotation has them with their present value.
 pub(super) fn allowed(writer: &Writer<'_>, live: &Value) -> Fields {
     let told = text(live, &["metadata", "annotations", ANNOTATION]);
     if writer.manager != MANAGER || told.is_empty() {
@@ -30,7 +31,7 @@ pub(super) fn allowed(writer: &Writer<'_>, live: &Value) -> Fields {
     }
 }
 
-/// Tells in the annotation, where an object has it, what kubectl applied now.
+/// Updates the annotation, if the object has it, with the applied configuration.
 pub(super) fn refresh(writer: &Writer<'_>, object: &mut Value, sent: &Value) {
     if writer.manager != MANAGER || text(object, &["metadata", "annotations", ANNOTATION]).is_empty() {
         return;
@@ -52,7 +53,7 @@ fn annotations(object: &mut Value) -> Option<&mut Map> {
     value::metadata(object).get_mut("annotations")?.as_object_mut()
 }
 
-/// JSON as Go's encoder writes it: fit for HTML, and a line.
+/// Encodes JSON as Go's encoder does: escaped for HTML, with a newline at the end.
 fn as_go_writes(value: &Value) -> String {
     let mut text = String::new();
     for c in value.to_string().chars() {

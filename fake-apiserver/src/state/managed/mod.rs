@@ -1,8 +1,8 @@
-//! Who manages which fields (`metadata.managedFields`), and server-side apply (R32, KEP-555).
+//! Field managers (`metadata.managedFields`) and server-side apply (KEP-555).
 //!
-//! Where the server is told to, every object is tracked from its creation on, as a real server does. Otherwise, as in a
-//! simulation, where nobody looks, only what was applied is: the first apply gives what is there to the manager
-//! `before-first-apply` (upstream's `SkipNonAppliedManager`), and from then on every write is tracked.
+//! With [`super::Store::track_managers`] every object is tracked from its creation on, as on a real server. Without it,
+//! as in a simulation, where the loops do not read managers, an object is tracked from its first apply on. That apply
+//! gives the existing fields to the manager `before-first-apply` (upstream's `SkipNonAppliedManager`).
 
 mod compare;
 mod fields;
@@ -26,12 +26,12 @@ use super::status::{Cause, Status};
 use super::value::{self, text};
 use crate::kinds::Kind;
 
-/// The manager of what an object had before it was applied.
+/// Manager of the fields that an object had before its first apply.
 const BEFORE: &str = "before-first-apply";
 
-/// The fields that nobody manages (`stripMetaManager`).
+/// Top-level fields without a manager (`stripMetaManager`).
 const NOBODYS: &[&str] = &["apiVersion", "kind"];
-/// Those of them that are in the metadata.
+/// Fields of the metadata without a manager.
 const NOBODYS_METADATA: &[&str] =
     &["name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion"];
 
@@ -82,7 +82,7 @@ impl Manager {
     }
 }
 
-/// The manager of a write, and the version and part of the object that it writes.
+/// Manager of a write, with the version and part of the object that it writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     /// The kind in the version of the request.
@@ -109,7 +109,7 @@ impl Writer<'_> {
         topology(self.kind)
     }
 
-    /// The fields of an object without those that nobody manages.
+    /// Removes the fields that never have a manager.
     fn managed(&self, fields: Fields) -> Fields {
         let mut fields = fields;
         for name in NOBODYS {
@@ -123,13 +123,13 @@ impl Writer<'_> {
     }
 }
 
-/// Whether anyone's fields are tracked.
+/// Returns true if the object has managedFields.
 pub(super) fn is_tracked(object: &Value) -> bool {
     !value::list(object, &["metadata", "managedFields"]).is_empty()
 }
 
-/// Writes an empty list of managers as the list of one empty entry, which asks for the same reset
-/// (`isResetManagedFields`): decoding drops empty lists.
+/// Replaces an empty list of managers by a list of one empty entry, which asks for the same reset
+/// (`isResetManagedFields`), because decoding drops empty lists.
 pub(super) fn keep_reset(object: &mut Value) {
     if let Some(managers) = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"))
         && managers.as_array().is_some_and(Vec::is_empty)
@@ -138,18 +138,18 @@ pub(super) fn keep_reset(object: &mut Value) {
     }
 }
 
-/// True if a list of managers asks for a reset: it has one entry, which is empty.
+/// Returns true if a list of managers asks for a reset: its only entry is empty.
 pub(super) fn is_reset(object: &Value) -> bool {
     matches!(value::list(object, &["metadata", "managedFields"]), [entry] if entry.as_object().is_some_and(Map::is_empty))
 }
 
-/// Whether a JSON patch says something of managedFields, as kubectl's does when it goes over to server-side apply.
+/// Returns true if a JSON patch changes managedFields, as kubectl's does when it migrates to server-side apply.
 pub(super) fn names_managers(patch: &Value) -> bool {
     let operations = patch.as_array().into_iter().flatten();
     operations.map(|operation| text(operation, &["path"])).any(|path| path.starts_with("/metadata/managedFields"))
 }
 
-/// An object as a server that tracks every object has it: with a list of managers, though nobody may be in it.
+/// Returns an object as a server that tracks every object has it: with a list of managers, which may be empty.
 pub(super) fn with_managers(object: &Value) -> Value {
     let mut object = object.clone();
     value::default(value::metadata(&mut object), "managedFields", json!([]));
@@ -161,7 +161,7 @@ fn managers(object: &Value) -> Vec<Manager> {
 }
 
 fn store(object: &mut Value, mut managers: Vec<Manager>) {
-    // Applied entries first, each group by time (`sortEncodedManagedFields`).
+    // Applied entries come first, each group by time (`sortEncodedManagedFields`).
     managers.sort_by(|a, b| {
         (&a.operation, &a.time, &a.name, &a.subresource).cmp(&(&b.operation, &b.time, &b.name, &b.subresource))
     });
@@ -169,7 +169,7 @@ fn store(object: &mut Value, mut managers: Vec<Manager>) {
     value::metadata(object).insert("managedFields", list.into());
 }
 
-/// The managers that a client wrote; nothing where there are none or they cannot be read (`DecodeManagedFields`).
+/// Returns the managers that a client sent; empty if there are none or they cannot be decoded (`DecodeManagedFields`).
 fn written(sent: &Value) -> Vec<Manager> {
     let list = sent.as_array().map_or(&[][..], Vec::as_slice);
     let is_readable = |entry: &Value| {
@@ -180,23 +180,23 @@ fn written(sent: &Value) -> Vec<Manager> {
     if list.iter().all(is_readable) { list.iter().map(Manager::parse).collect() } else { Vec::new() }
 }
 
-/// Whether a client wrote managers that count: a subresource takes none.
+/// Returns true if the managers that a client sent count. Subresources ignore them.
 pub(super) fn are_written(part: Part, object: &Value) -> bool {
     part.subresource().is_empty() && !written(&object["metadata"]["managedFields"]).is_empty()
 }
 
-/// Makes the writer the only manager of the fields that a write other than an apply changed. Both objects are stored ones.
+/// Makes the writer the only manager of the fields that an update or patch changed. Both objects are stored ones.
 pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent: Option<Value>) {
     let is_main = writer.part.subresource().is_empty();
     let sent = sent.filter(|_| is_main);
-    // An empty list, or one of an empty entry, asks for no more tracking.
+    // An empty list, or one empty entry, ends the tracking.
     let strips = sent.as_ref().and_then(Value::as_array).is_some_and(|l| l.iter().all(|e| *e == json!({})));
     if strips {
         value::metadata(object).remove("managedFields");
         return;
     }
     let mut differences = Differences::new(old, object);
-    // The managers that a client wrote take the place of the stored ones, so that they can be put right.
+    // The managers that a client sent replace the stored ones, so that a client can correct them.
     let mut all = sent.as_ref().map(written).filter(|all| !all.is_empty()).unwrap_or_else(|| managers(old));
     let mut mine = writer.entry("Update", writer.managed(differences.shown(writer.kind).written.clone()));
     for manager in &mut all {
@@ -215,10 +215,10 @@ pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent:
     store(object, all);
 }
 
-/// Whether a configuration can be applied: all its fields are declared, and its lists name nothing twice.
+/// Checks that a configuration can be applied: its fields are declared, and its lists have no duplicates.
 ///
 /// # Errors
-/// 500, as upstream answers what its typed objects cannot hold.
+/// 500, as upstream for a configuration that its typed objects cannot hold.
 pub(super) fn appliable(writer: &Writer<'_>, applied: &Value, undeclared: Vec<String>) -> Result<(), Status> {
     let mut all = undeclared;
     all.extend(repeated(applied, writer.topology()));
@@ -234,32 +234,32 @@ pub(super) fn appliable(writer: &Writer<'_>, applied: &Value, undeclared: Vec<St
     Err(Status::new(500, "", message))
 }
 
-/// The managers of an object that is made by an apply of what was `sent`.
+/// Sets the managers of an object that an apply of `sent` creates.
 pub(super) fn created(writer: &Writer<'_>, applied: &mut Value, sent: &Value) {
     let fields = writer.managed(configured(writer, applied));
     last_applied::refresh(writer, applied, sent);
     store(applied, vec![writer.entry("Apply", fields)]);
 }
 
-/// The managers of a stored object that is made by a plain create.
+/// Sets the managers of a stored object that a plain create makes.
 pub(super) fn first(writer: &Writer<'_>, object: &mut Value) {
     let made = shown(writer.kind, object);
     let fields = writer.managed(compare(Some(&blank(writer)), Some(&made), writer.topology()).written);
     store(object, vec![writer.entry("Update", without_reset(writer, fields))]);
 }
 
-/// What an object is before anything is in it.
+/// Returns an empty object of the writer's kind.
 fn blank(writer: &Writer<'_>) -> Value {
     json!({"apiVersion": writer.kind.api_version(), "kind": writer.kind.kind, "metadata": {}})
 }
 
-/// The fields that a configuration sets, its name and type among them.
+/// Returns the fields that a configuration sets, including its name and type.
 fn configured(writer: &Writer<'_>, applied: &Value) -> Fields {
     without_reset(writer, fields_of(applied, writer.topology()))
 }
 
 fn without_reset(writer: &Writer<'_>, mut fields: Fields) -> Fields {
-    // What this part of the API does not write is reset (`GetResetFields` of the strategies).
+    // Fields that this subresource does not write are reset (`GetResetFields` of the strategies).
     match writer.part {
         Part::Main if writer.kind.has_status => fields.remove(&["status"]),
         Part::Status => fields.remove(&["spec"]),
@@ -268,10 +268,11 @@ fn without_reset(writer: &Writer<'_>, mut fields: Fields) -> Fields {
     fields
 }
 
-/// Puts what was made for an object into it, by the topology of its kind, as an apply does, but for the managers.
+/// Merges the result of a mutating policy into an object by the topology of its kind, like an apply, but leaves the
+/// managers alone.
 ///
 /// # Errors
-/// What the kind does not have, or what can only be set as a whole.
+/// The fields that can only be set as a whole.
 pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(), String> {
     let topology = topology(kind);
     let mut whole = Vec::new();
@@ -286,11 +287,11 @@ pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(),
     Ok(())
 }
 
-/// Applies a configuration of the writer's version to a stored object, as it was `sent` and as it is understood. Returns
-/// the new object as it is stored, with its managers.
+/// Applies a configuration of the writer's version to a stored object; `sent` is the text's tree, `applied` its decoded
+/// form. Returns the new object in its stored form, with its managers.
 ///
 /// # Errors
-/// 409 with a cause for each field that another manager has and that would change, unless `force` takes them.
+/// 409 with a cause for each field that would change and that another manager has, unless `force` is set.
 pub(super) fn apply(
     writer: &Writer<'_>,
     live: &Value,
@@ -315,9 +316,9 @@ pub(super) fn apply(
     let mut object = before.into_owned();
     merge(&mut object, applied, writer.topology());
     if let Some(last) = &last {
-        // Fields that the manager no longer applies go, unless another manager has them too. The name counts as
-        // applied here, as upstream's `stripMetaManager` acts after the pruning: without it, the metadata would go as a
-        // whole with the last label of the manager.
+        // Fields that the manager no longer applies are removed, unless another manager has them. The name counts as
+        // applied here, because upstream's `stripMetaManager` runs after the pruning. Without it, the whole metadata
+        // would be removed with the manager's last label.
         let others = all.iter().map(|other| (named(writer.kind, &other.api_version), &other.fields));
         let owned: Vec<(&Kind, &Fields)> = std::iter::once((writer.kind, &configured)).chain(others).collect();
         let last = (named(writer.kind, &last.api_version), &last.fields);
@@ -353,7 +354,7 @@ pub(super) fn apply(
         mine.time = last.time;
     }
     all.retain(|m| !m.fields.is_empty());
-    // A manager that applies nothing stays a manager.
+    // A manager that applies no fields stays a manager.
     all.push(mine);
     last_applied::refresh(writer, &mut object, sent);
     store(&mut object, all);
@@ -379,7 +380,7 @@ fn refuse(causes: Vec<Cause>) -> Status {
     let (noun, lines) = if count == 1 {
         ("conflict", format!("{}: {}", causes[0].message, causes[0].field))
     } else {
-        // By manager, each with its fields.
+        // Grouped by manager, each with its fields.
         let mut by_manager: Vec<(&str, Vec<&str>)> = Vec::new();
         for cause in &causes {
             match by_manager.iter_mut().find(|(message, _)| *message == cause.message) {
@@ -396,7 +397,7 @@ fn refuse(causes: Vec<Cause>) -> Status {
     status
 }
 
-/// managedFields without its times: a write that changes only these is none (R3).
+/// Returns managedFields without their times. A write that changes only these is a no-op.
 pub(super) fn timeless(managed: Option<&Value>) -> Vec<Map> {
     let entries = managed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
     let mut entries: Vec<Map> = entries

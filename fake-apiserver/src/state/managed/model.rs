@@ -1,4 +1,5 @@
-//! Server-side apply of one flat map, said once more: who has which key, without sets of fields.
+//! A second, simpler implementation of server-side apply for one flat map, as a test oracle. It knows the managers of
+//! each key and uses no sets of fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,33 +12,33 @@ use super::{Writer, apply, first, managers, update};
 use crate::kinds;
 use crate::state::command::Part;
 
-/// A map as a manager wants it.
+/// A map as a manager applies it.
 type Data = BTreeMap<String, u8>;
 
-/// The managers of a key, each with its operation.
+/// Managers of a key, each with its operation.
 type Owners = BTreeSet<(String, &'static str)>;
-/// The value and the managers of every key.
+/// Value and managers of every key.
 type Keys = BTreeMap<String, (u8, Owners)>;
 
 /// One write of a manager.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Applies a map, which is left out where it is empty and the second says so.
+    /// Applies a map. If the first flag is set, an empty map is omitted; the second flag is `force`.
     Apply(Data, bool, bool),
-    /// Puts a whole map in the place of what is there.
+    /// Replaces the whole map.
     Update(Data),
-    /// Sets some keys and takes some away.
+    /// Sets some keys and removes others.
     Patch(BTreeMap<String, Option<u8>>),
 }
 
-/// Every key with its value and who has it, and by what.
+/// The expected value and managers of every key.
 #[derive(Default)]
 struct Model {
     keys: Keys,
 }
 
 impl Model {
-    /// A write that is no apply: what is new or other is the writer's.
+    /// Updates or patches the map: the writer becomes the only manager of added and changed keys.
     fn set(&mut self, who: &str, wanted: Data) {
         self.keys.retain(|key, _| wanted.contains_key(key));
         for (key, value) in wanted {
@@ -49,7 +50,7 @@ impl Model {
         }
     }
 
-    /// An apply; the keys of others that it would change, which are refused without force.
+    /// Applies a map. Returns the contested keys, with which an apply without `force` is refused.
     fn apply(&mut self, who: &str, wanted: &Data, force: bool) -> BTreeSet<String> {
         let me = (who.to_owned(), "Apply");
         let is_contested = |key: &String, value: &u8| {
@@ -88,14 +89,14 @@ fn writer(manager: &str) -> Writer<'_> {
     Writer { kind, part: Part::Main, manager, now: Now::at(Duration::ZERO) }
 }
 
-/// The object after a write that is no apply.
+/// Returns the object after an update or patch.
 fn updated(who: &str, live: &Value, wanted: &Data) -> Value {
     let mut new = object(wanted);
     update(&writer(who), &mut new, live, None);
     new
 }
 
-/// What a server's object says of its keys, in the words of the model.
+/// Reads the keys and their managers from a server's object.
 fn told(object: &Value) -> Keys {
     let mut told = BTreeMap::new();
     for (key, value) in object["data"].as_object().into_iter().flatten() {
@@ -126,7 +127,7 @@ proptest! {
         mut start in data(),
         steps in proptest::collection::vec(("[xyz]", step()), 1..12),
     ) {
-        // One key stays, so that the map is never empty: who has an empty map is no matter of its keys.
+        // One key stays, so that the map is never empty: the manager of an empty map is not part of the model.
         start.insert("kept".to_owned(), 0);
         let mut model = Model::default();
         let mut live = object(&start);

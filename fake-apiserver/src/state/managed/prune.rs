@@ -1,4 +1,4 @@
-//! What goes when its manager no longer applies it (`prune` of structured-merge-diff).
+//! Removal of fields that a manager no longer applies (`prune` of structured-merge-diff).
 
 use substrate::json::Value;
 
@@ -6,8 +6,8 @@ use super::fields::{Fields, Topology, fields_of};
 use super::versions::{converted, topology};
 use crate::kinds::Kind;
 
-/// Takes out of an object of the version `kind` the fields that a manager applied last, unless a manager has them now.
-/// `last` and each of `owned` are fields of a version of their own.
+/// Removes from an object of the version `kind` the fields of a manager's last apply that have no manager any more.
+/// `last` and each of `owned` are fields of their own version.
 pub fn prune_versions(object: &mut Value, kind: &Kind, last: (&Kind, &Fields), owned: &[(&Kind, &Fields)]) {
     // The version of the last apply comes first, so that the other conversions find the fields that they need.
     let mut versions: Vec<(&Kind, Fields)> = vec![(last.0, Fields::default())];
@@ -42,8 +42,8 @@ pub fn prune_versions(object: &mut Value, kind: &Kind, last: (&Kind, &Fields), o
     *object = converted(&merged, last.0, kind).into_owned();
 }
 
-/// Takes out of an object what a manager applied `before`, unless someone has it now: `managed` is what all managers
-/// have together, with what this one applies now.
+/// Removes the fields of a manager's last apply (`before`) that have no manager any more. `managed` has the fields of
+/// all managers, including those that this manager applies now.
 pub fn prune(object: &mut Value, before: &Fields, managed: &Fields, topology: Topology<'_>) {
     if before.without(managed).is_empty() {
         return;
@@ -52,25 +52,25 @@ pub fn prune(object: &mut Value, before: &Fields, managed: &Fields, topology: To
     let whole = fields_of(object, topology).with_named(topology);
     let mut pruned = object.clone();
     remove(&mut pruned, &before, topology, Emptied::Null);
-    // What others have comes back, and what it is in.
+    // Fields that others manage come back, with the structs around them.
     let kept = fields_of(&pruned, topology).with_named(topology).union(&managed);
     pruned.clone_from(object);
     remove(&mut pruned, &whole.without(&kept), topology, Emptied::Null);
-    // What nobody has was not this manager's to take.
+    // Only fields of this manager's last apply are removed.
     let kept = fields_of(&pruned, topology).with_named(topology);
     remove(object, &whole.without(&kept).common(&before), topology, Emptied::Gone);
 }
 
-/// What becomes of a map or list of which all was taken.
+/// Treatment of a map or list that has become empty.
 #[derive(Clone, Copy, PartialEq)]
 enum Emptied {
-    /// It is null, which is a field that its object still has.
+    /// It becomes null, which its object still has as a field.
     Null,
-    /// It goes, too: a Go server writes no null where a map or list may be left out.
+    /// It is removed: a Go server omits an empty map or list with `omitempty`.
     Gone,
 }
 
-/// Takes fields out of a value; whether nothing is left of it.
+/// Removes fields from a value. Returns true if it is then empty.
 fn remove(value: &mut Value, fields: &Fields, topology: Topology<'_>, emptied: Emptied) -> bool {
     let is_empty = match (topology, &mut *value) {
         (Topology::Struct(_) | Topology::Map(_) | Topology::Deduced, Value::Object(map)) if !map.is_empty() => {

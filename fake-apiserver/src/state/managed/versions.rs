@@ -1,4 +1,4 @@
-//! Versions of a kind: the fields of a manager are those of the version in which it wrote (`versionConverter` of
+//! Versions of a kind: the fields of a manager belong to the version in which it wrote (`versionConverter` of
 //! apimachinery `managedfields`).
 
 use std::borrow::Cow;
@@ -10,24 +10,25 @@ use super::fields::Topology;
 use crate::kinds::{self, Kind, schema};
 use crate::state::view;
 
-/// The version of a kind that an entry of managedFields names. A version that is served no more counts as the stored one.
+/// Returns the version of a kind that an entry of managedFields names. A version that is no longer served counts as the
+/// stored one.
 pub(super) fn named<'a>(served: &'a Kind, api_version: &str) -> &'a Kind {
     let stored = kinds::stored(served);
     let known = [served, stored].into_iter().find(|kind| kind.api_version() == api_version);
     known.or_else(|| kinds::find_kind(api_version, served.kind)).unwrap_or(stored)
 }
 
-/// Topology of the objects of a version.
+/// Returns the topology of the objects of a version.
 pub(super) fn topology(kind: &Kind) -> Topology<'_> {
     schema::of(kind).map_or(Topology::Atomic, Topology::Struct)
 }
 
-/// A stored object as a version shows it.
+/// Converts a stored object to a version.
 pub(super) fn shown<'v>(kind: &Kind, object: &'v Value) -> Cow<'v, Value> {
     if kind.is_view() { Cow::Owned(view::to_view(kind, object)) } else { Cow::Borrowed(object) }
 }
 
-/// An object of one version as another version shows it.
+/// Converts an object between two versions.
 pub(super) fn converted<'v>(object: &'v Value, from: &Kind, to: &Kind) -> Cow<'v, Value> {
     if from == to {
         return Cow::Borrowed(object);
@@ -36,7 +37,7 @@ pub(super) fn converted<'v>(object: &'v Value, from: &Kind, to: &Kind) -> Cow<'v
     if to.is_view() { Cow::Owned(view::to_view(to, &stored)) } else { stored }
 }
 
-/// Differences of two stored objects in each version, made when they are first asked for.
+/// Differences of two stored objects in each version, computed on demand.
 pub(super) struct Differences<'a> {
     old: &'a Value,
     new: &'a Value,
@@ -44,12 +45,12 @@ pub(super) struct Differences<'a> {
 }
 
 impl<'a> Differences<'a> {
-    /// The differences between `old` and `new`.
+    /// Takes the two objects to compare.
     pub(super) fn new(old: &'a Value, new: &'a Value) -> Self {
         Self { old, new, known: Vec::new() }
     }
 
-    /// The differences as a version shows them.
+    /// Returns the differences in a version.
     pub(super) fn shown(&mut self, kind: &'a Kind) -> &Difference {
         let at = self.known.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
             let difference = compare(Some(&shown(kind, self.old)), Some(&shown(kind, self.new)), topology(kind));

@@ -1,4 +1,4 @@
-//! What the Pod Security Standards ask of a pod, check by check (`k8s.io/pod-security-admission/policy`).
+//! Checks of the Pod Security Standards (`k8s.io/pod-security-admission/policy`).
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use substrate::json::Value;
 
 use crate::state::value::{at, has, int, list, text};
 
-/// Why a check fails: in short, and in full where there is more to say.
+/// Reason of a failed check, with details if there are any.
 pub struct Forbidden {
     pub reason: String,
     pub detail: String,
@@ -14,19 +14,19 @@ pub struct Forbidden {
 
 type Verdict = Option<Forbidden>;
 
-/// A check: in the policies of which minor versions it is, and which check of the baseline it stands for.
+/// A check, with the minor version that introduced it and the baseline check that it replaces.
 pub struct Check {
-    /// Its name, by which checks are ordered and overridden.
+    /// Its name. Checks are sorted by it, and replace others by it.
     pub id: &'static str,
-    /// The first minor version that has it.
+    /// First minor version with this check.
     pub since: u32,
-    /// The baseline check that a restricted one replaces.
+    /// Baseline check that this restricted check replaces.
     pub overrides: &'static str,
-    /// Judges a pod's metadata and spec by the policy of a minor version.
+    /// Checks a pod's metadata and spec by the policy of a minor version.
     pub judge: fn(&Pod<'_>, u32) -> Verdict,
 }
 
-/// A pod, or the template of one.
+/// A pod or a pod template.
 pub struct Pod<'a> {
     pub metadata: &'a Value,
     pub spec: &'a Value,
@@ -36,7 +36,7 @@ const fn check(id: &'static str, since: u32, overrides: &'static str, judge: fn(
     Check { id, since, overrides, judge }
 }
 
-/// The checks of the baseline, in the order of messages.
+/// Checks of the baseline, in the order of messages.
 pub const BASELINE: &[Check] = &[
     check("appArmorProfile", 0, "", app_armor),
     check("capabilities_baseline", 0, "", capabilities_baseline),
@@ -52,7 +52,7 @@ pub const BASELINE: &[Check] = &[
     check("windowsHostProcess", 0, "", host_process),
 ];
 
-/// What the restricted policy asks beside them.
+/// Additional checks of the restricted policy.
 pub const RESTRICTED: &[Check] = &[
     check("allowPrivilegeEscalation", 8, "", |pod, minor| unless_windows(pod, minor, privilege_escalation)),
     check("capabilities_restricted", 22, "capabilities_baseline", |pod, minor| {
@@ -72,23 +72,23 @@ fn unless_windows(pod: &Pod<'_>, minor: u32, judge: fn(&Pod<'_>) -> Verdict) -> 
 }
 
 impl<'a> Pod<'a> {
-    /// The containers in the order of visits: those that begin, those that run, those that were added.
+    /// Returns the containers in upstream's order: init containers, containers, ephemeral containers.
     fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec;
         ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |of| list(spec, &[of]))
     }
 
-    /// The names of containers for which `bad` holds.
+    /// Returns the names of the containers for which `bad` holds.
     fn bad(&self, bad: impl FnMut(&&Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(bad).map(|container| text(container, &["name"])).collect()
     }
 
-    /// Whether the pod has users of its own, which some rules trust.
+    /// Returns true if the pod has a user namespace, for which some checks are relaxed.
     fn has_users(&self) -> bool {
         self.spec["hostUsers"] == false
     }
 
-    /// A part of the pod's own security context.
+    /// Returns a field of the pod-level security context.
     fn own(&self, field: &str) -> Option<&'a Value> {
         at(self.spec, &["securityContext", field]).filter(|value| !value.is_null())
     }
@@ -108,12 +108,12 @@ fn plural<'a>(one: &'a str, many: &'a str, count: usize) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// `container "a"`, `containers "a", "b"`.
+/// Names containers: `container "a"`, `containers "a", "b"`.
 fn named(containers: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", containers.len()), quoted(containers))
 }
 
-/// Who set something: the pod, containers, or both; nothing when nobody did.
+/// Names the places of a bad setting: the pod, containers, or both; `None` if there is none.
 fn setters(pod: bool, containers: &[&str]) -> Option<String> {
     let mut setters = Vec::new();
     if pod {
@@ -166,7 +166,7 @@ fn app_armor(pod: &Pod<'_>, _: u32) -> Verdict {
     forbid(reason, format!("{} must not set AppArmor profile type to {}", who.join(" and "), quoted(values)))
 }
 
-/// Capabilities that a container may add without leaving the baseline.
+/// Capabilities that the baseline allows to add.
 const ADDED: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -183,7 +183,7 @@ const ADDED: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The containers that add capabilities other than `allowed`, and which.
+/// Returns the containers that add capabilities other than `allowed`, and these capabilities.
 fn adding<'a>(pod: &Pod<'a>, allowed: &[&str]) -> (Vec<&'a str>, BTreeSet<String>) {
     let mut found = BTreeSet::new();
     let containers = pod.bad(|container| {
@@ -356,7 +356,7 @@ fn seccomp_restricted(pod: &Pod<'_>) -> Verdict {
     seccomp(pod, true)
 }
 
-/// Before profiles were fields.
+/// Checks seccomp annotations, from before profiles were fields.
 fn seccomp_annotations(pod: &Pod<'_>) -> Verdict {
     const PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let keys = std::iter::once("seccomp.security.alpha.kubernetes.io/pod".to_owned())
@@ -406,7 +406,7 @@ fn seccomp(pod: &Pod<'_>, required: bool) -> Verdict {
     )
 }
 
-/// Sysctls that are safe, each with the first minor version whose policy says so.
+/// Safe sysctls, each with the first minor version whose policy allows it.
 const SAFE: &[(&str, u32)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -448,7 +448,7 @@ fn privilege_escalation(pod: &Pod<'_>) -> Verdict {
     )
 }
 
-/// The sources of volumes that the restricted policy has nothing against.
+/// Volume sources that the restricted policy allows.
 const ALLOWED_VOLUMES: &[&str] = &[
     "configMap",
     "csi",
@@ -460,7 +460,7 @@ const ALLOWED_VOLUMES: &[&str] = &[
     "projected",
     "secret",
 ];
-/// The others, as upstream looks for them.
+/// All other volume sources, in upstream's order.
 const OTHER_VOLUMES: &[&str] = &[
     "hostPath",
     "gcePersistentDisk",

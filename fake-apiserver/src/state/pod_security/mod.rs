@@ -1,7 +1,8 @@
-//! The admission step `PodSecurity`: what the labels of a namespace ask of its pods (`k8s.io/pod-security-admission`).
+//! The admission step `PodSecurity`: the Pod Security Standards that the labels of a namespace require
+//! (`k8s.io/pod-security-admission`).
 //!
-//! A pod that violates what is enforced is refused; what is warned of goes into the answer's warnings, for pods and for
-//! whatever makes pods. What is only audited leaves no trace here.
+//! A pod that violates the `enforce` level is refused. Violations of the `warn` level become warnings of the answer,
+//! for pods and for workloads with a pod template. The `audit` level has no effect here.
 
 mod checks;
 
@@ -18,7 +19,7 @@ use super::{FieldError, Store};
 use crate::kinds;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
-/// Pods of a namespace that are looked at when what is enforced becomes stricter.
+/// Maximum number of existing pods that are checked when the `enforce` level becomes stricter.
 const MOST_PODS: usize = 3000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ enum Level {
     Restricted,
 }
 
-/// A level by the policy of a version; none for the latest.
+/// A level and the minor version of its policy; `None` for the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standard {
     level: Level,
@@ -60,7 +61,7 @@ impl Standard {
     }
 }
 
-/// What the labels of a namespace say.
+/// The levels that the labels of a namespace set.
 struct Policy {
     enforce: Standard,
     warn: Standard,
@@ -100,7 +101,7 @@ fn parse(labels: Option<&Value>) -> Policy {
         let shown = level.map(|level| level.unwrap_or(otherwise));
         (Standard { level: shown.unwrap_or(Level::Privileged), minor: minor.flatten() }, level, minor.is_some())
     };
-    // A level that cannot be read enforces all there is, and warns of nothing.
+    // An invalid level counts as restricted for `enforce`, and as privileged for `warn`.
     let (enforce, enforce_level, _) = read("enforce", Level::Restricted);
     read("audit", Level::Privileged);
     let (mut warn, warn_level, warn_version) = read("warn", Level::Privileged);
@@ -121,7 +122,7 @@ fn told(forbidden: &[Forbidden]) -> String {
 }
 
 impl Store {
-    /// Judges a write by the standards of its namespace.
+    /// Checks a write by the standards of its namespace.
     pub(super) fn check_pod_security(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
         let kind = request.kind;
         if *kind == *kinds::NAMESPACES && request.subresource.is_empty() {
@@ -158,7 +159,8 @@ impl Store {
         Ok(())
     }
 
-    /// Labels that say nothing are refused, unless they were so before; stricter ones warn of pods that are there.
+    /// Refuses invalid labels unless they were invalid before. If the labels become stricter, warns of existing pods
+    /// that violate them.
     fn check_namespace_labels(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
         let labels = |object| at(object, &["metadata", "labels"]);
         let new = parse(labels(request.object));
@@ -176,7 +178,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is to be said of the pods of a namespace that would not be let in any more.
+    /// Returns warnings about the existing pods of a namespace that violate a standard.
     fn violations(&self, namespace: &str, standard: Standard) -> Vec<String> {
         let prefix = super::list::prefix(Some(namespace));
         let pods = super::list::within(self.shelf(kinds::PODS).objects(), &prefix, &prefix);
@@ -210,7 +212,7 @@ impl Store {
     }
 }
 
-/// Only an update that changes an image, or the number of containers, is judged again.
+/// Returns true if an update must be checked again: it changes an image or the number of containers.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let images = |pod: &Value, of: &str| -> Vec<String> {
         list(pod, &["spec", of]).iter().map(|container| text(container, &["image"]).to_owned()).collect()
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(says(Level::Baseline, Some(31), &sysctl), "forbidden sysctls (net.ipv4.tcp_rmem)");
         assert_eq!(says(Level::Baseline, Some(32), &sysctl), "");
         let host = json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}}], "containers": []});
-        // The restricted check stands in the place of that of the baseline.
+        // The restricted check replaces that of the baseline.
         assert_eq!(
             says(Level::Restricted, Some(0), &host),
             "restricted volume types (volume \"v\" uses restricted volume type \"hostPath\")"

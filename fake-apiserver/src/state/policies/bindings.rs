@@ -1,5 +1,4 @@
-//! Bindings: to which policy, with which parameters, and what follows from a failure
-//! (`pkg/apis/admissionregistration/validation`).
+//! Validation of policy bindings: policy name, parameters and actions (`pkg/apis/admissionregistration/validation`).
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use crate::fields::FieldError;
 use crate::state::validate::{names, selector};
 use crate::state::value::{list, text};
 
-/// What is wrong with a binding of either sort.
+/// Validates a binding of either kind.
 pub(in crate::state) fn check_binding(binding: &Value, errors: &mut Vec<FieldError>) {
     let spec = &binding["spec"];
     match text(spec, &["policyName"]) {
@@ -22,7 +21,7 @@ pub(in crate::state) fn check_binding(binding: &Value, errors: &mut Vec<FieldErr
     rules::match_resources(&spec["matchResources"], "spec.matchResources", errors);
 }
 
-/// What is wrong with what a binding of a ValidatingAdmissionPolicy does.
+/// Validates the actions of a ValidatingAdmissionPolicyBinding.
 pub(in crate::state) fn check_actions(binding: &Value, errors: &mut Vec<FieldError>) {
     const KNOWN: &[&str] = &["Audit", "Deny", "Warn"];
     let all = list(binding, &["spec", "validationActions"]);

@@ -1,5 +1,5 @@
-//! What is wrong with a policy when it is written (`pkg/apis/admissionregistration/validation`): expressions are refused
-//! then, not when they are needed.
+//! Validation of a policy (`pkg/apis/admissionregistration/validation`). Bad expressions are refused when the policy is
+//! written, not when it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::fields::FieldError;
 use crate::state::validate::names;
 use crate::state::value::{list, name, text};
 
-/// The variable by which expressions ask about access.
+/// Variable through which expressions check access.
 const AUTHORIZER: &str = "authorizer";
-/// The variables that an expression of a policy may use.
+/// Variables that an expression of a policy may use.
 const VARIABLES: &[&str] = &[AUTHORIZER, "namespaceObject", "object", "oldObject", "params", "request", "variables"];
-/// How many annotations of its audit event a policy may ask for.
+/// Maximum number of audit annotations of a policy.
 const MOST_ANNOTATIONS: usize = 20;
-/// How long the expression of one may be, in bytes.
+/// Maximum length of the expression of an audit annotation, in bytes.
 const LONGEST_ANNOTATION: usize = 5 << 10;
 
-/// What is wrong with a ValidatingAdmissionPolicy.
+/// Validates a ValidatingAdmissionPolicy.
 pub(in crate::state) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     let spec = &policy["spec"];
     check_match(spec, errors);
@@ -50,7 +50,7 @@ pub(in crate::state) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     annotations(policy, errors);
 }
 
-/// The annotations of audit events that a policy asks for.
+/// Validates the audit annotations of a policy.
 fn annotations(policy: &Value, errors: &mut Vec<FieldError>) {
     let spec = &policy["spec"];
     let all = list(spec, &["auditAnnotations"]);
@@ -89,7 +89,7 @@ fn annotations(policy: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What both sorts of policies say: what they are about, with which parameters, and how their variables are called.
+/// Validates the parts that both kinds of policy have: matching, parameters, and names of variables.
 pub(in crate::state) fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
     rules::one_of(spec, "failurePolicy", "spec", &["Fail", "Ignore"], errors);
     if !spec["paramKind"].is_null() {
@@ -147,8 +147,8 @@ fn param_kind(of: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with the expressions in `fields` of each entry of the list `part` of `spec`, which is found `within`;
-/// they may use the variables `known`.
+/// Validates the expressions in `fields` of each entry of the list `part` of `spec`; `within` is the path of the list.
+/// Expressions may use the variables `known`.
 pub(in crate::state) fn check_sources(
     spec: &Value,
     within: &str,
@@ -173,7 +173,7 @@ pub(in crate::state) fn check_sources(
             let wrong = match Expression::compile(source) {
                 Ok(expression) => {
                     let mut types = types(spec, part, i, known);
-                    // A message is to explain, not to ask.
+                    // A message expression must not check access.
                     types.retain(|(name, _)| *name != AUTHORIZER || *field != "messageExpression");
                     let wanted: &[Type] = match (part, *field) {
                         ("variables", _) => &[],
@@ -189,8 +189,7 @@ pub(in crate::state) fn check_sources(
     }
 }
 
-/// What is wrong with the types of an expression, which must have one of those that are `wanted`; nothing when it is
-/// right.
+/// Checks the types of an expression, whose result must have one of the `wanted` types. Returns the error, if any.
 fn mistyped(expression: &Expression, types: &[(&str, Type)], wanted: &[Type]) -> Option<String> {
     let checked = match expression.check_types(types) {
         Err(why) => return Some(format!("compilation failed: {why}")),
@@ -202,7 +201,7 @@ fn mistyped(expression: &Expression, types: &[(&str, Type)], wanted: &[Type]) ->
         [] => None,
         [wanted] => Some(format!("must evaluate to {wanted} but got {of}")),
         several => {
-            // As Go prints types, not as the checker does.
+            // Go's name of the null type differs from the checker's.
             let shown = |of: &Type| if *of == Type::Null { "null_type".to_owned() } else { of.to_string() };
             let several: Vec<String> = several.iter().map(shown).collect();
             Some(format!("must evaluate to one of [{}] but got {of}", several.join(" ")))
@@ -210,20 +209,20 @@ fn mistyped(expression: &Expression, types: &[(&str, Type)], wanted: &[Type]) ->
     }
 }
 
-/// The types of the variables that the entry at `at` of a list of expressions may use (apiserver
+/// Returns the types of the variables that the expression at index `at` of a list may use (apiserver
 /// `admission/plugin/cel/compile.go`).
 fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k str, Type)> {
     let with = |variables: &BTreeMap<String, Type>| -> Vec<(&'k str, Type)> {
         let of = |name: &str| match name {
             "request" => request_type(),
             AUTHORIZER => Type::AUTHORIZER,
-            // Conditions come before them.
+            // Match conditions are evaluated before the variables.
             "variables" if part != "matchConditions" => Type::Object(Arc::new(variables.clone())),
             _ => Type::Dyn,
         };
         known.iter().map(|name| (*name, of(name))).collect()
     };
-    // Each of the policy's own sees those before it.
+    // A variable may use the variables before it.
     let before = if part == "variables" { at } else { usize::MAX };
     let mut found = BTreeMap::new();
     for variable in list(spec, &["variables"]).iter().take(before) {

@@ -22,15 +22,15 @@ use super::{Asking, Identity, Store, selector};
 use crate::cel::{Authorizer, Question};
 use crate::kinds;
 
-/// How many failures an audit event lists at most.
+/// Maximum number of failures in an audit event.
 const MOST_FAILURES: usize = 50;
-/// Under which name it lists them.
+/// Audit annotation that lists failures.
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
-/// Why an access is allowed where access is not checked.
+/// Reason of an allowed access if the server does not check access.
 pub const EVERYTHING: &str = "this server does not check access";
 
 impl Store {
-    /// Refuses a request that a bound policy denies; what policies only warn of is kept for the answer.
+    /// Runs the bound policies. Refuses a request that one of them denies; warnings are kept for the answer.
     pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
         if self.shelf(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() {
             return Ok(());
@@ -38,7 +38,7 @@ impl Store {
         let mut warnings = Vec::new();
         let mut denied = None;
         let mut failed = Vec::new();
-        // By policy and key: several bindings may say the same, and something else.
+        // By policy and key: several bindings may add the same value or different ones.
         let mut noted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for binding in self.all(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS) {
             let spec = &binding.value["spec"];
@@ -72,7 +72,7 @@ impl Store {
                         failure.why
                     ));
                 }
-                // What cannot be configured is denied whatever the binding does.
+                // A binding that cannot be configured denies whatever its actions are.
                 if (does("Deny") || failure.always) && denied.is_none() {
                     denied = Some((denies(&failure.why), failure.reason));
                 }
@@ -101,7 +101,7 @@ impl Store {
         Err(status)
     }
 
-    /// Whether a policy and its binding, by their specs, are both about a request.
+    /// Returns true if a policy and its binding, given by their specs, both match a request.
     pub(super) fn is_bound(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> bool {
         let narrowed = &binding["matchResources"];
         // A binding may narrow by selectors alone.
@@ -118,7 +118,7 @@ impl Store {
         self.concerns(&all, "resourceRules", request)
     }
 
-    /// What a policy holds against a request and notes of it, once for each of its parameters.
+    /// Evaluates a policy for a request, once for each of its parameters.
     fn judge(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> Judged {
         let spec = &policy["spec"];
         let fails = text(spec, &["failurePolicy"]) != "Ignore";
@@ -144,7 +144,7 @@ impl Store {
             scope.define(list(spec, &["variables"]));
             match validate(&mut scope, spec) {
                 Ok(failures) => judged.failures.extend(failures.into_iter().filter(|f| fails || !f.broken)),
-                // That nothing more may be spent is all that is said.
+                // Once the budget is spent, that is the only failure.
                 Err(why) => {
                     judged.failures.extend(fails.then(|| Failure::error(0, why.text())));
                     continue;
@@ -158,7 +158,7 @@ impl Store {
         judged
     }
 
-    /// The parameters of a binding: one null for a policy that has none.
+    /// Returns the parameters of a binding; a single null for a policy without parameters.
     pub(super) fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
         let (of, reference) = (&spec["paramKind"], &binding["paramRef"]);
         if of.is_null() || reference.is_null() {
@@ -231,7 +231,7 @@ impl Store {
         Scope::new(variables, self.authorizer(user), about)
     }
 
-    /// Answers expressions that ask what `user` may do.
+    /// Returns the authorizer for expressions that check the access of `user`.
     fn authorizer(&self, user: Arc<Identity>) -> Authorizer {
         if !self.checks_access {
             return Authorizer::new(Arc::new(|_: &Question| Some(EVERYTHING.to_owned())));
@@ -240,10 +240,10 @@ impl Store {
         Authorizer::new(Arc::new(move |asked: &Question| roles.answer(&user, asked)))
     }
 
-    /// Whether all conditions of a webhook hold for a request.
+    /// Evaluates the match conditions of a webhook for a request.
     ///
     /// # Errors
-    /// Which of them cannot be evaluated, where none is false.
+    /// The first condition that cannot be evaluated, if none is false.
     pub fn conditions_hold(
         &mut self,
         asking: Option<&Asking>,
@@ -260,7 +260,7 @@ impl Store {
     }
 }
 
-/// What came of a policy for a request.
+/// Result of a policy for a request.
 #[derive(Default)]
 struct Judged {
     failures: Vec<Failure>,
@@ -268,15 +268,15 @@ struct Judged {
     annotations: Vec<(String, String)>,
 }
 
-/// What a policy holds against a request.
+/// A failed validation.
 struct Failure {
-    /// The validation, counted from 0.
+    /// Index of the validation.
     at: usize,
     why: String,
     reason: String,
-    /// It could not be evaluated.
+    /// If set, the validation could not be evaluated.
     broken: bool,
-    /// It is denied whatever the binding does.
+    /// If set, the request is denied whatever the actions of the binding are.
     always: bool,
 }
 
@@ -286,7 +286,7 @@ impl Failure {
     }
 }
 
-/// What does not hold.
+/// Returns the validations that fail.
 fn validate(scope: &mut Scope, spec: &Value) -> Result<Vec<Failure>, Wrong> {
     scope.allow(MOST_FOR_A_POLICY);
     let validations = list(spec, &["validations"]);
@@ -302,7 +302,7 @@ fn validate(scope: &mut Scope, spec: &Value) -> Result<Vec<Failure>, Wrong> {
             Err(why) => found.push(Failure::error(at, why.text())),
         }
     }
-    // What is left is for the messages.
+    // Messages are evaluated last, with the rest of the budget.
     for failure in found.iter_mut().filter(|failure| !failure.broken) {
         match scope.message(&validations[failure.at]) {
             Ok(said) => failure.why = said,

@@ -1,4 +1,4 @@
-//! What policies and webhooks are about: their rules, selectors and conditions
+//! Matching of policies and webhooks: validation of their rules, selectors and conditions
 //! (`pkg/apis/admissionregistration/validation`).
 
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use crate::fields::FieldError;
 use crate::state::validate::{names, selector};
 use crate::state::value::{list, text};
 
-/// How many conditions there may be.
+/// Maximum number of match conditions.
 const MOST_CONDITIONS: usize = 64;
 
-/// A word that is there must be one of those that are known.
+/// Checks that a field, if set, has one of the known values.
 pub(super) fn one_of(of: &Value, field: &str, at: &str, known: &[&str], errors: &mut Vec<FieldError>) {
     let word = &of[field];
     if !word.is_null() && !known.iter().any(|known| word == known) {
@@ -20,7 +20,7 @@ pub(super) fn one_of(of: &Value, field: &str, at: &str, known: &[&str], errors: 
     }
 }
 
-/// What a policy or a binding matches; a missing one matches what it may.
+/// Validates the matchResources of a policy or a binding.
 pub(super) fn match_resources(of: &Value, at: &str, errors: &mut Vec<FieldError>) {
     one_of(of, "matchPolicy", at, &["Equivalent", "Exact"], errors);
     selectors(of, at, errors);
@@ -43,14 +43,14 @@ pub(super) fn match_resources(of: &Value, at: &str, errors: &mut Vec<FieldError>
     }
 }
 
-/// The selectors of namespaces and objects.
+/// Validates the namespace and object selectors.
 pub(super) fn selectors(of: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for field in ["namespaceSelector", "objectSelector"] {
         selector::label_selector(&of[field], &format!("{at}.{field}"), errors);
     }
 }
 
-/// A rule says which operations on which resources.
+/// Validates a rule with its operations and resources.
 pub(super) fn rule_with_operations(rule: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let required = |field: &str, errors: &mut Vec<FieldError>| {
         if list(rule, &[field]).is_empty() {
@@ -86,7 +86,7 @@ pub(super) fn rule_with_operations(rule: &Value, at: &str, errors: &mut Vec<Fiel
     one_of(rule, "scope", at, &["*", "Cluster", "Namespaced"], errors);
 }
 
-/// No resource is there twice by a star.
+/// Refuses resources that a wildcard of the same rule includes.
 fn resources(rule: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let all = list(rule, &["resources"]);
     let (mut with_all_parts, mut parts_of_all) = (BTreeSet::new(), BTreeSet::new());
@@ -128,7 +128,7 @@ fn resources(rule: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The names of conditions; their expressions are checked as all are.
+/// Validates the names of match conditions. Their expressions are validated with all others.
 pub(super) fn condition_names(of: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let conditions = list(of, &["matchConditions"]);
     if conditions.len() > MOST_CONDITIONS {

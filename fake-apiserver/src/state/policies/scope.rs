@@ -1,5 +1,5 @@
-//! The variables that the expressions of a policy use, and what evaluating them may cost
-//! (apiserver `admission/plugin/cel/{activation,composition}.go`).
+//! Variables and cost limits of the expressions of a policy (apiserver
+//! `admission/plugin/cel/{activation,composition}.go`).
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::cel::check::Declared;
 use crate::cel::{Authorizer, CelValue, Expression, Inputs, Question};
 use crate::state::value::{list, text};
 
-/// What one evaluation may cost, in units of a simple step.
+/// Cost limit of one evaluation, in CEL cost units.
 const MOST_FOR_A_CALL: u64 = 1_000_000;
-/// What the expressions of one policy, or of one mutation, may cost for one request and one parameter.
+/// Cost limit of the expressions of one policy, or of one mutation, for one request and one parameter.
 pub(in crate::state) const MOST_FOR_A_POLICY: u64 = 10_000_000;
-/// What the conditions of a policy or of a webhook may cost.
+/// Cost limit of the match conditions of a policy or a webhook.
 pub(in crate::state) const MOST_FOR_CONDITIONS: u64 = 2_500_000;
-/// The variable whose fields the policy computes.
+/// Variable with the policy's own variables as fields.
 const VARIABLES: &str = "variables";
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::state) enum Wrong {
-    /// This one has none.
+    /// This expression failed.
     This(String),
-    /// No more of them may be evaluated.
+    /// The cost budget is spent.
     Spent,
 }
 
 impl Wrong {
-    /// The message.
+    /// Returns the message.
     pub fn text(self) -> String {
         match self {
             Self::This(why) => why,
@@ -39,7 +39,7 @@ impl Wrong {
     }
 }
 
-/// A variable of the policy's own. It is evaluated when an expression first asks for it.
+/// A variable that the policy declares. It is evaluated on first use.
 #[derive(Debug)]
 struct Own {
     name: String,
@@ -47,32 +47,32 @@ struct Own {
     found: Option<Result<CelValue, String>>,
 }
 
-/// The variables of one evaluation, and whom it asks about access.
+/// Variables of one evaluation, and the authorizer for access checks.
 #[derive(Debug)]
 pub(in crate::state) struct Scope {
     variables: Vec<(&'static str, Value)>,
     own: Vec<Own>,
     authorizer: Authorizer,
-    /// What the request is about.
+    /// The request itself, for access checks about it.
     about: Question,
-    /// What may still be spent.
+    /// Rest of the cost budget.
     left: u64,
-    /// The sizes of the variables, once something asked for them.
+    /// Sizes of the variables, measured on demand.
     sizes: Option<BTreeMap<String, Declared>>,
 }
 
 impl Scope {
-    /// A scope without variables of the policy's own.
+    /// Creates a scope without variables of a policy.
     pub fn new(variables: Vec<(&'static str, Value)>, authorizer: Authorizer, about: Question) -> Self {
         Self { variables, own: Vec::new(), authorizer, about, left: MOST_FOR_A_POLICY, sizes: None }
     }
 
-    /// What the evaluations from now on may cost together.
+    /// Sets the cost budget of the next evaluations.
     pub fn allow(&mut self, most: u64) {
         self.left = most;
     }
 
-    /// Gives a variable another value.
+    /// Sets a variable.
     pub fn set(&mut self, name: &str, value: Value) {
         if let Some((_, slot)) = self.variables.iter_mut().find(|(known, _)| *known == name) {
             *slot = value;
@@ -80,7 +80,7 @@ impl Scope {
         self.sizes = None;
     }
 
-    /// The variables of the policy's own, in their order; each may use those before it.
+    /// Declares the variables of a policy, in order; each may use those before it.
     pub fn define(&mut self, variables: &[Value]) {
         let own = |variable: &Value| Own {
             name: text(variable, &["name"]).to_owned(),
@@ -91,7 +91,7 @@ impl Scope {
         self.sizes = None;
     }
 
-    /// Evaluates an expression by `how`.
+    /// Compiles an expression and evaluates it with `how`.
     pub fn evaluate<T>(
         &mut self,
         source: &str,
@@ -107,7 +107,7 @@ impl Scope {
         how(&expression, self.inputs(&self.variables(), &composed)).map_err(|why| failed(self.cause(&expression, why)))
     }
 
-    /// Evaluates those of the first `count` variables of the policy's own that an expression may use.
+    /// Evaluates those of the first `count` policy variables that an expression may use.
     fn prepare(&mut self, expression: &Expression, count: usize) -> Result<(), Wrong> {
         if !expression.mentions(VARIABLES) {
             return Ok(());
@@ -144,8 +144,8 @@ impl Scope {
         Ok(())
     }
 
-    /// Takes what an expression costs at most from what is left: nothing when there is not so much, and a reason when no
-    /// single expression may cost so much.
+    /// Subtracts the maximum cost of an expression from the budget. Fails without a reason if the budget is too small,
+    /// and with one if the expression exceeds the limit of a single evaluation.
     fn spend(&mut self, expression: &Expression) -> Result<(), Option<String>> {
         if self.sizes.is_none() {
             self.sizes = Some(self.measure());
@@ -158,12 +158,12 @@ impl Scope {
         Ok(())
     }
 
-    /// How large the variables are.
+    /// Measures the sizes of the variables.
     fn measure(&self) -> BTreeMap<String, Declared> {
         let mut sizes: BTreeMap<String, Declared> =
             self.variables.iter().map(|(name, value)| ((*name).to_owned(), Declared::of(value))).collect();
         let own = self.own.iter().filter_map(|own| {
-            // What is no tree is of a type that only functions look into.
+            // A value that is not JSON has a type that only functions can look into.
             let value = own.found.as_ref()?.as_ref().ok()?.json().ok()?;
             Some((own.name.clone(), Declared::of(&Value::from(value))))
         });
@@ -179,7 +179,7 @@ impl Scope {
         Inputs { variables, composed: Some(own), authorizer: Some((&self.authorizer, &self.about)) }
     }
 
-    /// Why an expression failed: a variable that it uses, where that has no value.
+    /// Returns the reason of a failed expression. If a policy variable that it uses has failed, that is the reason.
     fn cause(&self, expression: &Expression, why: String) -> String {
         let failed = |own: &&Own| matches!(own.found, Some(Err(_))) && expression.may_use(VARIABLES, &own.name);
         match self.own.iter().find(failed) {
@@ -190,7 +190,7 @@ impl Scope {
         }
     }
 
-    /// Whether an expression is true.
+    /// Evaluates a boolean expression.
     pub fn holds(&mut self, source: &str) -> Result<bool, Wrong> {
         match self.evaluate(source, Expression::compile, Expression::evaluate_for)? {
             CelValue::Bool(is) => Ok(is),
@@ -198,7 +198,7 @@ impl Scope {
         }
     }
 
-    /// Whether all conditions hold. One that is false says more than one that fails.
+    /// Evaluates match conditions. A false condition takes precedence over one that fails.
     pub fn holds_all(&mut self, conditions: &[Value]) -> Result<bool, String> {
         self.allow(MOST_FOR_CONDITIONS);
         let mut failed = Ok(true);
@@ -213,7 +213,7 @@ impl Scope {
         failed
     }
 
-    /// What is said of a validation that does not hold.
+    /// Returns the message of a failed validation.
     pub fn message(&mut self, validation: &Value) -> Result<String, Wrong> {
         let by_expression = text(validation, &["messageExpression"]);
         let mut said = String::new();
@@ -236,7 +236,7 @@ impl Scope {
         Ok(said)
     }
 
-    /// The annotations of the audit event that a policy asks for, by their keys, and what is wrong with others.
+    /// Evaluates the audit annotations of a policy. Returns them by key, and the errors.
     pub fn annotations(&mut self, spec: &Value) -> (Vec<(String, String)>, Vec<String>) {
         self.allow(MOST_FOR_A_POLICY);
         let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -266,7 +266,7 @@ impl Scope {
     }
 }
 
-/// The longest message that an expression may give, in bytes.
+/// Maximum length of a message from an expression, in bytes.
 const LONGEST_MESSAGE: usize = 5 << 10;
-/// The longest annotation, in bytes; what is longer is cut.
+/// Maximum length of an annotation, in bytes; longer ones are cut.
 const LONGEST_ANNOTATION: usize = 10 << 10;

@@ -11,13 +11,13 @@ use crate::fields::FieldError;
 use crate::state::validate::names;
 use crate::state::value::{int, list, text};
 
-/// The variables that a condition of a webhook may use.
+/// Variables that a match condition of a webhook may use.
 const VARIABLES: &[&str] = &["authorizer", "object", "oldObject", "request"];
-/// The versions of AdmissionReview that there are.
+/// Existing versions of AdmissionReview.
 const VERSIONS: &[&str] = &["v1", "v1beta1"];
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// What is wrong with the webhooks of a configuration.
+/// Validates the webhooks of a configuration.
 pub(in crate::state) fn check_webhooks(configuration: &Value, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
     for (i, webhook) in list(configuration, &["webhooks"]).iter().enumerate() {
@@ -84,7 +84,7 @@ fn versions(webhook: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Where the webhook is: at an address or behind a Service.
+/// Validates the address of a webhook: a URL or a Service.
 fn client(config: &Value, at: &str, errors: &mut Vec<FieldError>) {
     match (config["url"].as_str(), &config["service"]) {
         (Some(url), Value::Null) => address(url, &format!("{at}.url"), errors),

@@ -1,5 +1,5 @@
-//! ResourceQuotas: what a namespace may use (admission `ResourceQuota`), and what it uses (KCM
-//! `resourcequota-controller`, whose arithmetic is done here with each commit, so that a quota holds without it).
+//! ResourceQuotas: the limits of a namespace (admission `ResourceQuota`), and their use (kube-controller-manager
+//! `resourcequota-controller`). The use is updated with each commit, so that quotas work without that controller.
 
 mod usage;
 
@@ -19,7 +19,7 @@ use super::status::Status;
 use super::value::{self, name};
 use crate::kinds::{self, Kind};
 
-/// A quota that a write changes.
+/// A quota that a write changes: its key and its new value.
 pub(super) type Charge = (Key, Value);
 
 impl Store {
@@ -29,10 +29,10 @@ impl Store {
         quotas.map(|(key, quota)| (key.clone(), quota.clone())).collect()
     }
 
-    /// What a write costs: the quotas of its namespace as they are after it.
+    /// Returns the quotas of a namespace as they are after a write.
     ///
     /// # Errors
-    /// 403 when one of them does not allow it.
+    /// 403 if one of them does not allow the write.
     pub(super) fn charge(
         &self,
         now: Now,
@@ -93,14 +93,15 @@ impl Store {
         Ok(charges)
     }
 
-    /// Writes what a write costs.
+    /// Stores the quotas that a write changed.
     pub(super) fn settle_charges(&mut self, now: Now, charges: Vec<Charge>) {
         for (key, quota) in charges {
             self.put(now, kinds::RESOURCE_QUOTAS, key, quota);
         }
     }
 
-    /// Follows up on a commit: a new or changed quota is told what is used; what is gone, or has ended, is given back.
+    /// Updates quotas after a commit: counts the use of a new or changed quota, and gives back what a deleted or
+    /// finished object used.
     pub(super) fn follow_quotas(&mut self, now: Now, event: &Event) {
         if self.shelf(kinds::RESOURCE_QUOTAS).objects().is_empty() {
             return;
@@ -143,7 +144,7 @@ impl Store {
         }
     }
 
-    /// A quota with all that is used of it.
+    /// Returns a quota with its present use.
     fn counted(&self, now: Now, quota: &Value) -> Value {
         let hard = amounts(quota, &["spec", "hard"]);
         let prefix = prefix(Some(value::namespace(quota)));
@@ -173,8 +174,8 @@ impl Store {
     }
 }
 
-/// Whether a write is one that quotas judge (the evaluators' `Handles`): creations, and the updates by which pods, claims
-/// and services come to use more.
+/// Returns true if quotas apply to a write (the evaluators' `Handles`): to creations, and to the updates by which pods,
+/// claims and services use more.
 fn is_judged(kind: &Kind, object: &Value, old: Option<&Value>) -> bool {
     let Some(old) = old else { return true };
     match (kind.group, kind.plural) {

@@ -1,4 +1,4 @@
-//! What an object uses of a quota, and which quotas it is counted in (`pkg/quota/v1/evaluator/core`).
+//! Quota use of an object, and the quotas that count it (`pkg/quota/v1/evaluator/core`).
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::state::value::{at, has, int, list, text};
 /// Amounts by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// What ends the names of a storage class's own resources.
+/// End of the names of a storage class's resources.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// Kinds whose count has a name from before `count/`.
+/// Kinds with a count name from before `count/`.
 const ALIASES: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
-/// The resources of pods beside those with a prefix.
+/// Resources of pods, apart from those with a prefix.
 const OF_PODS: &[&str] = &[
     "pods",
     "cpu",
@@ -30,10 +30,10 @@ const OF_PODS: &[&str] = &[
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// Those that each container must name where a quota limits them.
+/// Resources that each container must set if a quota limits them.
 const NAMED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/// `count/deployments.apps`.
+/// Returns the name of a kind's count, such as `count/deployments.apps`.
 fn count_name(kind: &Kind) -> String {
     if kind.group.is_empty() {
         format!("count/{}", kind.plural)
@@ -42,7 +42,7 @@ fn count_name(kind: &Kind) -> String {
     }
 }
 
-/// The amounts in `object` at `path`.
+/// Returns the amounts in `object` at `path`.
 pub fn amounts(object: &Value, path: &[&str]) -> Amounts {
     let map = at(object, path).and_then(Value::as_object);
     let read = |(name, amount): (&Text, &Value)| Some((name.to_string(), Quantity::parse(amount.as_str()?)?));
@@ -53,7 +53,7 @@ fn is_pod(kind: &Kind) -> bool {
     *kind == *kinds::PODS
 }
 
-/// Whether objects of `kind` are counted under `resource`.
+/// Returns true if objects of `kind` are counted under `resource`.
 pub fn is_counted(kind: &Kind, resource: &str) -> bool {
     if resource == count_name(kind) {
         return true;
@@ -74,12 +74,12 @@ pub fn is_counted(kind: &Kind, resource: &str) -> bool {
     }
 }
 
-/// A resource that is not Kubernetes' own: it has a domain.
+/// Returns true if a resource has a domain other than kubernetes.io.
 fn is_extended(resource: &str) -> bool {
     resource.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"))
 }
 
-/// What one object uses.
+/// Returns the use of one object.
 pub fn usage(kind: &Kind, object: &Value, now: Timestamp) -> Amounts {
     let one = Quantity::of(1);
     let mut used = Amounts::from([(count_name(kind), one)]);
@@ -96,7 +96,7 @@ pub fn usage(kind: &Kind, object: &Value, now: Timestamp) -> Amounts {
     used
 }
 
-/// A pod that has ended, or should have, uses nothing.
+/// Returns true unless a pod has ended or is past its grace period; such a pod uses nothing.
 fn is_running(pod: &Value, now: Timestamp) -> bool {
     if matches!(text(pod, &["status", "phase"]), "Failed" | "Succeeded") {
         return false;
@@ -115,7 +115,7 @@ fn claim(claim: &Value, used: &mut Amounts) {
     let annotated = text(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
     let class = if annotated.is_empty() { text(claim, &["spec", "storageClassName"]) } else { annotated };
     let requested = Quantity::parse(text(claim, &["spec", "resources", "requests", "storage"]));
-    // While a claim recovers from an expansion that failed, what is allocated counts.
+    // While a claim recovers from a failed expansion, its allocated size counts.
     let allocated = Quantity::parse(text(claim, &["status", "allocatedResources", "storage"]));
     let storage = requested.map(|requested| match allocated {
         Some(allocated) if allocated.nanos() > requested.nanos() => allocated.rounded_up(),
@@ -147,7 +147,7 @@ fn service(service: &Value, used: &mut Amounts) {
     used.insert("services.loadbalancers".to_owned(), Quantity::of(balancers));
 }
 
-/// The sum of both, by resource.
+/// Adds amounts by resource.
 pub fn add(to: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let sum = to.get(name).copied().unwrap_or(Quantity::ZERO).plus(*amount);
@@ -163,11 +163,11 @@ fn take_greater(of: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What a pod asks for as a whole (component-helpers `resource.PodRequests`, `PodLimits`); `part` is `requests` or
-/// `limits`.
+/// Returns what a pod requests as a whole (component-helpers `resource.PodRequests`, `PodLimits`); `part` is `requests`
+/// or `limits`.
 fn requests(pod: &Value, part: &str) -> Amounts {
     let mut sum = of_containers(pod, part);
-    // What the pod says for itself stands above its containers.
+    // Pod-level resources take precedence over those of its containers.
     for (name, amount) in amounts(pod, &["spec", "resources", part]) {
         if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
             sum.insert(name, amount);
@@ -177,7 +177,7 @@ fn requests(pod: &Value, part: &str) -> Amounts {
     if part == "requests" {
         add(&mut sum, &overhead);
     } else {
-        // Without a limit there is nothing to add to.
+        // Overhead is added only to limits that are set.
         let limited = overhead.into_iter().filter(|(name, _)| sum.get(name).is_some_and(|have| have.nanos() != 0));
         let limited: Amounts = limited.collect();
         add(&mut sum, &limited);
@@ -185,7 +185,7 @@ fn requests(pod: &Value, part: &str) -> Amounts {
     sum
 }
 
-/// What the containers of a pod ask for together: the init containers come one after the other, before the rest.
+/// Returns what the containers of a pod request together. Init containers run one after the other, before the rest.
 pub fn of_containers(pod: &Value, part: &str) -> Amounts {
     let mut sum = Amounts::new();
     for container in list(pod, &["spec", "containers"]) {
@@ -207,7 +207,7 @@ pub fn of_containers(pod: &Value, part: &str) -> Amounts {
     sum
 }
 
-/// Requests and limits under the names that quotas have for them.
+/// Returns requests and limits under their names in quotas.
 fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut used = Amounts::from([("pods".to_owned(), Quantity::of(1))]);
     for (name, amount) in requests {
@@ -226,7 +226,8 @@ fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
     used
 }
 
-/// What the containers of a pod must name because a quota limits it: `must specify …`; nothing when all do.
+/// Returns the message about containers without a request or limit that a quota needs: `must specify …`; `None` if all
+/// have it.
 pub fn unnamed<'a>(kind: &Kind, object: &Value, limited: impl Iterator<Item = &'a str>) -> Option<String> {
     if !is_pod(kind) || has(object, &["spec", "resources"]) {
         return None;
@@ -252,7 +253,7 @@ pub fn unnamed<'a>(kind: &Kind, object: &Value, limited: impl Iterator<Item = &'
     (!said.is_empty()).then(|| format!("must specify {}", said.join("; ")))
 }
 
-/// Whether all scopes of a quota hold for an object.
+/// Returns true if all scopes of a quota match an object.
 pub fn in_scope(quota: &Value, kind: &Kind, object: &Value) -> bool {
     let scopes = list(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
     let selectors = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
@@ -287,7 +288,7 @@ fn holds(scope: &str, operator: &str, values: &[Value], kind: &Kind, object: &Va
     }
 }
 
-/// Whether a name that may be empty is one of those that a selector chooses.
+/// Returns true if a selector matches a name, which may be empty.
 fn chosen(name: &str, operator: &str, values: &[Value]) -> bool {
     let listed = values.iter().any(|value| value == name);
     match operator {
@@ -298,7 +299,7 @@ fn chosen(name: &str, operator: &str, values: &[Value]) -> bool {
     }
 }
 
-/// Whether a pod's affinity speaks of pods of other namespaces.
+/// Returns true if a pod's affinity refers to pods of other namespaces.
 fn reaches_out(pod: &Value) -> bool {
     let of = |term: &Value| !list(term, &["namespaces"]).is_empty() || has(term, &["namespaceSelector"]);
     ["podAffinity", "podAntiAffinity"].iter().any(|affinity| {

@@ -1,4 +1,4 @@
-//! Field selectors: `field=value` and `field!=value` on the fields that each kind declares (R10).
+//! Field selectors: `field=value` and `field!=value` on the fields that each kind declares.
 
 use substrate::json::{Text, Value};
 
@@ -19,7 +19,7 @@ struct Comparison {
     value: String,
 }
 
-/// The fields beside `metadata.name` and `metadata.namespace` that a kind can be selected by.
+/// Returns the selectable fields of a kind, apart from `metadata.name` and `metadata.namespace`.
 fn declared(kind: &Kind) -> &'static [&'static str] {
     match (kind.group, kind.kind) {
         ("", "Pod") => &[
@@ -72,7 +72,7 @@ fn declared(kind: &Kind) -> &'static [&'static str] {
 }
 
 impl FieldSelector {
-    /// Reads a selector for `kind`.
+    /// Parses a selector for `kind`.
     ///
     /// # Errors
     /// 400 for bad syntax and for a field that the kind does not declare.
@@ -88,7 +88,7 @@ impl FieldSelector {
         }
         let mut comparisons = Vec::with_capacity(read.len());
         for (field, equal, value) in read {
-            // The old name of spec.nodeName.
+            // Old name of spec.nodeName.
             let field = if *kind == *kinds::PODS && field == "spec.host" { "spec.nodeName" } else { field };
             let known = ["metadata.name", "metadata.namespace"].iter().chain(declared(kind)).find(|f| **f == field);
             let custom = || kind.custom.as_ref()?.selectable.iter().find(|f| *f == field).cloned();
@@ -100,17 +100,17 @@ impl FieldSelector {
         Ok(Self(comparisons))
     }
 
-    /// Whether everything matches.
+    /// Returns true if the selector matches every object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `object` matches.
+    /// Returns true if `object` matches.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|c| c.matches(object))
     }
 
-    /// Whether a stored object matches.
+    /// Returns true if a stored object matches.
     pub fn selects(&self, object: &Object) -> bool {
         self.0.iter().all(|comparison| match &*comparison.field {
             "spec.nodeName" => (object.node() == comparison.value) == comparison.equal,
@@ -119,12 +119,12 @@ impl FieldSelector {
         })
     }
 
-    /// Whether something is selected by that [`FieldSelector::required`] does not tell for `fields`.
+    /// Returns true if the selector has conditions other than `=` on one of `fields`.
     pub fn is_more_than(&self, fields: &[&str]) -> bool {
         self.0.iter().any(|c| !c.equal || !fields.contains(&&*c.field))
     }
 
-    /// The value that `field` must equal, when the selector says so; what a watch can be indexed by.
+    /// Returns the value that `field` must equal, if the selector has such a condition. Watches are indexed by it.
     pub fn required(&self, field: &str) -> Option<&str> {
         self.0.iter().find(|c| c.equal && c.field == field).map(|c| c.value.as_str())
     }
@@ -135,7 +135,7 @@ impl Comparison {
         let found = self.path.iter().try_fold(object, |at, name| at.get(&**name)).filter(|found| !found.is_null());
         let same = match &*self.field {
             "source" => source(object) == self.value,
-            // A pod without the flag is not on the host's network; a node without it is schedulable.
+            // Absent means false: a pod without host network, a schedulable node.
             "spec.hostNetwork" | "spec.unschedulable" => {
                 found.and_then(Value::as_bool).unwrap_or(false).to_string() == self.value
             }
@@ -154,7 +154,7 @@ impl Comparison {
     }
 }
 
-/// Where a field stands in the stored object. Both views of an Event are stored as the core one.
+/// Returns the path of a field in the stored object. Both views of an Event are stored as the core one.
 fn path(field: &str) -> Vec<Text> {
     match field.strip_prefix("regarding.") {
         Some(rest) => vec!["involvedObject".into(), rest.into()],
@@ -164,7 +164,7 @@ fn path(field: &str) -> Vec<Text> {
     }
 }
 
-/// The `source` of an Event: its component, or else who reported it.
+/// Returns the `source` of an Event: its component, or else the reporting component.
 fn source(event: &Value) -> &str {
     let text = |path: &[&str]| at(event, path).and_then(Value::as_str).filter(|s| !s.is_empty());
     text(&["source", "component"]).or_else(|| text(&["reportingComponent"])).unwrap_or_default()
@@ -176,7 +176,7 @@ fn ips(list: Option<&Value>) -> String {
     texts.join(",")
 }
 
-/// The terms between commas that are not escaped.
+/// Splits at commas that are not escaped.
 fn terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     text.split(move |c| {
@@ -186,7 +186,7 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How a kind refuses a field: each by what converts its labels.
+/// Returns the message about an unsupported field. It differs by the kind's conversion function of field labels.
 fn not_supported(kind: &Kind, field: &str) -> String {
     if kind == kinds::JOBS {
         format!("field label {field:?} not supported for Job")
@@ -268,7 +268,7 @@ mod tests {
             ("metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
             ("metadata.name=\\x", "invalid field selector: invalid escape sequence: \\x"),
             ("metadata.name=x\\", "invalid field selector: invalid escape sequence: \\"),
-            // What cannot be read is told before what is not known.
+            // A syntax error is reported before an unknown field.
             ("a=1,metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
         ] {
             let status = FieldSelector::parse(pods, bad).unwrap_err();

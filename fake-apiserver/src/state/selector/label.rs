@@ -11,7 +11,7 @@ use crate::state::value::at;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelSelector(Vec<Requirement>);
 
-/// What is asked of one label.
+/// Condition on one label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Requirement {
     pub key: String,
@@ -29,7 +29,7 @@ pub(super) enum Test {
 }
 
 impl LabelSelector {
-    /// Reads a selector.
+    /// Parses a selector.
     ///
     /// # Errors
     /// 400 in upstream's words.
@@ -37,7 +37,7 @@ impl LabelSelector {
         parser::parse(text).map(Self).map_err(Status::bad_request)
     }
 
-    /// A `meta/v1` LabelSelector. An operator that does not exist matches nothing.
+    /// Converts a `meta/v1` LabelSelector. An unknown operator matches nothing.
     pub fn of(selector: &Value) -> Self {
         let texts = |list: &Value| -> Vec<String> {
             list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -59,22 +59,22 @@ impl LabelSelector {
         Self(equal.chain(other).collect())
     }
 
-    /// Whether a map of labels matches.
+    /// Returns true if a map of labels matches.
     pub fn matches_labels(&self, labels: Option<&Map>) -> bool {
         self.0.iter().all(|requirement| requirement.matches(&|key| labels?.get(key)?.as_str()))
     }
 
-    /// Whether the labels that `value_of` knows match.
+    /// Returns true if the labels that `value_of` returns match.
     pub fn matches_with<'a>(&self, value_of: &dyn Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| requirement.matches(value_of))
     }
 
-    /// Whether everything matches.
+    /// Returns true if the selector matches every object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the labels of `object` match.
+    /// Returns true if the labels of `object` match.
     pub fn matches(&self, object: &Value) -> bool {
         if self.0.is_empty() {
             return true;
@@ -90,7 +90,7 @@ impl Requirement {
             Test::Exists => value.is_some(),
             Test::DoesNotExist => value.is_none(),
             Test::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
-            // A label that is not there is not in the set.
+            // A missing label is not in the set.
             Test::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
             Test::GreaterThan(n) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *n),
             Test::LessThan(n) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *n),

@@ -1,17 +1,16 @@
-//! The text of a label selector (apimachinery `pkg/labels/selector.go`): what it says, or why it says nothing in
-//! upstream's words.
+//! Parser of label selectors, with upstream's error messages (apimachinery `pkg/labels/selector.go`).
 
 use super::label::{Requirement, Test};
 use crate::state::validate::names;
 
-/// The operators between a key and values, as messages list them.
+/// Operators between a key and values, as messages list them.
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Token<'a> {
     End,
     Identifier(&'a str),
-    /// `in` and `notin`, which are identifiers where values stand.
+    /// `in` and `notin`; at the position of a value they are identifiers.
     Word(&'a str),
     Symbol(&'a str),
 }
@@ -24,7 +23,7 @@ impl<'a> Token<'a> {
         }
     }
 
-    /// As it is read where values stand.
+    /// Returns the token as it counts at the position of a value.
     fn value(self) -> Self {
         match self {
             Self::Word(text) => Self::Identifier(text),
@@ -33,7 +32,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Reads a selector.
+/// Parses a selector.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     Parser { tokens: tokens(text), at: 0 }.selector()
 }
@@ -47,7 +46,7 @@ fn is_space(c: char) -> bool {
 }
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
-    // A zero byte ends a text of upstream's.
+    // Upstream's lexer stops at a zero byte.
     let mut rest = text.split('\0').next().unwrap_or_default();
     let mut found = Vec::new();
     loop {
@@ -76,7 +75,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token, where values stand.
+    /// Returns the next token at the position of a value, without taking it.
     fn peek(&self) -> Token<'a> {
         self.tokens.get(self.at).copied().unwrap_or(Token::End).value()
     }
@@ -144,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(Requirement { key, test })
     }
 
-    /// The values in parentheses, each once and in order.
+    /// Parses the values in parentheses, sorted and without duplicates.
     fn values(&mut self) -> Result<Vec<String>, String> {
         let open = self.next().value();
         if open != Token::Symbol("(") {
@@ -164,7 +163,7 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// Values with commas between them; where one is missing it is empty.
+    /// Parses values between commas; a missing one is the empty string.
     fn identifiers(&mut self) -> Result<Vec<String>, String> {
         let mut values = Vec::new();
         loop {
@@ -195,7 +194,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The one value of an operator; nothing is the empty one.
+    /// Parses the single value of an operator; a missing one is the empty string.
     fn exact(&mut self) -> Result<String, String> {
         if matches!(self.peek(), Token::End | Token::Symbol(",")) {
             return Ok(String::new());
@@ -207,7 +206,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What is wrong with the values of a requirement.
+/// Validates the values of a requirement.
 fn check(key: &str, operator: Token<'_>, values: &[String]) -> Result<(), String> {
     let mut errors = Vec::new();
     if matches!(operator.text(), ">" | "<") {
@@ -229,7 +228,7 @@ fn check(key: &str, operator: Token<'_>, values: &[String]) -> Result<(), String
     }
 }
 
-/// Whether Go reads it as a number of 64 bits.
+/// Returns true if Go parses the text as a 64-bit integer.
 fn is_number(text: &str) -> bool {
     text.parse::<i64>().is_ok()
 }

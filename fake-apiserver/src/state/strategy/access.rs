@@ -99,15 +99,15 @@ pub(super) static CERTIFICATE_REQUEST: Strategy = Strategy {
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The greatest priority that users may give.
+/// Maximum priority of users' classes.
 const MAX_PRIORITY: i64 = 1_000_000_000;
-/// Classes of the system's own.
+/// The system's own classes.
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
-/// Bytes that the values of a ConfigMap or a Secret may have in all.
+/// Maximum size of all values of a ConfigMap or a Secret, in bytes.
 const MAX_DATA: usize = 1 << 20;
-/// Bytes that a key of them may have.
+/// Maximum length of a key, in bytes.
 const MAX_KEY: usize = 253;
-/// What each type of secret must hold.
+/// Required keys of each type of secret.
 const NEEDED: &[(&str, &[&str])] = &[
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
@@ -136,10 +136,10 @@ fn keys(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The bytes of all values of a map of texts, or of a map of bytes in base64.
+/// Returns the size of all values of a map of strings, or of a map of base64 bytes.
 fn size(values: &Value, is_base64: bool) -> usize {
     let texts = values.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
-    // Decoding has refused texts that are not groups of four.
+    // Decoding has refused base64 whose length is not a multiple of four.
     let bytes = |text: &str| text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(2);
     texts.map(|text| if is_base64 && !text.is_empty() { bytes(text) } else { text.len() }).sum()
 }
@@ -171,7 +171,7 @@ fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(format!("data[{key}]"), ""));
         }
     }
-    // A user or a password is enough.
+    // Either a user or a password is enough.
     if of == "kubernetes.io/basic-auth" && !has("username") && !has("password") {
         for key in ["username", "password"] {
             errors.push(FieldError::required(format!("data[{key}]"), ""));
@@ -270,7 +270,7 @@ fn binding(binding: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What was marked immutable stays so, and so do its data.
+/// Checks that an immutable object and its data do not change.
 fn frozen(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if old["immutable"] == true {
         for field in ["immutable", "data", "binaryData"] {
@@ -289,7 +289,7 @@ fn binding_update(object: &Value, old: &Value, namespaced: bool, errors: &mut Ve
     }
 }
 
-/// `stringData` is for writing only: it goes into `data`, over what is there (upstream's secret conversion).
+/// Merges the write-only `stringData` into `data` (upstream's secret conversion).
 fn string_data(secret: &mut Value) {
     let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else { return };
     if let Some(data) = map_mut(secret, "data") {
@@ -311,7 +311,8 @@ fn default_binding(object: &mut Value) {
     }
 }
 
-/// For containers, the default follows the maximum, and the default request the default or else the minimum.
+/// Sets defaults for containers: the default limit is the maximum; the default request is the default limit, or else
+/// the minimum.
 fn limits(object: &mut Value) {
     let Some(spec) = map_mut(object, "spec") else { return };
     for item in elements(spec, "limits") {

@@ -1,4 +1,4 @@
-//! Claims of volumes (`pkg/registry/core/persistentvolumeclaim/strategy.go`).
+//! PersistentVolumeClaims (`pkg/registry/core/persistentvolumeclaim/strategy.go`).
 
 use substrate::json::{Value, json};
 
@@ -38,7 +38,7 @@ pub(super) static CLAIM: Strategy = Strategy {
 
 const CLAIM_IMMUTABLE: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-/// Marks a storage class as the default one.
+/// Annotations that mark a storage class as the default.
 const DEFAULT_CLASS: &[&str] =
     &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
@@ -50,7 +50,7 @@ pub(in crate::state) fn default(claim: &mut Value) {
             (Some(source), None) => {
                 spec.insert("dataSourceRef", source);
             }
-            // A reference into another namespace has no old form.
+            // The deprecated field cannot refer to another namespace.
             (None, Some(reference)) if reference.get("namespace").is_none() => {
                 spec.insert("dataSource", reference);
             }
@@ -86,7 +86,7 @@ fn validate(claim: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Where a claim's bytes come from has a name and a kind; of core there are claims only.
+/// Validates a data source: it has a name and a kind, and in the core group only claims are allowed.
 fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
     if source.is_null() {
         return;
@@ -103,8 +103,8 @@ fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The spec of a claim is fixed, but for its volume (once), its class (when it had none), its size and its attributes
-/// class (both when it is bound).
+/// Validates an update. The spec is immutable except for the volume (once), the class (if unset), and the size and the
+/// attributes class (both if bound).
 fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     validate(claim, errors);
     let (mut new, was) = (claim["spec"].clone(), &old["spec"]);
@@ -129,7 +129,7 @@ fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::forbidden("spec", format!("{CLAIM_IMMUTABLE}\n{difference}")));
     }
     size_update(claim, old, errors);
-    // Upstream names the field without its place.
+    // Upstream names the field without its path.
     if claim["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         errors.push(FieldError::immutable("volumeMode", &claim["spec"]["volumeMode"]));
     }
@@ -141,12 +141,13 @@ fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A claim may grow; it may shrink only to recover from an expansion, and never to what it has already.
+/// Validates a size change. A claim may grow; it may shrink only to recover from an expansion, and must stay above its
+/// present capacity.
 fn size_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let path = ["spec", "resources", "requests", "storage"];
     let field = "spec.resources.requests.storage";
     let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
-    // A claim without a volume has nothing: what it may not shrink to is what it has.
+    // An unbound claim has no capacity.
     let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"])).unwrap_or(0);
     if let (Some(new), Some(was)) = (new, was)
         && new < was
@@ -171,7 +172,7 @@ fn warn(claim: &Value, _: &Value) -> Vec<String> {
 }
 
 impl Store {
-    /// A claim without a class gets the default one: the newest, and among those of one second the first by name.
+    /// Gives a claim without a class the default one: the newest, and of several of the same second the first by name.
     fn default_class(&self, claim: &mut Value) {
         let annotated = has(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
         // A class of "" is a choice: no class.
@@ -184,14 +185,14 @@ impl Store {
         let chosen = self
             .all(kinds::STORAGE_CLASSES)
             .filter(|class| is_default(&class.value))
-            // max_by_key takes the last of equals, and they come in the order of names.
+            // `max_by_key` returns the last of equal elements, but the first by name is needed.
             .rev_max_by(|class| created(&class.value));
         if let (Some(class), Some(spec)) = (chosen, value::map_mut(claim, "spec")) {
             spec.insert("storageClassName", name(&class.value).into());
         }
     }
 
-    /// A claim may grow only when it is bound and its class allows it (`PersistentVolumeClaimResize`).
+    /// Refuses a larger size unless the claim is bound and its class allows expansion (`PersistentVolumeClaimResize`).
     fn admit_resize(&self, kind: &Kind, claim: &Value, old: &Value) -> Result<(), Status> {
         let path = ["spec", "resources", "requests", "storage"];
         let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
@@ -213,7 +214,7 @@ impl Store {
     }
 }
 
-/// The first of the greatest, in the order of iteration.
+/// Returns the first maximum in iteration order.
 trait RevMax: Iterator + Sized {
     fn rev_max_by<K: Ord>(self, key: impl Fn(&Self::Item) -> K) -> Option<Self::Item> {
         self.fold(None, |best: Option<Self::Item>, item| match best {

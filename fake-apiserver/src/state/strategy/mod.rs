@@ -1,5 +1,5 @@
-//! What the API server does with objects of each kind beyond what it does with all (upstream `pkg/registry`): one
-//! [`Strategy`] per kind, and the stages of a write ask it.
+//! Rules of each kind in addition to those of all kinds (upstream `pkg/registry`): one [`Strategy`] per kind, which the
+//! stages of a write call.
 
 mod access;
 pub(super) mod claim;
@@ -25,51 +25,52 @@ use super::value::{self, copy};
 use super::{FieldError, Store, warnings};
 use crate::kinds::{self, Kind, index};
 
-/// The rules of one kind, by the stage of a write in which they are asked for.
+/// Rules of one kind, by the stage of a write.
 pub(super) struct Strategy {
-    /// Fills in what a client may leave out (`pkg/apis/*/v1/defaults.go`).
+    /// Fills in defaults (`pkg/apis/*/v1/defaults.go`).
     default: fn(&mut Value),
-    /// The admission steps of a creation, in upstream's order.
+    /// Mutating admission of a create, in upstream's order.
     admit_create: fn(&Store, &Kind, &mut Value) -> Result<(), Status>,
-    /// The admission steps of an update of one part.
+    /// Mutating admission of an update of one part.
     admit_update: fn(&Store, Part, &Kind, &mut Value, &Value) -> Result<(), Status>,
-    /// The admission steps that look at a new object after it was found valid.
+    /// Validating admission of a create, after validation.
     check_create: fn(&Store, &Kind, &Value) -> Result<(), Status>,
-    /// The admission steps that look at an update of one part after it was found valid.
+    /// Validating admission of an update of one part, after validation.
     check_update: fn(&Store, Part, &Kind, &Value, &Value) -> Result<(), Status>,
-    /// The finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
+    /// Finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
     finalizer: Option<&'static str>,
-    /// Whether generations are counted, from 1 on.
+    /// If set, the kind has a generation, from 1 on.
     counts: bool,
-    /// Whether changes are counted, from nothing on.
+    /// If set, the kind has no generation until the first change.
     counts_changes: bool,
-    /// What a new object begins with, whatever the client sent (`PrepareForCreate`); gives its status, where it gets one.
+    /// Prepares a new object (`PrepareForCreate`). Returns its initial status, if the kind has one.
     begin: fn(&mut Value, Now) -> Option<Value>,
-    /// Notes who asks for a new object.
+    /// Records the user who creates the object.
     note_requester: fn(&mut Value, Option<&Identity>),
-    /// Sets what follows from the uid of a new object.
+    /// Sets fields that depend on the uid of a new object.
     finish: fn(&mut Value, &str),
-    /// Takes from the old object what a part does not write (`PrepareForUpdate`).
+    /// Copies from the old object the fields that a part does not write (`PrepareForUpdate`).
     prepare: fn(&Kind, Part, &mut Value, &Value, Now),
-    /// Counts changes beside the generation.
+    /// Counts changes other than those of the generation.
     count: fn(&mut Value, &Value),
-    /// What is wrong with a new object.
+    /// Validates a new object.
     validate: fn(&Value, &mut Vec<FieldError>),
-    /// What is wrong with an update of one part.
+    /// Validates an update of one part.
     validate_update: fn(Part, &Value, &Value, &mut Vec<FieldError>),
-    /// What is wrong with a name.
+    /// Validates a name.
     check_name: fn(&str) -> Option<String>,
-    /// What the client is told of an object that is taken all the same; the old object is null for a new one.
+    /// Returns warnings about an accepted object; the old object is null for a new one.
     warn: fn(&Value, &Value) -> Vec<String>,
-    /// Whether something besides finalizers keeps a terminating object.
+    /// Returns true if something besides finalizers keeps a terminating object.
     holds: fn(&Value) -> bool,
-    /// Whether PUT makes what is not there (`AllowCreateOnUpdate`).
+    /// If set, PUT creates a missing object (`AllowCreateOnUpdate`).
     is_made_by_put: bool,
-    /// Whether a status may come from before the deletion began.
+    /// If set, the deletionTimestamp in a status update is ignored: the update may be based on the object from before
+    /// its deletion.
     takes_late_status: bool,
 }
 
-/// What holds where a kind has no rule of its own.
+/// Rules of a kind that has none of its own.
 const PLAIN: Strategy = Strategy {
     default: |_| {},
     admit_create: |_, _, _| Ok(()),
@@ -93,13 +94,13 @@ const PLAIN: Strategy = Strategy {
     takes_late_status: false,
 };
 
-/// Objects of kinds that have no rules of their own.
+/// Kinds without rules of their own.
 static OTHER: Strategy = PLAIN;
 
-/// Objects of kinds that only count generations.
+/// Kinds that only have a generation.
 static COUNTED: Strategy = Strategy { counts: true, ..PLAIN };
 
-/// Objects of custom kinds; what their schemas say comes on top.
+/// Custom kinds; their schemas add to it.
 static CUSTOM: Strategy = Strategy {
     counts: true,
     begin: |object, _| {
@@ -113,7 +114,7 @@ static CUSTOM: Strategy = Strategy {
     ..PLAIN
 };
 
-/// The strategies of the stored kinds, by position.
+/// Strategies of the stored kinds, by position.
 static STRATEGIES: [&Strategy; kinds::STORED] = {
     let mut all = [&OTHER; kinds::STORED];
     all[index::API_SERVICES] = &policy::API_SERVICE;
@@ -173,7 +174,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all
 };
 
-/// The strategy of a stored kind.
+/// Returns the strategy of a stored kind.
 fn of(kind: &Kind) -> &'static Strategy {
     if kind.custom.is_some() {
         return &CUSTOM;
@@ -182,7 +183,7 @@ fn of(kind: &Kind) -> &'static Strategy {
     STRATEGIES.get(kind.store).copied().unwrap_or(&OTHER)
 }
 
-/// Fills in what a client may leave out.
+/// Fills in defaults.
 pub(super) fn default(kind: &Kind, object: &mut Value) {
     match &kind.custom {
         Some(custom) => custom.schema.fill(object),
@@ -190,7 +191,7 @@ pub(super) fn default(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The mutating steps of a creation.
+/// Runs the mutating admission of a create.
 pub(super) fn admit_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let strategy = of(kind);
     (strategy.admit_create)(store, kind, object)?;
@@ -200,7 +201,7 @@ pub(super) fn admit_create(store: &Store, kind: &Kind, object: &mut Value) -> Re
     Ok(())
 }
 
-/// The steps of an update of one part.
+/// Runs the mutating admission of an update of one part.
 pub(super) fn admit_update(
     store: &Store,
     kind: &Kind,
@@ -211,17 +212,17 @@ pub(super) fn admit_update(
     (of(kind).admit_update)(store, part, kind, object, old)
 }
 
-/// The steps that look at a new object after it was found valid.
+/// Runs the validating admission of a create.
 pub(super) fn check_create(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
     (of(kind).check_create)(store, kind, object)
 }
 
-/// The steps that look at an update of one part after it was found valid.
+/// Runs the validating admission of an update of one part.
 pub(super) fn check_update(store: &Store, kind: &Kind, part: Part, object: &Value, old: &Value) -> Result<(), Status> {
     (of(kind).check_update)(store, part, kind, object, old)
 }
 
-/// What a new object begins with, whatever the client sent; `requester` is who asks for it.
+/// Prepares a new object; `requester` is the user who creates it.
 pub(super) fn begin(kind: &Kind, object: &mut Value, requester: Option<&Identity>, now: Now) {
     let strategy = of(kind);
     if strategy.counts {
@@ -235,22 +236,22 @@ pub(super) fn begin(kind: &Kind, object: &mut Value, requester: Option<&Identity
     (strategy.note_requester)(object, requester);
 }
 
-/// Sets what follows from the uid of a new object.
+/// Sets fields that depend on the uid of a new object.
 pub(super) fn finish(kind: &Kind, object: &mut Value, uid: &str) {
     (of(kind).finish)(object, uid);
 }
 
-/// Whether a status that is written may come from before the deletion began.
+/// Returns true if the deletionTimestamp in a status update is ignored.
 pub(super) fn takes_late_status(kind: &Kind) -> bool {
     of(kind).takes_late_status
 }
 
-/// Takes from the old object what this part of the API does not write.
+/// Copies from the old object the fields that this part does not write.
 pub(super) fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
     (of(kind).prepare)(kind, part, object, old, now);
 }
 
-/// metadata.generation counts changes of what the object wants, for the kinds that keep one.
+/// Increases metadata.generation if the desired state changed, for kinds that have one.
 pub(super) fn count(kind: &Kind, object: &mut Value, old: &Value) {
     let strategy = of(kind);
     if strategy.counts || strategy.counts_changes {
@@ -263,13 +264,13 @@ pub(super) fn count(kind: &Kind, object: &mut Value, old: &Value) {
     (strategy.count)(object, old);
 }
 
-/// The fields that say what is wanted: all but the metadata and the status.
+/// Returns the fields of the desired state: all except the metadata and the status.
 fn wanted(object: &Value) -> Vec<(&substrate::json::Text, &Value)> {
     let fields = object.as_object().into_iter().flatten();
     fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")).collect()
 }
 
-/// Everything that is wrong with a new object.
+/// Validates a new object.
 pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let strategy = of(kind);
     let mut errors = meta::create(kind, strategy.check_name, object);
@@ -282,7 +283,7 @@ pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Everything that is wrong with an update of one part of an object.
+/// Validates an update of one part of an object.
 pub(super) fn validate_update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::update(kind, object);
     match &kind.custom {
@@ -298,33 +299,34 @@ pub(super) fn validate_update(kind: &Kind, part: Part, object: &Value, old: &Val
     errors
 }
 
-/// What a client is told about an object that is taken all the same; `old` is null for one that is new.
+/// Returns warnings about an accepted object; `old` is null for a new one.
 pub(super) fn warn(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
     (of(kind).warn)(object, old)
 }
 
-/// Whether something besides finalizers keeps a terminating object.
+/// Returns true if something besides finalizers keeps a terminating object.
 pub(super) fn holds(kind: &Kind, object: &Value) -> bool {
     (of(kind).holds)(object)
 }
 
-/// Whether PUT makes an object that is not there.
+/// Returns true if PUT creates a missing object.
 pub(super) fn is_made_by_put(kind: &Kind) -> bool {
     of(kind).is_made_by_put
 }
 
-/// The main part does not write the status, `/status` does not write the spec.
+/// Copies from the old object what a part does not write: the status for the main part, the spec for `/status`.
 fn keep_the_rest(kind: &Kind, part: Part, object: &mut Value, old: &Value, _: Now) {
     match part {
         Part::Main if kind.has_status => copy(old, object, "status"),
         Part::Finalize => copy(old, object, "status"),
         Part::Status => copy(old, object, "spec"),
-        // A scale is written as the main part, after the replicas were set; the others are of single kinds.
+        // A scale is written as the main part, after the replicas were set. The other parts belong to single kinds,
+        // which prepare them.
         _ => {}
     }
 }
 
-/// Of a custom object everything but the status is that of the old one (`customResourceStrategy`).
+/// Copies everything except the status from the old custom object in a status update (`customResourceStrategy`).
 fn keep_the_rest_of_custom(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
     if part != Part::Status {
         return keep_the_rest(kind, part, object, old, now);

@@ -37,7 +37,7 @@ fn default(namespace: &mut Value) {
     }
 }
 
-/// A new namespace is held until its content is gone.
+/// Adds the finalizer that keeps a namespace until it is empty.
 fn begin(namespace: &mut Value) {
     let Some(spec) = map_mut(namespace, "spec") else { return };
     let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
@@ -46,7 +46,7 @@ fn begin(namespace: &mut Value) {
     }
 }
 
-/// What holds the content is written under `/finalize` only.
+/// Keeps spec.finalizers: only `/finalize` writes them.
 fn keep_finalizers(namespace: &mut Value, old: &Value) {
     let held = old["spec"].get("finalizers").cloned();
     if let (Some(spec), Some(held)) = (map_mut(namespace, "spec"), held) {

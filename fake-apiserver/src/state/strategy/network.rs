@@ -40,7 +40,7 @@ pub(super) static SLICE: Strategy = Strategy {
 
 pub(super) static NETWORK_POLICY: Strategy = Strategy { default: network_policy, counts: true, ..PLAIN };
 
-/// The name is the address.
+/// Addresses of services. The name of an IPAddress is the address.
 pub(super) static IP_ADDRESS: Strategy = Strategy {
     validate: ip_address,
     validate_update: |_, object, old, errors| {
@@ -82,7 +82,7 @@ pub(super) static INGRESS_CLASS: Strategy = Strategy {
     ..PLAIN
 };
 
-/// Why a name is not an address in its usual form (`ValidateIPAddressName`).
+/// Returns the reason why a name is not an address in canonical form (`ValidateIPAddressName`).
 fn check_address(name: &str) -> Option<String> {
     match name.parse::<IpAddr>() {
         Err(_) => Some(format!("ParseAddr({name:?}): unable to parse IP")),
@@ -119,7 +119,7 @@ fn network_policy(object: &mut Value) {
     }
 }
 
-/// An ingress leads somewhere, by paths that say how they match.
+/// Validates an ingress: it has a backend, and its paths have a type.
 fn ingress(object: &Value, errors: &mut Vec<FieldError>) {
     let spec = &object["spec"];
     let rules = list(spec, &["rules"]);
@@ -150,7 +150,7 @@ fn of_ingress(ingress: &Value, old: &Value) -> Vec<String> {
 }
 
 impl Store {
-    /// An ingress without a class gets the default one (`DefaultIngressClass`).
+    /// Gives an ingress without a class the default one (`DefaultIngressClass`).
     fn default_ingress_class(&self, ingress: &mut Value) {
         if has(ingress, &["spec", "ingressClassName"])
             || has(ingress, &["metadata", "annotations", "kubernetes.io/ingress.class"])

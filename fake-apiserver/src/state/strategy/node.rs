@@ -14,7 +14,7 @@ pub(super) static NODE: Strategy = Strategy {
         taint_new_node(node);
         Ok(())
     },
-    // What a new node says of itself stays.
+    // A new node keeps the status that it was sent with.
     begin: |_, _| None,
     validate,
     validate_update: |part, node, old, errors| {
@@ -26,7 +26,7 @@ pub(super) static NODE: Strategy = Strategy {
     ..PLAIN
 };
 
-/// What Go always writes of a node's system.
+/// Fields of `nodeInfo` that Go always writes.
 const NODE_INFO: &[&str] = &[
     "architecture",
     "bootID",
@@ -46,7 +46,7 @@ fn default(node: &mut Value) {
     {
         value::default(spec, "podCIDRs", json!([cidr]));
     }
-    // Go leaves out lists that are empty.
+    // Go omits empty lists.
     if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) {
         for field in ["podCIDRs", "taints"] {
             if spec.get(field).and_then(Value::as_array).is_some_and(Vec::is_empty) {
@@ -68,7 +68,7 @@ fn default(node: &mut Value) {
     }
 }
 
-/// A new node takes no pods until the node controller finds it ready (`TaintNodesByCondition`).
+/// Taints a new node until the node controller finds it ready (`TaintNodesByCondition`).
 fn taint_new_node(node: &mut Value) {
     let key = "node.kubernetes.io/not-ready";
     let there = |t: &Value| text(t, &["key"]) == key && text(t, &["effect"]) == "NoSchedule";

@@ -39,10 +39,10 @@ pub(super) static POD: Strategy = Strategy {
     ..PLAIN
 };
 
-/// How long a pod stays on a node that is not ready or not reachable (`DefaultTolerationSeconds`).
+/// Seconds that a pod stays on a node that is not ready or not reachable (`DefaultTolerationSeconds`).
 const TOLERATION_SECONDS: i64 = 300;
 
-/// What a pod's priority does unless its class says otherwise.
+/// Default preemption policy of a pod.
 const PREEMPT: &str = "PreemptLowerPriority";
 
 /// Priority classes that every cluster has (`pkg/apis/scheduling`).
@@ -85,7 +85,7 @@ fn prepare(kind: &Kind, part: Part, pod: &mut Value, old: &Value, now: Now) {
     }
 }
 
-/// Takes the resources and resize policies of the containers from what was sent (`podResizeStrategy`).
+/// Takes only the resources and resize policies of the containers from the sent object (`podResizeStrategy`).
 fn take_resources(pod: &mut Value, sent: &Value) {
     for field in ["containers", "initContainers"] {
         let Some(containers) = pod["spec"].get_mut(field).and_then(Value::as_array_mut) else { continue };
@@ -99,7 +99,7 @@ fn take_resources(pod: &mut Value, sent: &Value) {
     }
 }
 
-/// pods/status keeps owner references and the QoS class (`podStatusStrategy`).
+/// Copies owner references and the QoS class from the old object in a status update (`podStatusStrategy`).
 fn prepare_pod_status(object: &mut Value, old: &Value) {
     copy_meta(old, object, "ownerReferences");
     let class = text(old, &["status", "qosClass"]).to_owned();
@@ -111,7 +111,7 @@ fn prepare_pod_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// Tolerates a node that is not ready or unreachable for five minutes, unless the pod says otherwise.
+/// Adds the tolerations for nodes that are not ready or not reachable, unless the pod has its own.
 fn default_tolerations(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = list(pod, &["spec", "tolerations"]).iter().any(|t| {
@@ -131,7 +131,7 @@ fn default_tolerations(pod: &mut Value) {
     }
 }
 
-/// Keeps the priority that was computed when the pod was made, where an update leaves it out (admission `Priority`).
+/// Keeps the computed priority if an update omits it (admission `Priority`).
 fn keep_priority(pod: &mut Value, old: &Value) {
     for field in ["priority", "preemptionPolicy"] {
         let kept = old["spec"].get(field).filter(|kept| !kept.is_null());
@@ -156,7 +156,7 @@ impl Store {
         }
     }
 
-    /// The number behind a pod's priority class (admission `Priority`).
+    /// Sets a pod's priority from its class (admission `Priority`).
     fn admit_priority(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
         let class = text(pod, &["spec", "priorityClassName"]).to_owned();
         let found = |class: &Value| {

@@ -1,4 +1,4 @@
-//! What admission and flow control go by, definitions of custom kinds, and devices
+//! Admission policies and webhooks, flow control, CustomResourceDefinitions, and devices
 //! (`pkg/registry/{admissionregistration,flowcontrol,resource}`, apiextensions' `registry/customresourcedefinition`).
 
 use substrate::json::{Map, Value, json};
@@ -61,7 +61,7 @@ pub(super) static VALIDATING_BINDING: Strategy = Strategy {
 
 pub(super) static MUTATING_BINDING: Strategy = Strategy { ..POLICY_BINDING };
 
-/// A binding of a policy of either sort.
+/// Bindings of both kinds of policy.
 const POLICY_BINDING: Strategy = Strategy {
     default: |object| {
         if let Some(spec) = map_mut(object, "spec") {
@@ -131,7 +131,7 @@ pub(super) static RESOURCE_CLAIM_TEMPLATE: Strategy = Strategy {
     ..PLAIN
 };
 
-/// What the two sorts of policies have in common; gives the spec.
+/// Sets the defaults that both kinds of policy share, and returns the spec.
 fn policy(object: &mut Value) -> Option<&mut Map> {
     let spec = map_mut(object, "spec")?;
     default(spec, "failurePolicy", "Fail");

@@ -1,4 +1,4 @@
-//! Events and leases, which may be made by PUT (`AllowCreateOnUpdate`).
+//! Events and leases, which PUT may create (`AllowCreateOnUpdate`).
 
 use substrate::json::{Value, json};
 
@@ -39,7 +39,7 @@ fn lease(lease: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An event stands in the namespace of what it is about; about cluster-scoped things it stands in `default`.
+/// Validates the namespace of an event: that of its object, or `default` if the object is cluster-scoped.
 fn event(event: &Value, errors: &mut Vec<FieldError>) {
     let (namespace, about) = (value::namespace(event), text(event, &["involvedObject", "namespace"]));
     let fits = if about.is_empty() { matches!(namespace, "default" | "kube-system") } else { namespace == about };

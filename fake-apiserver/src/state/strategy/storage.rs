@@ -31,7 +31,7 @@ pub(super) static DRIVER: Strategy = Strategy {
     validate_update: |_, driver, old, errors| driver_update(driver, old, errors),
     warn: of_driver,
     check_name: |name| {
-        // It stands in label values and paths, too.
+        // The name must also fit a label value and a path.
         if name.len() > 63 { Some("must be no more than 63 characters".to_owned()) } else { names::subdomain(name) }
     },
     ..PLAIN
@@ -68,22 +68,22 @@ pub(super) static ATTRIBUTES_CLASS: Strategy = Strategy {
     ..PLAIN
 };
 
-/// Where a driver lists the keys of its topology.
+/// Field of a CSINode driver with its topology keys.
 const KEYS: &[&str] = &["topologyKeys"];
-/// Where access modes are listed.
+/// Known access modes.
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM: &[&str] = &["Delete", "Retain"];
-/// Characters that the name of a driver may have.
+/// Maximum length of a driver's name.
 const MAX_DRIVER_NAME: usize = 63;
-/// Characters that a driver's name for a node may have.
+/// Maximum length of a driver's ID of a node.
 const MAX_NODE_ID: usize = 256;
-/// Parameters that a class may have.
+/// Maximum number of parameters of a class.
 const MAX_PARAMETERS: usize = 512;
-/// Bytes that the parameters of a class may have in all.
+/// Maximum size of the parameters of a class, in bytes.
 const MAX_PARAMETERS_SIZE: usize = 256 << 10;
-/// Bytes that the error message of an attachment may have.
+/// Maximum length of the error message of an attachment, in bytes.
 const MAX_MESSAGE: usize = 1024;
-/// Bytes that the metadata of an attachment may have.
+/// Maximum size of the metadata of an attachment, in bytes.
 const MAX_ATTACHMENT_METADATA: usize = 256 << 10;
 pub(super) fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) {
     let modes = list(object, &["spec", "accessModes"]);
@@ -118,7 +118,7 @@ pub(super) fn positive(object: &Value, path: &[&str], field: &str, errors: &mut 
     }
 }
 
-/// The keys and values that a selector compares with are those of labels.
+/// Validates the keys and values of a selector as those of labels.
 pub(super) fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
         if let Some(why) = names::qualified(key) {
@@ -130,7 +130,7 @@ pub(super) fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<Field
     }
 }
 
-/// The name of a CSI driver: a subdomain, and short enough for a label.
+/// Validates the name of a CSI driver: a subdomain, short enough for a label.
 pub(super) fn driver_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
     if name.is_empty() {
         errors.push(FieldError::required(field, ""));
@@ -176,7 +176,7 @@ fn class(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The parameters of a class: no key is empty, and they do not weigh too much.
+/// Validates the parameters of a class: no empty key, and not too many or too large.
 fn parameters(class: &Value, errors: &mut Vec<FieldError>) {
     let Some(parameters) = class["parameters"].as_object() else { return };
     if parameters.len() > MAX_PARAMETERS {
@@ -285,7 +285,7 @@ fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What a capacity is of does not change.
+/// Validates an update: the storage class and the topology of a capacity do not change.
 fn capacity_update(capacity: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     storage_capacity(capacity, errors);
     for field in ["nodeTopology", "storageClassName"] {
@@ -295,7 +295,7 @@ fn capacity_update(capacity: &Value, old: &Value, errors: &mut Vec<FieldError>) 
 
 fn driver_update(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     driver(new, errors);
-    // Upstream names the field in this way.
+    // Upstream misspells the field like this.
     if new["spec"]["attachRequired"] != old["spec"]["attachRequired"] {
         errors.push(FieldError::immutable("spec.attachedRequired", &new["spec"]["attachRequired"]));
     }
@@ -335,7 +335,7 @@ fn attachment_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) 
 fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
     for error in ["attachError", "detachError"] {
         if text(attachment, &["status", error, "message"]).len() > MAX_MESSAGE {
-            // Upstream tells the limit of the metadata.
+            // Upstream reports the limit of the metadata here.
             errors.push(FieldError::too_long(format!("status.{error}.message"), MAX_ATTACHMENT_METADATA));
         }
         let code = &attachment["status"][error]["errorCode"];
@@ -391,7 +391,7 @@ fn default_driver(driver: &mut Value) {
     }
 }
 
-/// What `ResetObjectMetaForStatus` takes from the old object.
+/// Copies from the old object the metadata that a status update does not write (`ResetObjectMetaForStatus`).
 fn reset_metadata(object: &mut Value, old: &Value) {
     for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
         copy_meta(old, object, field);

@@ -1,4 +1,4 @@
-//! Volumes (`pkg/registry/core/persistentvolume/strategy.go`).
+//! PersistentVolumes (`pkg/registry/core/persistentvolume/strategy.go`).
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
@@ -30,7 +30,7 @@ pub(super) static VOLUME: Strategy = Strategy {
     ..PLAIN
 };
 
-/// Sources that upstream looks for after all others.
+/// Sources that upstream validates after all others.
 const LATE_SOURCES: &[&str] = &["scaleIO", "local", "storageos", "csi", "flexVolume"];
 
 /// Fields of a volume's spec that are not its source.
@@ -57,7 +57,8 @@ fn default(volume: &mut Value) {
     }
 }
 
-/// lastPhaseTransitionTime follows the phase unless the client sets it (R24).
+/// Sets lastPhaseTransitionTime when the phase changes, unless the client sets it (`PrepareForCreate` and
+/// `PrepareForUpdate` of the persistentvolume strategies).
 fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
     let path = ["status", "lastPhaseTransitionTime"];
     let (sent, was) = (text(object, &path).to_owned(), text(old, &path).to_owned());
@@ -106,7 +107,7 @@ fn validate(volume: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A volume has storage, some of it, and nothing else.
+/// Validates the capacity: it has storage, more than zero, and no other resource.
 fn capacity(volume: &Value, errors: &mut Vec<FieldError>) {
     let field = "spec.capacity";
     let empty = substrate::json::json!({});
@@ -123,7 +124,7 @@ fn capacity(volume: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The sources in the order in which upstream counts them: of several the first one is right.
+/// Returns the sources in upstream's order. If there are several, the first one is the valid one.
 fn sources(volume: &Value) -> Vec<&str> {
     let fields = volume["spec"].as_object().into_iter().flatten();
     let mut found: Vec<&str> = fields.map(|(key, _)| key.as_str()).filter(|key| !NOT_SOURCES.contains(key)).collect();
@@ -153,7 +154,7 @@ fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         let why = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
     }
-    // Upstream names these two without their place.
+    // Upstream names these two fields without their path.
     let (new, was) = (&volume["spec"], &old["spec"]);
     if new["volumeMode"] != was["volumeMode"] {
         errors.push(FieldError::immutable("volumeMode", &new["volumeMode"]));
@@ -168,7 +169,7 @@ fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// `GetWarningsForPersistentVolume`.
+/// Returns warnings about a volume (`GetWarningsForPersistentVolume`).
 fn warn(volume: &Value, _: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let annotations = [

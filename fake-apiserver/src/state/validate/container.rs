@@ -1,4 +1,4 @@
-//! What containers, and the scheduling of their pods, may say (`pkg/apis/core/validation`).
+//! Validation of containers and of a pod's scheduling (`pkg/apis/core/validation`).
 
 use substrate::json::Value;
 
@@ -10,10 +10,10 @@ const PORTS: std::ops::RangeInclusive<i64> = 1..=65_535;
 const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 const MAX_DEADLINE: i64 = 2_147_483_647;
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
-/// What a probe does.
+/// Handlers of a probe.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// One of `values`, where there is anything.
+/// Checks that a field, if set, has one of `values`.
 fn one_of(value: &Value, field: String, values: &[&str], errors: &mut Vec<FieldError>) {
     let named = value.as_str().unwrap_or_default();
     if !value.is_null() && !values.contains(&named) {
@@ -21,7 +21,7 @@ fn one_of(value: &Value, field: String, values: &[&str], errors: &mut Vec<FieldE
     }
 }
 
-/// What a container says beside its name, image and mounts.
+/// Validates a container, except for its name, image and mounts.
 pub(super) fn container(container: &Value, at: &str, errors: &mut Vec<FieldError>) {
     let policies = ["Always", "IfNotPresent", "Never"];
     one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), &policies, errors);
@@ -73,7 +73,7 @@ fn port(port: &Value, at: &str, errors: &mut Vec<FieldError>) {
     one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], errors);
 }
 
-/// Why a name is none of a port (`IsValidPortName`).
+/// Returns the reason why a name is not valid for a port (`IsValidPortName`).
 fn port_name(name: &str) -> Option<&'static str> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.len() > 15 {
@@ -91,7 +91,7 @@ fn port_name(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Nobody asks for less than nothing, or for more than the limit.
+/// Checks that requests are not negative and do not exceed the limits.
 fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for kind in ["limits", "requests"] {
         for (resource, amount) in resources[kind].as_object().into_iter().flatten() {
@@ -113,7 +113,7 @@ fn resources(resources: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Where and how a pod is to run.
+/// Validates the fields that say where and how a pod runs.
 pub(super) fn pod(pod: &Value, errors: &mut Vec<FieldError>) {
     let spec = &pod["spec"];
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];

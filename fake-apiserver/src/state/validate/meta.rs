@@ -7,9 +7,9 @@ use crate::kinds::Kind;
 use crate::state::FieldError;
 use crate::state::value::{at, list, name, text};
 
-/// What annotations may hold in all.
+/// Maximum size of all annotations in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 << 10;
-/// Finalizers without a domain that Kubernetes itself knows.
+/// Kubernetes' own finalizers without a domain.
 pub(in crate::state) const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 pub(in crate::state) fn create(kind: &Kind, check_name: fn(&str) -> Option<String>, object: &Value) -> Vec<FieldError> {
@@ -25,7 +25,7 @@ pub(in crate::state) fn create(kind: &Kind, check_name: fn(&str) -> Option<Strin
     errors
 }
 
-/// What must hold for new and old objects alike.
+/// Validates the metadata of a new or updated object.
 pub(in crate::state) fn update(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let map = |field: &str| at(object, &["metadata", field]).and_then(Value::as_object);
@@ -62,7 +62,8 @@ pub(in crate::state) fn update(kind: &Kind, object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether the kind's validation is the one that all API servers share; that of `pkg/apis/core` asks for more.
+/// Returns true if the kind uses the validation that all API servers share. That of `pkg/apis/core` is stricter about
+/// finalizers.
 fn takes_any_finalizer(kind: &Kind) -> bool {
     const GROUPS: [&str; 4] =
         ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];

@@ -1,6 +1,5 @@
-//! What an object must look like to be stored, and what an update may not change (§3 of the API reference;
-//! upstream `pkg/apis/*/validation`): what several kinds share. The fields' types were checked when the body was
-//! decoded.
+//! Validation of new objects and of updates (upstream `pkg/apis/*/validation`): helpers that several kinds share.
+//! Decoding has already checked the types of the fields.
 
 mod container;
 pub(super) mod meta;
@@ -14,7 +13,7 @@ use substrate::json::Value;
 use super::FieldError;
 use super::value::at;
 
-/// An error unless `path` is equal in both.
+/// Adds an error unless both objects are equal at `path`.
 pub(super) fn unchanged(object: &Value, old: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
     let (new, was) = (at(object, path), at(old, path));
     if new != was {

@@ -1,4 +1,4 @@
-//! Name grammars with upstream's texts (apimachinery `util/validation`).
+//! Grammars of names, with upstream's messages (apimachinery `util/validation`).
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
     '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -13,7 +13,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Why `name` is not a DNS subdomain; nothing when it is one.
+/// Returns the reason why `name` is not a DNS subdomain; `None` if it is.
 pub(in crate::state) fn subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
@@ -22,7 +22,7 @@ pub(in crate::state) fn subdomain(name: &str) -> Option<String> {
     (!fits).then(|| SUBDOMAIN.to_owned())
 }
 
-/// Why `name` is not a DNS label; nothing when it is one.
+/// Returns the reason why `name` is not a DNS label; `None` if it is.
 pub(in crate::state) fn label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -30,7 +30,7 @@ pub(in crate::state) fn label(name: &str) -> Option<String> {
     (!is_label(name)).then(|| LABEL.to_owned())
 }
 
-/// Why `name` cannot be one part of a path; nothing when it can.
+/// Returns the reason why `name` cannot be a segment of a path; `None` if it can.
 pub(in crate::state) fn path_segment(name: &str) -> Option<String> {
     match name {
         "." | ".." => Some(format!("may not be '{name}'")),
@@ -40,7 +40,7 @@ pub(in crate::state) fn path_segment(name: &str) -> Option<String> {
     }
 }
 
-/// Why `key` is not a qualified name (`prefix/name` or `name`); nothing when it is one.
+/// Returns the reason why `key` is not a qualified name (`prefix/name` or `name`); `None` if it is.
 pub(in crate::state) fn qualified(key: &str) -> Option<String> {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
@@ -68,7 +68,7 @@ pub(in crate::state) fn qualified(key: &str) -> Option<String> {
     }
 }
 
-/// Why `value` is not a label's value; nothing when it is one.
+/// Returns the reason why `value` is not a label value; `None` if it is.
 pub(in crate::state) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());

@@ -1,4 +1,4 @@
-//! Pods: what they need, and how little of them may change (`ValidatePodUpdate`).
+//! Validation of new and updated pods (`ValidatePodUpdate`).
 
 use substrate::json::Value;
 
@@ -6,7 +6,7 @@ use super::{container, names};
 use crate::state::value::{at, int, list, text};
 use crate::state::{FieldError, internal};
 
-/// What is refused with, followed by the difference.
+/// Message about immutable fields, followed by the difference.
 const IMMUTABLE: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -16,7 +16,7 @@ pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
     template(pod, &[], errors);
 }
 
-/// A pod, or a template of pods whose owner adds volumes of its own.
+/// Validates a pod, or a pod template whose owner adds volumes of its own.
 pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
     let containers = list(pod, &["spec", "containers"]);
     if containers.is_empty() {
@@ -105,7 +105,7 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
         errors.push(error);
         return;
     }
-    // Gates may be taken away, one by one.
+    // Scheduling gates may only be removed.
     let gates = |pod| list(pod, &["spec", "schedulingGates"]).iter().map(|gate| text(gate, &["name"]));
     for gate in gates(pod).filter(|gate| !gates(old).any(|old| old == *gate)) {
         let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
@@ -113,7 +113,7 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
     }
     let (mut new_spec, old_spec) = (pod["spec"].clone(), &old["spec"]);
     let (sent, was) = (list(pod, &["spec", "tolerations"]), list(old, &["spec", "tolerations"]));
-    // Tolerations may only be added, or be given another number of seconds.
+    // Tolerations may be added, or get other tolerationSeconds.
     let kept = was.iter().all(|t| sent.iter().any(|s| same_toleration(s, t)));
     if !kept {
         errors.push(FieldError::forbidden(
@@ -122,7 +122,7 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
         ));
     }
     restore(&mut new_spec, old_spec);
-    // Nodes may be ruled out as long as nobody chooses one.
+    // A gated pod's nodeSelector may be narrowed.
     if gates(old).next().is_some() && new_spec["nodeSelector"] != old_spec["nodeSelector"] {
         let (new, old) = (&new_spec["nodeSelector"], &old_spec["nodeSelector"]);
         if old.as_object().into_iter().flatten().any(|(key, value)| new.get(key) != Some(value)) {
@@ -137,7 +137,7 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
     }
 }
 
-/// A deadline may be given and brought forward.
+/// Validates a change of the deadline: it may be set, or brought forward.
 fn deadline(new: &Value, old: &Value) -> Option<FieldError> {
     const AT: &str = "spec.activeDeadlineSeconds";
     match (new.as_i64(), old.as_i64()) {
@@ -158,19 +158,19 @@ fn same_toleration(a: &Value, b: &Value) -> bool {
     ["key", "operator", "value", "effect"].iter().all(|field| at(a, &[field]) == at(b, &[field]))
 }
 
-/// Gives a spec the old value of a field.
+/// Sets a field of a spec to its old value.
 fn put(spec: &mut Value, old: &Value, field: &str) {
     if let Some(fields) = spec.as_object_mut() {
         crate::fields::value::put(fields, field, old.get(field));
     }
 }
 
-/// Gives what may change the value that it had.
+/// Resets the mutable fields to their old values.
 fn restore(spec: &mut Value, old: &Value) {
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         put(spec, old, field);
     }
-    // What was negative may become 1.
+    // A negative grace period may become 1.
     let grace = |spec: &Value| int(spec, &["terminationGracePeriodSeconds"]);
     if grace(spec) == Some(1) && grace(old).is_some_and(|before| before < 0) {
         put(spec, old, "terminationGracePeriodSeconds");

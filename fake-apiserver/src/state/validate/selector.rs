@@ -1,4 +1,4 @@
-//! Selectors of labels (apimachinery `meta/v1/validation.ValidateLabelSelector`).
+//! Label selectors (apimachinery `meta/v1/validation.ValidateLabelSelector`).
 
 use substrate::json::Value;
 
@@ -6,7 +6,7 @@ use super::names;
 use crate::fields::FieldError;
 use crate::state::value::{list, text};
 
-/// What is wrong with the selector at `at`; a missing one is right.
+/// Validates the selector at `at`, which may be missing.
 pub(in crate::state) fn label_selector(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
         let place = format!("{at}.matchLabels");

@@ -1,5 +1,4 @@
-//! What a client is told about an object that is taken all the same (the strategies' `WarningsOnCreate` and
-//! `WarningsOnUpdate`).
+//! Warnings about accepted objects (the strategies' `WarningsOnCreate` and `WarningsOnUpdate`).
 
 mod pod;
 mod volume_paths;
@@ -11,7 +10,7 @@ use super::validate::{STANDARD_FINALIZERS, names};
 use super::value::{at, finalizers, has, list, name, template_of, text};
 use crate::kinds::{self, Kind, index};
 
-/// Labels of nodes that should not be used any more (`pkg/api/node`).
+/// Deprecated node labels (`pkg/api/node`).
 const OLD_NODE_LABELS: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -26,7 +25,7 @@ const OLD_NODE_LABELS: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Sources of volumes that nothing mounts any more: field, since when deprecated, since when without a function.
+/// Volume sources that were removed or never mount: field, version of the deprecation, version of the removal.
 const OLD_VOLUMES: [(&str, &str, &str); 8] = [
     ("photonPersistentDisk", "v1.11", "v1.16"),
     ("scaleIO", "v1.16", "v1.22"),
@@ -41,10 +40,10 @@ const OLD_VOLUMES: [(&str, &str, &str); 8] = [
 pub(super) const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 pub(super) const OLD_CLASS_TEXT: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
 
-/// Of a pod, or of what makes pods.
+/// Returns warnings about a pod or a workload with a pod template.
 pub(super) fn of_pods(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
     let Some(template) = template_of(kind.group, kind.kind) else { return Vec::new() };
-    // Pods are changed too often to say it each time, and the rest only where its spec changes.
+    // Pods change too often to warn on each update; workloads are checked only if their spec changes.
     if !old.is_null() && (template.is_empty() || object["metadata"]["generation"] == old["metadata"]["generation"]) {
         return Vec::new();
     }
@@ -74,7 +73,7 @@ pub(super) fn of_pods(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
     found
 }
 
-/// Sources that nothing mounts any more.
+/// Warns of removed volume sources.
 pub(super) fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>) {
     for (field, since, gone) in OLD_VOLUMES {
         if has(source, &[field]) {
@@ -83,18 +82,18 @@ pub(super) fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>
     }
 }
 
-/// `GetWarningsForPersistentVolumeClaimSpec`.
+/// Warns of the spec of a claim (`GetWarningsForPersistentVolumeClaimSpec`).
 pub(super) fn of_claim_spec(at: &str, spec: &Value, found: &mut Vec<String>) {
     for part in ["requests", "limits"] {
         fractional(&format!("{at}.resources.{part}"), &spec["resources"][part], "storage", found);
     }
 }
 
-/// A part of a byte is none.
+/// Warns of an amount with fractions of a byte.
 fn fractional(at: &str, amounts: &Value, resource: &str, found: &mut Vec<String>) {
     const MILLI: i128 = 1_000_000;
     let Some(amount) = amounts.get(resource).and_then(Value::as_str) else { return };
-    // As upstream, which looks at thousandths, rounded up.
+    // Upstream compares thousandths, rounded up.
     let thousandths = quantity::nanos(amount).map(|nanos| (nanos + MILLI - 1).div_euclid(MILLI));
     if thousandths.is_some_and(|n| n % 1000 != 0) {
         found.push(format!("{at}[{resource}]: fractional byte value \"{amount}\" is invalid, must be an integer"));
@@ -105,7 +104,7 @@ pub(super) fn old_node_label(key: &str) -> Option<&'static str> {
     OLD_NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
-/// `GetWarningsForNodeSelectorTerm`.
+/// Warns of the terms of a node selector (`GetWarningsForNodeSelectorTerm`).
 pub(super) fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
     for (i, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
         let key = text(expression, &["key"]);
@@ -115,7 +114,7 @@ pub(super) fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// `validateKubeFinalizerName`, of the finalizers that are new.
+/// Warns of new finalizers without a domain (`validateKubeFinalizerName`).
 pub(super) fn of_finalizers(object: &Value, old: &Value) -> Vec<String> {
     let mut added: Vec<&str> =
         finalizers(object).iter().filter(|f| !finalizers(old).contains(f)).filter_map(Value::as_str).collect();

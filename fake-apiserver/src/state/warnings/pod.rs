@@ -1,4 +1,4 @@
-//! Of pods and their templates (upstream `pkg/api/pod/warnings.go`).
+//! Warnings about pods and pod templates (upstream `pkg/api/pod/warnings.go`).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{fractional, of_claim_spec, of_node_term, of_volume_source, old_node_
 use crate::state::validate::names;
 use crate::state::value::{has, int, list, text};
 
-/// Annotations without a function, and what stands in their place.
+/// Annotations without effect, with their replacements.
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -20,7 +20,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
 const OLD_SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 const NO_POD: &str = "a null labelSelector results in matching no pod";
 
-/// Of a pod, or of a template whose path, with a dot behind it, is `at`.
+/// Returns the warnings about a pod, or about a template; `at` is its path with a dot at the end.
 pub(super) fn of(at: &str, pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let spec = &pod["spec"];
@@ -80,7 +80,7 @@ pub(super) fn of(at: &str, pod: &Value) -> Vec<String> {
     found
 }
 
-/// Labels of nodes that should not be used any more.
+/// Warns of deprecated node labels.
 fn of_node_labels(at: &str, spec: &Value, found: &mut Vec<String>) {
     for key in spec["nodeSelector"].as_object().into_iter().flatten().map(|(key, _)| key) {
         if let Some(why) = old_node_label(key) {
@@ -143,7 +143,7 @@ fn of_containers(at: &str, pod: &Value, found: &mut Vec<String>) {
     of_ports(&all, found);
 }
 
-/// A variable that is set again without its former value.
+/// Warns of a variable that is set again without using its former value.
 fn of_environment(at: &str, container: &Value, found: &mut Vec<String>) {
     let mut seen = Vec::new();
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
@@ -159,7 +159,7 @@ fn of_environment(at: &str, container: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Ports of any containers that are in each other's way.
+/// Warns of ports that conflict with those of another container.
 fn of_ports(containers: &[(String, &Value)], found: &mut Vec<String>) {
     let ports = || {
         let of = |(at, container): &(String, &'_ Value)| -> Vec<(String, Value)> {

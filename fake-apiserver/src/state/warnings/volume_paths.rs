@@ -1,4 +1,4 @@
-//! Files of one volume that would stand in each other's way (`warningsForOverlappingVirtualPaths`).
+//! Overlapping files of one volume (`warningsForOverlappingVirtualPaths`).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use substrate::json::Value;
 
 use crate::state::value::{list, text};
 
-/// Where a file is, and where a projected volume has it from.
+/// Path of a file, with its source in a projected volume.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     path: String,

@@ -47,7 +47,7 @@ fn other_paths_are_no_discovery_documents() {
     }
 }
 
-/// What is served is what a 1.36 server serves: groups, versions, resources, subresources, and their order.
+/// Expects the groups, versions, resources, subresources and their order of a real 1.36 server.
 #[test]
 fn the_documents_are_those_of_a_real_server() {
     let recorded: Value = serde_json::from_str(include_str!("../../../testdata/discovery.json")).unwrap();

@@ -1,17 +1,17 @@
-//! The schemas of custom kinds, as clients see them (apiextensions-apiserver `pkg/controller/openapi`).
+//! Published schemas of custom kinds (apiextensions-apiserver `pkg/controller/openapi`).
 
 use substrate::json::{Map, Value, json};
 
 use super::schemas::{Dialect, described};
 use crate::kinds::describe;
 
-/// Fields whose value anything may be have no schema below them.
+/// Marks fields with any value, which have no schema below them.
 const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
-/// Fields that hold a whole object.
+/// Marks fields with a whole object.
 const EMBEDS: &str = "x-kubernetes-embedded-resource";
 
-/// The schema that a definition came with, with the metadata that every object has. In v2 an object that may have any
-/// field is an object and no more: of others kubectl takes what is not named for a mistake.
+/// Returns the schema of a definition, with the metadata that every object has. In v2, an object with arbitrary fields
+/// is only `type: object`, because kubectl treats fields that a schema does not name as mistakes.
 pub(super) fn schema(source: &Value, dialect: Dialect) -> Value {
     if dialect == Dialect::V2 && source[PRESERVES] == true {
         return json!({ "type": "object" });
@@ -27,7 +27,7 @@ pub(super) fn schema(source: &Value, dialect: Dialect) -> Value {
     schema
 }
 
-/// Sets the fields that every object has, with the texts that every kind has for them.
+/// Adds the fields that every object has, with their standard descriptions.
 fn add_types(schema: &mut Map, dialect: Dialect) {
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = properties.as_object_mut() {
@@ -42,7 +42,7 @@ fn add_types(schema: &mut Map, dialect: Dialect) {
     }
 }
 
-/// The schemas within a schema.
+/// Calls `each` with the schemas within a schema.
 fn below(schema: &mut Map, each: &mut dyn FnMut(&mut Map)) {
     for name in ["items", "additionalProperties"] {
         if let Some(schema) = schema.get_mut(name).and_then(Value::as_object_mut) {
@@ -55,7 +55,7 @@ fn below(schema: &mut Map, each: &mut dyn FnMut(&mut Map)) {
     }
 }
 
-/// Says of each object within an object what every object has.
+/// Adds the standard fields to embedded objects.
 fn embed(schema: &mut Map, dialect: Dialect) {
     below(schema, &mut |schema| {
         embed(schema, dialect);
@@ -75,7 +75,7 @@ fn embed(schema: &mut Map, dialect: Dialect) {
     });
 }
 
-/// Leaves out what v2 has no words for, and what its readers do not understand.
+/// Removes keywords that v2 does not have or that its readers do not understand.
 fn simplify(schema: &mut Map) {
     for name in ["allOf", "anyOf", "oneOf", "not"] {
         schema.remove(name);
@@ -91,7 +91,7 @@ fn simplify(schema: &mut Map) {
     if nullable || lacks_items || (preserves && is(schema, "object")) {
         schema.remove("type");
     }
-    // What may be null need not be there.
+    // A nullable field is not required.
     let may_be_null = |schema: &Value| schema["nullable"] == true;
     let properties = schema.get("properties").and_then(Value::as_object);
     let optional: Vec<String> = properties

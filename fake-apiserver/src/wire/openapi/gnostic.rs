@@ -1,6 +1,6 @@
 //! The v2 document as protobuf: the messages of gnostic's `openapiv2/OpenAPIv2.proto`, which kubectl reads.
 //!
-//! Only the fields that our documents have are written; a test compares the two forms.
+//! Only the fields that these documents have are written; a test compares the two forms.
 
 use substrate::json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
     out.finish()
 }
 
-/// A map, as the repeated `{name, value}` messages that gnostic has for each.
+/// Writes a map as repeated `{name, value}` messages, as gnostic does.
 fn named(out: &mut Writer, field: u32, map: &Value, write: impl Fn(&mut Writer, &Value)) {
     for (name, value) in map.as_object().into_iter().flatten() {
         out.message(field, |out| {
@@ -41,7 +41,7 @@ fn texts(out: &mut Writer, field: u32, list: &Value) {
     }
 }
 
-/// `x-…` entries, whose values travel as YAML; JSON is YAML.
+/// Writes `x-…` entries, whose values are YAML; JSON is YAML.
 fn extensions(out: &mut Writer, field: u32, of: &Value) {
     let extensions: Map = of
         .as_object()
@@ -53,7 +53,7 @@ fn extensions(out: &mut Writer, field: u32, of: &Value) {
     named(out, field, &Value::Object(extensions), |out, value| out.bytes(2, value.to_string()));
 }
 
-/// Message `PathItem`.
+/// Writes a `PathItem`.
 fn path(out: &mut Writer, path: &Value) {
     for (field, method) in [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")] {
         if let Some(found) = path.get(method) {
@@ -63,7 +63,7 @@ fn path(out: &mut Writer, path: &Value) {
     parameters(out, 9, &path["parameters"]);
 }
 
-/// Message `Operation`.
+/// Writes an `Operation`.
 fn operation(out: &mut Writer, operation: &Value) {
     texts(out, 6, &operation["produces"]);
     texts(out, 7, &operation["consumes"]);
@@ -80,7 +80,7 @@ fn operation(out: &mut Writer, operation: &Value) {
     extensions(out, 13, operation);
 }
 
-/// Messages `ParametersItem`, each with a `Parameter`.
+/// Writes `ParametersItem` messages, each with a `Parameter`.
 fn parameters(out: &mut Writer, field: u32, list: &Value) {
     for parameter in list.as_array().into_iter().flatten() {
         let required = parameter["required"] == true;
@@ -92,7 +92,7 @@ fn parameters(out: &mut Writer, field: u32, list: &Value) {
                     out.boolean(4, required);
                     out.message(5, |out| schema(out, &parameter["schema"]));
                 }),
-                // NonBodyParameter; query and path differ in the number of `type`.
+                // NonBodyParameter; `type` has different numbers in query and path.
                 place => {
                     let (variant, type_field) = if place == Some("path") { (4, 5) } else { (3, 6) };
                     out.message(2, |out| {
@@ -109,7 +109,7 @@ fn parameters(out: &mut Writer, field: u32, list: &Value) {
     }
 }
 
-/// Message `Schema`.
+/// Writes a `Schema`.
 fn schema(out: &mut Writer, of: &Value) {
     text(out, 1, of, "$ref");
     text(out, 2, of, "format");

@@ -1,7 +1,7 @@
-//! OpenAPI: the v3 index with its document per group and version, and the v2 document (R28).
+//! OpenAPI: the v3 index, a v3 document per group and version, and the v2 document.
 //!
-//! Made from the kind table and its schema. kubectl reads from it whether a kind can be patched with field validation
-//! (`kubectl apply`), how its lists merge, and what its fields are (`kubectl explain`).
+//! Built from the kind table and its schema. kubectl reads from it whether a kind supports field validation (`kubectl
+//! apply`), how its lists merge, and its fields (`kubectl explain`).
 
 mod custom;
 mod gnostic;
@@ -18,16 +18,16 @@ use super::answer::{Answer, hash};
 use super::negotiate::clauses;
 use crate::kinds::{self, Kind, KindRef};
 
-/// The version of the API that the documents describe.
+/// API version that the documents describe.
 const KUBERNETES_VERSION: &str = "v1.36.0";
 
-/// The media type of the v2 document as protobuf.
+/// Media type of the v2 document as protobuf.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// Its older name, which is no valid media type; clients still ask by it.
+/// Its older name, which is not a valid media type but which clients still send.
 const V2_PROTOBUF_BY_CLIENTS: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// Answers a GET of `/openapi/v2`, `/openapi/v3` and what lies below; nothing for a path that is no document, or a
-/// representation that there is none of (v3 as protobuf: clients then take JSON).
+/// Answers a GET of `/openapi/v2`, `/openapi/v3` and paths below them; `None` for a path without a document, or for a
+/// representation that does not exist (v3 as protobuf: clients then use JSON).
 pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     let clauses = clauses(accept);
     let json = || clauses.iter().any(|c| c.takes_json());
@@ -51,18 +51,18 @@ pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     }
 }
 
-/// The answers for the definitions that there are, which take longer to make than to keep.
+/// Cache of answers for the present definitions: building a document takes longer than keeping it.
 #[derive(Debug, Default)]
 pub struct Kept {
     custom: Vec<KindRef>,
     answers: BTreeMap<(String, String), Answer>,
 }
 
-/// How many answers are kept: clients ask for few documents, and in few ways.
+/// Maximum number of cached answers: clients ask for few documents.
 const MOST_KEPT: usize = 32;
 
 impl Kept {
-    /// The same as [`respond`], which is asked once as long as definitions stay as they are.
+    /// Answers like [`respond`], from the cache as long as the definitions do not change.
     pub fn respond(&mut self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
         if !path.starts_with("/openapi/") {
             return None;
@@ -80,7 +80,7 @@ impl Kept {
     }
 }
 
-/// The documents by group and version: `api/v1`, `apis/storage.k8s.io/v1`.
+/// Documents by group and version: `api/v1`, `apis/storage.k8s.io/v1`.
 static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
     let mut documents = BTreeMap::new();
     for kind in kinds::all() {
@@ -91,7 +91,7 @@ static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
     documents
 });
 
-/// The documents of groups and versions that definitions add.
+/// Returns the documents of groups and versions that definitions add.
 fn custom_documents(custom: &[KindRef]) -> BTreeMap<String, Answer> {
     let mut documents = BTreeMap::new();
     for kind in custom {
@@ -110,7 +110,7 @@ fn index(custom: &[KindRef]) -> Answer {
         .iter()
         .chain(&custom)
         .map(|(at, document)| {
-            // The hash lets clients cache a document for ever.
+            // With the hash in the URL, clients can cache a document forever.
             let url = format!("/openapi/v3/{at}?hash={}", hash(&document.body));
             (at.clone(), json!({ "serverRelativeURL": url }))
         })
@@ -156,7 +156,7 @@ fn info() -> Value {
     json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION })
 }
 
-/// The `x-kubernetes-group-version-kind` of a kind.
+/// Returns the `x-kubernetes-group-version-kind` of a kind.
 fn gvk(kind: &Kind) -> Value {
     json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
 }

@@ -1,4 +1,4 @@
-//! The paths of a kind and their operations.
+//! Paths and operations of a kind.
 
 use substrate::json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ pub(super) use super::schemas::Dialect;
 use super::{gvk, parameters, schemas};
 use crate::kinds::Kind;
 
-/// Patch bodies that the server reads.
+/// Media types of patches.
 const PATCH_TYPES: [&str; 4] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -70,7 +70,7 @@ fn path(kind: &Kind, dialect: Dialect, below: &str, verbs: &[(&str, &str)]) -> V
     Value::Object(path)
 }
 
-/// Group and version as operations name them: `coreV1`, `storageV1`.
+/// Returns group and version as in operation ids: `coreV1`, `storageV1`.
 fn tag(kind: &Kind) -> String {
     let group = kind.group.trim_end_matches(".k8s.io").split('.').enumerate();
     let group: String = group.map(|(i, word)| if i == 0 { word.to_owned() } else { title(word) }).collect();
@@ -83,7 +83,7 @@ fn title(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The name of an operation, as generated clients know it (`readCoreV1NamespacedPodStatus`), and its text.
+/// Returns the id of an operation, as generated clients use it (`readCoreV1NamespacedPodStatus`), and its description.
 fn identified(kind: &Kind, action: &str, sub: &str, is_everywhere: bool) -> (String, String) {
     let verb = match action {
         "post" => "create",
@@ -109,7 +109,7 @@ fn identified(kind: &Kind, action: &str, sub: &str, is_everywhere: bool) -> (Str
     (id, text)
 }
 
-/// The codes of an operation with their texts.
+/// Returns the status codes of an operation with their descriptions.
 fn codes(action: &str) -> &'static [(&'static str, &'static str)] {
     const OK: (&str, &str) = ("200", "OK");
     const CREATED: (&str, &str) = ("201", "Created");
@@ -133,7 +133,7 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
     let mut operation = json!({ "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk(kind) });
     let body = match action {
         "post" | "put" => Some((vec!["application/json"], object)),
-        // Lists of custom kinds do not say how they merge; clients choose their patches by this list.
+        // Custom kinds have no strategic merge; clients choose their patch type by this list.
         "patch" if kind.custom.is_some() => Some((PATCH_TYPES[..3].to_vec(), json!({ "type": "object" }))),
         "patch" => Some((PATCH_TYPES.to_vec(), json!({ "type": "object" }))),
         _ => None,

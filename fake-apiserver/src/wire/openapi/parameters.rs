@@ -1,10 +1,10 @@
-//! The parameters of operations: their places, types and texts.
+//! Parameters of operations: places, types and descriptions.
 
 use substrate::json::{Value, json};
 
 use super::schemas::Dialect;
 
-/// A parameter: its name, its type, and its text.
+/// A parameter: its name, type and description.
 type Row = (&'static str, &'static str, &'static str);
 
 const DRY_RUN: Row = ("dryRun", "string", "Value All: the request is processed and answered, and nothing is stored.");
@@ -22,7 +22,7 @@ const FORCE: Row =
     ("force", "boolean", "If set, an apply takes fields from other managers instead of failing with a conflict.");
 const PRETTY: Row = ("pretty", "string", "If true, the answer is indented.");
 
-/// Parameters of lists, and of watches by the same path.
+/// Parameters of lists, and of watches on the same path.
 const LIST: &[Row] = &[
     ("allowWatchBookmarks", "boolean", "If set, a watch has events of type BOOKMARK."),
     ("continue", "string", "Token of the page before, as metadata.continue of its answer had it."),
@@ -49,7 +49,7 @@ const DELETE: &[Row] = &[
 
 const WRITE: &[Row] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
 
-/// The parameters in the query of an operation.
+/// Returns the query parameters of an operation.
 pub(super) fn of_query(action: &str, dialect: Dialect) -> Vec<Value> {
     let parts: &[&[Row]] = match action {
         "list" => &[LIST],
@@ -59,13 +59,13 @@ pub(super) fn of_query(action: &str, dialect: Dialect) -> Vec<Value> {
         "delete" => &[DELETE],
         _ => &[],
     };
-    // A collection is deleted, never watched.
+    // Collections can be deleted, but not watched, with these parameters.
     let is_of = |name: &str| action == "list" || !matches!(name, "allowWatchBookmarks" | "watch");
     let rows = parts.iter().flat_map(|rows| rows.iter()).chain([&PRETTY]).filter(|(name, ..)| is_of(name));
     rows.map(|(name, of, text)| parameter(name, "query", of, text, dialect)).collect()
 }
 
-/// A parameter of the path.
+/// Returns a path parameter.
 pub(super) fn of_path(name: &str, kind: &str, dialect: Dialect) -> Value {
     let text = match name {
         "namespace" => format!("Namespace of the {kind}."),

@@ -1,4 +1,4 @@
-//! The schemas of a kind: its type, its list, and every struct that they reach.
+//! Schemas of a kind: its type, its list, and every struct that they refer to.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 
-/// Which OpenAPI version: they differ in where schemas live and in what can stand beside a reference.
+/// OpenAPI version. They differ in the place of schemas and in the members that are allowed beside a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     V2,
@@ -21,12 +21,12 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// A reference to a type of the table.
+    /// Returns a reference to a type of the table.
     pub(super) fn reference(self, name: &str) -> Value {
         self.to(&public_name(name))
     }
 
-    /// A reference to a schema by the name that it has in the document.
+    /// Returns a reference to a schema by its name in the document.
     fn to(self, name: &str) -> Value {
         let root = match self {
             Self::V2 => "#/definitions/",
@@ -36,7 +36,7 @@ impl Dialect {
     }
 }
 
-/// Adds what `kind` needs to `schemas`.
+/// Adds the schemas of `kind` and all that they refer to.
 pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     add_type_named("meta/v1.ListMeta", dialect, schemas);
     add_type_named("meta/v1.Status", dialect, schemas);
@@ -70,7 +70,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
         "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.kind),
         "required": ["items"],
         "properties": {
-            // Every kind has the same text for these two.
+            // These two have the same description in every kind.
             "apiVersion": plain("apiVersion"),
             "kind": plain("kind"),
             "metadata": described(json!({ "$ref": dialect.reference("meta/v1.ListMeta") }), "Standard metadata of a list.", dialect),
@@ -81,17 +81,17 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     schemas.insert(format!("{name}List"), list);
 }
 
-/// A reference to the type of a kind's objects.
+/// Returns a reference to the type of a kind's objects.
 pub(super) fn reference(kind: &Kind, dialect: Dialect) -> Value {
     json!({ "$ref": dialect.to(&custom_or_own_name(kind)) })
 }
 
-/// A reference to the type of a kind's lists.
+/// Returns a reference to the type of a kind's lists.
 pub(super) fn list_reference(kind: &Kind, dialect: Dialect) -> Value {
     json!({ "$ref": dialect.to(&format!("{}List", custom_or_own_name(kind))) })
 }
 
-/// The name of a kind's schema in the documents; that of a custom kind begins with its group read backwards.
+/// Returns the name of a kind's schema in the documents. That of a custom kind begins with its reversed group.
 fn custom_or_own_name(kind: &Kind) -> String {
     if kind.custom.is_none() {
         return public_name(&schema::type_name(kind));
@@ -101,7 +101,7 @@ fn custom_or_own_name(kind: &Kind) -> String {
     format!("{}.{}.{}", labels.join("."), kind.version, kind.kind)
 }
 
-/// `core/v1.Pod` as the documents name it: `io.k8s.api.core.v1.Pod`.
+/// Returns the name of `core/v1.Pod` in the documents: `io.k8s.api.core.v1.Pod`.
 fn public_name(name: &str) -> String {
     let (package, name) = name.split_once('/').unwrap_or(("", name));
     match package {
@@ -123,7 +123,7 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
     if schemas.contains_key(&name) {
         return;
     }
-    // Taken before the fields are walked, since types may contain themselves.
+    // Reserved before the fields are walked, since types may contain themselves.
     schemas.insert(name.clone(), Value::Null);
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -163,7 +163,7 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
     }
 }
 
-/// What has a name of its own in the documents and is no struct: the word and the name for it, and its schema.
+/// Returns key, name and schema of a type that is a schema of its own in the documents without being a struct.
 fn plain_in(shape: &Shape, dialect: Dialect) -> Option<(&'static str, &'static str, Value)> {
     Some(match (shape, dialect) {
         (Shape::List(element) | Shape::Map(element), _) => return plain_in(element, dialect),
@@ -189,7 +189,7 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let choices = field.choices();
     let text = describe::field(of.name, &field.name).map(|text| with_choices(text, choices.as_deref()));
     if let Some(choices) = choices {
-        // Of a list, each element has one of the values.
+        // In a list, the elements have the enumeration.
         let slot = if property.get("items").is_some() { &mut property["items"] } else { &mut property };
         slot["enum"] = json!(choices);
     }
@@ -219,7 +219,7 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     property
 }
 
-/// A description that ends with the possible values, as kube-openapi adds them.
+/// Returns a description that ends with the possible values, as kube-openapi adds them.
 fn with_choices<'t>(text: &'t str, choices: Option<&[String]>) -> Cow<'t, str> {
     match choices {
         None => Cow::Borrowed(text),
@@ -230,7 +230,8 @@ fn with_choices<'t>(text: &'t str, choices: Option<&[String]>) -> Cow<'t, str> {
     }
 }
 
-/// In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
+/// Adds a description. In v3 a reference cannot have members beside it; readers of v2 do not know `allOf`, and upstream
+/// writes the description beside the reference.
 pub(super) fn described(mut schema: Value, text: &str, dialect: Dialect) -> Value {
     if dialect == Dialect::V3 && schema.get("$ref").is_some() {
         return json!({ "allOf": [schema], "description": text });
@@ -252,11 +253,11 @@ fn shape(of: &Shape, dialect: Dialect) -> Value {
         Shape::Any => json!({ "type": "object" }),
         Shape::Quantity => json!({ "$ref": dialect.to(QUANTITY) }),
         Shape::IntOrString => json!({ "$ref": dialect.to(INT_OR_STRING) }),
-        // What may be one of several types has none; kubectl takes a schema that says nothing for none at all.
+        // A value of several types has no `type`. kubectl ignores an empty schema, hence the description.
         Shape::SchemaOrBool => json!({ "description": "A JSON schema, or true or false." }),
         Shape::SchemaOrList => json!({ "description": "A JSON schema, or a list of them." }),
         Shape::SchemaOrStrings => json!({ "description": "A JSON schema, or a list of names." }),
-        // Custom kinds show the schemas that they came with.
+        // Custom kinds are documented by the schema of their definition.
         Shape::Custom(_) => json!({ "type": "object" }),
         Shape::Ref(of) => json!({ "$ref": dialect.reference(of.name()) }),
         Shape::List(element) => json!({ "type": "array", "items": shape(element, dialect) }),

@@ -6,7 +6,7 @@ fn get(path: &str) -> Value {
     serde_json::from_slice(&respond(path, "application/json", &[]).unwrap().body).unwrap()
 }
 
-/// Every `$ref` in a document.
+/// Collects every `$ref` of a document.
 fn references(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -60,7 +60,8 @@ fn every_reference_leads_to_a_schema() {
     }
 }
 
-/// What is written once and read by the types of kube-openapi is written the same again: they leave out what is empty.
+/// Documents have no empty members. The types of kube-openapi omit them, so a document that these read and write again
+/// stays the same.
 #[test]
 fn no_document_says_anything_empty() {
     fn check(at: &str, value: &Value) {
@@ -156,7 +157,7 @@ fn schemas_say_how_lists_merge() {
     assert_eq!(schemas["io.k8s.api.core.v1.Taint"]["required"], json!(["key", "effect"]));
 }
 
-/// What `kubectl explain` asks for: the properties of each kind's schema, and of all that it refers to.
+/// Checks the properties of each kind's schema, and of all that it refers to, as `kubectl explain` needs them.
 #[test]
 fn every_field_of_every_kind_has_a_description() {
     let (mut fields, mut bare) = (0, Vec::new());
@@ -182,7 +183,7 @@ fn every_field_of_every_kind_has_a_description() {
     assert!(text.starts_with("List of containers belonging to the pod."), "{text}");
 }
 
-/// One value per field of a message: what the document says, read back without the code that wrote it.
+/// Reads the fields of a message, without the code that wrote it.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
@@ -275,7 +276,7 @@ fn answers_are_kept_until_definitions_change() {
     };
     let (a, b) = (custom("as"), custom("bs"));
     let first = ask(&mut kept, &a);
-    // The very same bytes, not others like them.
+    // The same allocation, not an equal one.
     assert_eq!(ask(&mut kept, &a).body.as_ptr(), first.body.as_ptr());
     let other = ask(&mut kept, &b);
     assert!(other.body.as_ptr() != first.body.as_ptr() && String::from_utf8_lossy(&other.body).contains("/bs/"));

@@ -1,4 +1,4 @@
-//! From messages to trees, as Go's JSON encoder would write the decoded struct.
+//! Decoder from protobuf messages to the trees that Go's JSON encoder would write for the decoded struct.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use super::reader::{Reader, Wire};
 use crate::go_json;
 use crate::kinds::schema::{Shape, TypeRef};
 
-/// How deep messages may stand in each other; no type here comes near.
+/// Maximum nesting of messages; no type here comes close.
 const MAX_DEPTH: usize = 64;
 
-/// Why bytes are no object; the text is that of the Status message.
+/// Reason why bytes are not an object; its text is the message of the Status.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum DecodeError {
     /// provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]
     Prefix,
     /// no kind "{kind}" is registered for version "{api_version}"
     Unregistered {
-        /// The kind that the envelope names.
+        /// Kind in the envelope.
         kind: String,
-        /// The version that the envelope names.
+        /// apiVersion in the envelope.
         api_version: String,
     },
     /// content encoding "{0}" is not understood
@@ -40,17 +40,17 @@ pub enum DecodeError {
     Depth,
     /// {path}: {why}
     Field {
-        /// The field's JSON name, with those of the structs that it is in.
+        /// JSON path of the field.
         path: String,
-        /// What is wrong.
+        /// The error.
         why: &'static str,
     },
 }
 
-/// Decodes an enveloped object. An envelope that names no type holds what `expected` (apiVersion, kind) says.
+/// Decodes an enveloped object. An envelope without a type holds an object of the `expected` apiVersion and kind.
 ///
 /// # Errors
-/// When the bytes are no enveloped object of a known type.
+/// If the bytes are not an enveloped object of a known type.
 pub fn decode(bytes: &[u8], expected: (&str, &str)) -> Result<Value, DecodeError> {
     let mut unknown = Reader(bytes.strip_prefix(MAGIC).ok_or(DecodeError::Prefix)?);
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
@@ -92,7 +92,8 @@ pub fn decode(bytes: &[u8], expected: (&str, &str)) -> Result<Value, DecodeError
     Ok(Value::Object(object))
 }
 
-/// Claims within a StatefulSet say what they are in JSON; on the wire no message names its own type.
+/// Adds apiVersion and kind to the claim templates of a StatefulSet, which have them in JSON. Protobuf messages do not
+/// name their own type.
 fn name_templates(stateful_set: &mut Map) {
     let templates = stateful_set.get_mut("spec").and_then(|spec| spec.get_mut("volumeClaimTemplates"));
     for template in templates.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -111,7 +112,7 @@ fn bad(why: &'static str) -> DecodeError {
     DecodeError::Field { path: String::new(), why }
 }
 
-/// Puts the name of a struct's field before the path of an error.
+/// Adds the name of a struct's field to the path of an error.
 fn within(name: &str, error: DecodeError) -> DecodeError {
     match error {
         DecodeError::Field { path, why } if path.is_empty() => DecodeError::Field { path: name.to_owned(), why },
@@ -120,7 +121,7 @@ fn within(name: &str, error: DecodeError) -> DecodeError {
     }
 }
 
-/// Reads a message into an object. A message that comes in pieces adds up, as it does in Go.
+/// Reads a message into an object. Several parts of one message are merged, as in Go.
 fn read(message: &'static Message, bytes: &[u8], object: &mut Map, depth: usize) -> Result<(), DecodeError> {
     if depth > MAX_DEPTH {
         return Err(DecodeError::Depth);
@@ -146,7 +147,7 @@ fn read(message: &'static Message, bytes: &[u8], object: &mut Map, depth: usize)
     Ok(())
 }
 
-/// The members of a message's maps, as they come: in any order.
+/// Members of a message's maps, which come in any order.
 type Maps = BTreeMap<&'static str, Vec<(String, Value)>>;
 
 fn field(
@@ -161,7 +162,7 @@ fn field(
             Some(value) if entry.zero || !is_zero(shape, &value) => {
                 object.insert(entry.name, value);
             }
-            // The last one counts.
+            // The last value counts.
             _ => {
                 object.remove(entry.name);
             }
@@ -187,7 +188,7 @@ fn field(
     Ok(())
 }
 
-/// One element of a list, or several numbers that are packed.
+/// Reads one element of a list, or several packed numbers.
 fn elements(form: &'static Form, wire: Wire<'_>, list: &mut Vec<Value>, depth: usize) -> Result<(), DecodeError> {
     match (form, wire) {
         (Form::Scalar(shape @ (Shape::Int32 | Shape::Int64 | Shape::Boolean)), Wire::Bytes(packed)) => {
@@ -202,7 +203,7 @@ fn elements(form: &'static Form, wire: Wire<'_>, list: &mut Vec<Value>, depth: u
     Ok(())
 }
 
-/// A value that stands for itself: an element of a list or of a map.
+/// Reads a single value: an element of a list or of a map.
 fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, DecodeError> {
     match (form, wire) {
         (Form::Scalar(shape), _) => Ok(scalar(shape, wire, depth)?.unwrap_or_default()),
@@ -211,7 +212,7 @@ fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, Decod
             read(layout::at(*of), bytes, &mut object, depth + 1)?;
             Ok(Value::Object(object))
         }
-        // A list that is the value of a map stands in a message of its own.
+        // A list that is the value of a map has a message of its own.
         (Form::List(element), Wire::Bytes(bytes)) => {
             let mut list = Vec::new();
             let mut reader = Reader(bytes);
@@ -226,7 +227,7 @@ fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, Decod
     }
 }
 
-/// An entry of a map: key 1, value 2; either is its zero value when it is left out.
+/// Reads an entry of a map: key 1, value 2; a missing one is its zero value.
 fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Value), DecodeError> {
     let (mut key, mut value) = (String::new(), None);
     let mut reader = Reader(bytes);
@@ -246,14 +247,14 @@ fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Va
     Ok((key, value))
 }
 
-/// A value that is no struct, list or map; nothing for one that is JSON's null.
+/// Reads a scalar; `None` for JSON's null.
 fn scalar(shape: &Shape, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, DecodeError> {
     Ok(Some(match (shape, wire) {
-        // Go keeps the bytes and writes them so in JSON.
+        // Go keeps invalid bytes and replaces them in JSON.
         (Shape::String, Wire::Bytes(bytes)) => go_json::lossy(bytes).as_ref().into(),
         (Shape::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
         (Shape::Boolean, Wire::Varint(number)) => (number != 0).into(),
-        // Go cuts an int32 to its lower half.
+        // Go truncates an int32.
         (Shape::Int32, Wire::Varint(number)) => (number as i32).into(),
         (Shape::Int64, Wire::Varint(number)) => (number as i64).into(),
         (Shape::Number, Wire::Fixed64(bits)) => f64::from_bits(bits).into(),
@@ -289,7 +290,7 @@ fn scalar(shape: &Shape, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, 
     }))
 }
 
-/// One of the types that are a JSON schema or something else: a schema is field 1 or, beside the boolean, 2.
+/// Reads one of the types that hold a JSON schema or another value. The schema is field 1 or, beside the boolean, 2.
 fn schema_or(shape: &Shape, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     let mut other = if *shape == Shape::SchemaOrBool { false.into() } else { json!([]) };
     let mut found = None;
@@ -317,7 +318,7 @@ fn schema_or(shape: &Shape, bytes: &[u8], depth: usize) -> Result<Value, DecodeE
     Ok(found.unwrap_or(other))
 }
 
-/// Fields 1 and 2 as numbers and 3 as text: times and IntOrString.
+/// Reads fields 1 and 2 as numbers and 3 as a string: times and IntOrString.
 fn three(bytes: &[u8]) -> Result<(u64, u64, &str), DecodeError> {
     let (mut first, mut second, mut third) = (0, 0, "");
     let mut reader = Reader(bytes);
@@ -332,7 +333,7 @@ fn three(bytes: &[u8]) -> Result<(u64, u64, &str), DecodeError> {
     Ok((first, second, third))
 }
 
-/// Field 1 as text: quantities and raw JSON.
+/// Reads field 1 as a string: quantities and raw JSON.
 fn raw_text(bytes: &[u8]) -> Result<&str, DecodeError> {
     let mut found = "";
     let mut reader = Reader(bytes);
@@ -344,7 +345,7 @@ fn raw_text(bytes: &[u8]) -> Result<&str, DecodeError> {
     Ok(found)
 }
 
-/// Whether `omitempty` leaves a value out: Go structs, among them quantities, are never left out.
+/// Returns true if `omitempty` omits a value. Go structs, including quantities, are never omitted.
 fn is_zero(shape: &Shape, value: &Value) -> bool {
     match (shape, value) {
         (Shape::Quantity | Shape::IntOrString, _) => false,

@@ -1,4 +1,4 @@
-//! From trees to messages.
+//! Encoder from trees to protobuf messages.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,11 +11,10 @@ use super::writer::Writer;
 use super::{DecodeError, MAGIC};
 use crate::kinds::schema::{Shape, TypeRef};
 
-/// The message of an object, without its envelope. What has not the type that the table gives it is left out: stored
-/// objects have been checked.
+/// Encodes an object without its envelope. Values of a wrong type are left out: stored objects have been checked.
 ///
 /// # Errors
-/// When the type that `apiVersion` and `kind` name is not known.
+/// If the type of `apiVersion` and `kind` is unknown.
 pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Bytes, DecodeError> {
     let message = layout::find(api_version, kind)
         .ok_or_else(|| DecodeError::Unregistered { kind: kind.to_owned(), api_version: api_version.to_owned() })?;
@@ -26,7 +25,7 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Bytes, De
     Ok(out.finish().into())
 }
 
-/// The message of a list: `ListMeta`, and the messages of the items.
+/// Encodes a list: `ListMeta`, and the messages of the items.
 pub fn list<'a>(metadata: &Value, items: impl Iterator<Item = &'a [u8]>) -> Bytes {
     let mut out = Writer::default();
     out.message(1, |out| {
@@ -40,7 +39,7 @@ pub fn list<'a>(metadata: &Value, items: impl Iterator<Item = &'a [u8]>) -> Byte
     out.finish().into()
 }
 
-/// A message in its envelope (`runtime.Unknown`).
+/// Wraps a message into its envelope (`runtime.Unknown`).
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Bytes {
     let mut out = Writer::after(MAGIC, message.len() + 64);
     out.message(1, |out| {
@@ -54,7 +53,8 @@ pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Bytes {
     out.finish().into()
 }
 
-/// A watch event as it stands in a stream: four bytes of length, then a `WatchEvent` around the enveloped object (R17).
+/// Encodes a watch event for a stream: four bytes of length (big-endian), then a `WatchEvent` around the enveloped
+/// object, as apimachinery's framer for `application/vnd.kubernetes.protobuf;stream=watch`.
 pub fn watch_event(event_type: &str, object: &[u8]) -> Bytes {
     let mut event = Writer::after(&[0; 4], object.len() + 32);
     event.bytes(1, event_type);
@@ -97,7 +97,7 @@ fn field(form: &Form, number: u32, value: &Value, out: &mut Writer) {
                 out.message(number, |out| {
                     out.bytes(1, key);
                     match **values {
-                        // A list cannot be the value of a map: it stands in a message of its own.
+                        // A list that is the value of a map has a message of its own.
                         Form::List(_) => out.message(2, |out| field(values, 1, value, out)),
                         _ => field(values, 2, value, out),
                     }
@@ -121,7 +121,7 @@ fn scalar(shape: &Shape, number: u32, value: &Value, out: &mut Writer) {
         }
         (Shape::Time | Shape::MicroTime, Value::String(text)) => {
             if let Ok(time) = text.parse::<Timestamp>() {
-                // A Time has whole seconds on the wire too.
+                // A Time has whole seconds in protobuf, too.
                 let nanos = if *shape == Shape::Time { 0 } else { time.subsec_nanosecond() };
                 // The nanoseconds count forward, also before 1970.
                 let (seconds, nanos) =
@@ -160,7 +160,7 @@ fn scalar(shape: &Shape, number: u32, value: &Value, out: &mut Writer) {
     }
 }
 
-/// One of the types that are a JSON schema or something else.
+/// Writes one of the types that hold a JSON schema or another value.
 fn schema_or(shape: &Shape, value: &Value, out: &mut Writer) {
     let is_schema_or_bool = *shape == Shape::SchemaOrBool;
     let schema = |number, fields: &Map, out: &mut Writer| {
@@ -169,7 +169,7 @@ fn schema_or(shape: &Shape, value: &Value, out: &mut Writer) {
     match value {
         Value::Bool(allows) => out.boolean(1, *allows),
         Value::Object(fields) if is_schema_or_bool => {
-            // Go keeps both: a schema allows.
+            // Go writes both: a schema implies `allows`.
             out.boolean(1, true);
             schema(2, fields, out);
         }

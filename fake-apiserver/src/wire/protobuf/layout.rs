@@ -1,4 +1,4 @@
-//! The messages of the table: fields by number, references resolved.
+//! Messages of the type table: fields by number, references resolved.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -8,22 +8,22 @@ use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<(u32, Slot)>);
 
-/// What a number of a message stands for.
+/// Meaning of a field number.
 #[derive(Debug)]
 pub(super) enum Slot {
     /// A field.
     Field(Entry),
-    /// A message whose fields stand in the outer object in JSON: a struct that Go embeds.
+    /// A message whose fields belong to the outer object in JSON: an embedded Go struct.
     Inline(Message),
 }
 
 /// A field of a message.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The JSON name.
+    /// JSON name.
     pub(super) name: &'static str,
     pub(super) form: Form,
-    /// Whether a zero on the wire is a value.
+    /// True if a zero on the wire is a value.
     pub(super) zero: bool,
 }
 
@@ -36,21 +36,21 @@ pub(super) enum Form {
     Map(Box<Form>),
 }
 
-/// The messages by the place of their type, each made when it is first needed.
+/// Messages by the position of their type, built on first use.
 static MESSAGES: LazyLock<Vec<OnceLock<Message>>> =
     LazyLock::new(|| (0..schema::count()).map(|_| OnceLock::new()).collect());
 
-/// The message of the objects that `apiVersion` and `kind` name.
+/// Returns the message of the type of `apiVersion` and `kind`.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
     schema::place_of_object(api_version, kind).map(at)
 }
 
-/// The message of a struct.
+/// Returns the message of a struct.
 pub(super) fn named(name: &str) -> Option<&'static Message> {
     TypeRef::named(name).map(at)
 }
 
-/// The message of the struct at a place of the table.
+/// Returns the message of the struct at a position of the table.
 pub(super) fn at(place: TypeRef) -> &'static Message {
     MESSAGES[place.position()].get_or_init(|| Message::of(place.get()))
 }
@@ -64,12 +64,12 @@ impl Message {
         message
     }
 
-    /// The fields and embedded messages, by number.
+    /// Returns the fields and embedded messages, by number.
     pub(super) fn slots(&self) -> &[(u32, Slot)] {
         &self.0
     }
 
-    /// What a number stands for.
+    /// Returns the meaning of a field number.
     pub(super) fn slot(&self, number: u32) -> Option<&Slot> {
         let i = self.0.binary_search_by_key(&number, |(n, _)| *n).ok()?;
         Some(&self.0[i].1)
@@ -94,7 +94,7 @@ impl Message {
         }
     }
 
-    /// Whether `object` has any of the fields.
+    /// Returns true if `object` has any of the fields.
     pub(super) fn has_any(&self, object: &substrate::json::Map) -> bool {
         self.0.iter().any(|(_, slot)| match slot {
             Slot::Field(entry) => object.contains_key(entry.name),
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::kinds;
 
-    /// Two fields with one number would be told apart by nothing.
+    /// Two fields with the same number could not be told apart.
     #[test]
     fn every_field_has_a_number_of_its_own() {
         for of in schema::types() {

@@ -1,30 +1,30 @@
-//! Reads the protobuf wire format from untrusted bytes.
+//! Reader of the protobuf wire format, for untrusted bytes.
 
 use super::DecodeError;
 use super::writer::{FIXED32, FIXED64, LENGTH, VARINT};
 
-/// A value as it stands on the wire.
+/// A value on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wire<'a> {
-    /// A number of variable length.
+    /// A varint.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
     /// Four bytes, which no type here uses.
     Fixed32,
-    /// Bytes, text or a message.
+    /// Bytes, a string or a message.
     Bytes(&'a [u8]),
 }
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next field; nothing at the end.
+    /// Reads the next field; `None` at the end.
     ///
     /// # Errors
-    /// When the bytes are no field.
+    /// If the bytes are not a field.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, DecodeError> {
         if self.0.is_empty() {
             return Ok(None);
@@ -50,10 +50,10 @@ impl<'a> Reader<'a> {
         Ok(Some((number, wire)))
     }
 
-    /// A number of variable length.
+    /// Reads a varint.
     ///
     /// # Errors
-    /// When it is cut off, or longer than 64 bits.
+    /// If it is cut off, or longer than 64 bits.
     pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

@@ -7,7 +7,7 @@ use super::*;
 use crate::kinds;
 use crate::kinds::schema::{self, Shape, Type};
 
-/// An object of a struct in which every field is set, so that no two fields have the same value.
+/// Creates an object of a struct with a distinct value in every field.
 fn full(of: &Type, seed: &mut i32, depth: usize) -> Value {
     let fields: Map = of
         .fields
@@ -81,7 +81,7 @@ fn every_field_of_every_kind_survives_both_ways() {
     assert!(seed > 1000, "{seed} values");
 }
 
-/// Go writes null for times that are not set and for lists that it never made; here such fields are left out.
+/// Removes nulls, which Go writes for unset times and nil lists.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -92,7 +92,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// The recorded objects: the same in JSON and protobuf, from a real server.
+/// Returns recorded objects of a real server, each in JSON and in protobuf.
 fn recorded() -> Vec<(String, String, Value, Vec<u8>)> {
     let mut vectors = Vec::new();
     for line in include_str!("../../../testdata/protobuf-vectors.jsonl").lines() {
@@ -135,7 +135,7 @@ fn zero_values_are_told_from_values_that_are_zero() {
     assert_eq!(there_and_back("storage.k8s.io/v1", "VolumeAttachment", &attachment)["status"]["attached"], false);
 }
 
-/// `{name: "a"}` in metadata of a ConfigMap, and fields that no version has.
+/// A ConfigMap with `{name: "a"}` in its metadata and fields that no version has.
 const CONFIG: &[u8] = b"\x0a\x03\x0a\x01a\xfa\x3f\x02hi\xf8\x3f\x05";
 
 #[test]
@@ -170,7 +170,7 @@ fn what_is_no_character_is_replaced_as_in_json() {
 
 #[test]
 fn lists_of_numbers_may_be_packed_and_messages_may_come_in_pieces() {
-    // spec.securityContext.supplementalGroups 7 and 300 packed, then 9 by itself, in a second piece of the spec.
+    // spec.securityContext.supplementalGroups 7 and 300 packed, then 9 alone, in a second part of the spec.
     let spec = b"\x12\x07\x72\x05\x22\x03\x07\xac\x02\x12\x06\x72\x04\x20\x09\x20\x00";
     let pod = decode(&envelope("v1", "Pod", spec), ("", "")).unwrap();
     assert_eq!(pod["spec"]["securityContext"]["supplementalGroups"], json!([7, 300, 9, 0]));
@@ -207,7 +207,7 @@ proptest! {
         let _ = decode(&bytes[..end.index(bytes.len())], ("v1", "Pod"));
     }
 
-    /// What decodes is an object whose encoding decodes to the same.
+    /// A decoded object is encoded to bytes that decode to the same object.
     #[test]
     fn decoding_settles(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(object) = decode(&envelope("v1", "PersistentVolumeClaim", &bytes), ("", "")) {

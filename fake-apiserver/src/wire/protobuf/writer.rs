@@ -1,27 +1,27 @@
-//! Writes the protobuf wire format: fields of a message, in the order of the calls.
+//! Writer of the protobuf wire format: fields of a message, in the order of the calls.
 
-/// The wire types that are written here (encoding specification, "Message Structure").
+/// Wire types (encoding specification, "Message Structure").
 pub(crate) const VARINT: u64 = 0;
 /// Eight bytes.
 pub(crate) const FIXED64: u64 = 1;
-/// A length and so many bytes.
+/// A length and that many bytes.
 pub(crate) const LENGTH: u64 = 2;
 /// Four bytes.
 pub(crate) const FIXED32: u64 = 5;
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A writer that goes on after `bytes`, with room for some more.
+    /// Creates a writer that appends to `bytes`, with some room.
     pub(crate) fn after(bytes: &[u8], room: usize) -> Self {
         let mut all = Vec::with_capacity(bytes.len() + room);
         all.extend_from_slice(bytes);
         Self(all)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.0
     }
@@ -38,24 +38,24 @@ impl Writer {
         self.raw_varint(u64::from(field) << 3 | wire);
     }
 
-    /// An integer; negative ones take ten bytes, as `int32` and `int64` do.
+    /// Writes an integer; negative ones take ten bytes, as `int32` and `int64` do.
     pub(crate) fn integer(&mut self, field: u32, value: i64) {
         self.tag(field, VARINT);
         self.raw_varint(value as u64);
     }
 
-    /// A boolean.
+    /// Writes a boolean.
     pub(crate) fn boolean(&mut self, field: u32, value: bool) {
         self.integer(field, value.into());
     }
 
-    /// A `double`.
+    /// Writes a `double`.
     pub(crate) fn double(&mut self, field: u32, value: f64) {
         self.tag(field, FIXED64);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Bytes or text.
+    /// Writes bytes or a string.
     pub(crate) fn bytes(&mut self, field: u32, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         self.tag(field, LENGTH);
@@ -63,7 +63,7 @@ impl Writer {
         self.0.extend_from_slice(value);
     }
 
-    /// A message within this one, empty or not.
+    /// Writes a message within this one, even if it is empty.
     pub(crate) fn message<T>(&mut self, field: u32, write: impl FnOnce(&mut Self) -> T) -> T {
         let mut inner = Self::default();
         let result = write(&mut inner);

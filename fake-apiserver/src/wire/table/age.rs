@@ -1,9 +1,9 @@
-//! Durations as people read them (apimachinery `util/duration.HumanDuration`).
+//! Durations in short form (apimachinery `util/duration.HumanDuration`).
 
 use jiff::Timestamp;
 use substrate::json::Value;
 
-/// The time since an RFC 3339 timestamp, or `<unknown>` when there is none.
+/// Returns the time since an RFC 3339 timestamp, or `<unknown>` if it is missing.
 pub(super) fn since(time: &Value, now: Timestamp) -> String {
     match parse(time) {
         Some(then) => human(now.as_second() - then.as_second()),
@@ -11,12 +11,12 @@ pub(super) fn since(time: &Value, now: Timestamp) -> String {
     }
 }
 
-/// A timestamp of an object; nothing for one that is absent or zero.
+/// Parses a timestamp of an object; `None` if it is missing or zero.
 pub(super) fn parse(time: &Value) -> Option<Timestamp> {
     time.as_str()?.parse().ok()
 }
 
-/// `seconds` in at most two units, coarser the longer it is.
+/// Formats `seconds` in at most two units, coarser for longer durations.
 fn human(seconds: i64) -> String {
     let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
         0 => format!("{big}{big_unit}"),
@@ -25,7 +25,7 @@ fn human(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let days = hours / 24;
     match seconds {
-        // Clocks may disagree by a second.
+        // Clocks may differ by a second.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

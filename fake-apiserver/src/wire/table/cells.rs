@@ -1,4 +1,4 @@
-//! The cells of each kind's rows.
+//! Cells of each kind's rows.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{age, network, pod, policy, workload};
 use crate::custom::Column;
 use crate::kinds::Kind;
 
-/// The cells of one object, as many as the kind has columns.
+/// Returns the cells of one object, one for each column of the kind.
 pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status, name) = (&object["spec"], &object["status"], object["metadata"]["name"].clone());
     let age = Value::from(age::since(&object["metadata"]["creationTimestamp"], now));
@@ -47,7 +47,7 @@ pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
-/// A cell of a custom kind: what is found, as far as it is of the column's type (apiextensions `tableconvertor`).
+/// Returns a cell of a custom kind: the value, if it has the column's type (apiextensions `tableconvertor`).
 fn custom_cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let Some(found) = column.path.find(object) else { return Value::Null };
     match column.kind.as_str() {
@@ -60,12 +60,12 @@ fn custom_cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// A string field; empty when it is absent.
+/// Returns a string field; empty if it is missing.
 pub(super) fn text(value: &Value) -> Value {
     or(value, "")
 }
 
-/// A string field, or `default` when it is absent or empty.
+/// Returns a string field, or `default` if it is missing or empty.
 pub(super) fn or(value: &Value, default: &str) -> Value {
     value.as_str().filter(|s| !s.is_empty()).unwrap_or(default).into()
 }
@@ -75,7 +75,7 @@ fn entries(object: &Value, maps: &[&str]) -> Value {
 }
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
-    // The two APIs have one store upstream; an events.k8s.io object has other names for the same facts.
+    // Both Event APIs have one store upstream; an events.k8s.io object has other names for the same fields.
     let first_of = |names: &[&str]| names.iter().map(|n| &object[*n]).find(|v| !v.is_null()).unwrap_or(&Value::Null);
     let first = first_of(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]);
     let last = first_of(&["lastTimestamp", "deprecatedLastTimestamp"]);
@@ -84,7 +84,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         (&series["lastObservedTime"], series["count"].as_i64().unwrap_or(0))
     } else {
         let count = first_of(&["count", "deprecatedCount"]).as_i64().unwrap_or(0);
-        // Events of the new API that happened once have no count.
+        // An Event of the new API that happened once has no count.
         (if last.is_null() { first } else { last }, count.max(1))
     };
     let about = first_of(&["involvedObject", "regarding"]);
@@ -213,7 +213,7 @@ fn unset(value: &Value) -> Value {
     value.as_str().unwrap_or("<unset>").into()
 }
 
-/// The class of a claim or a volume; the annotation is the older way and still wins.
+/// Returns the class of a claim or a volume; the deprecated annotation takes precedence.
 fn storage_class_of(object: &Value) -> Value {
     let annotated = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
     text(if annotated.is_string() { annotated } else { &object["spec"]["storageClassName"] })
@@ -264,13 +264,13 @@ fn csi_driver(name: Value, spec: &Value, age: Value) -> Vec<Value> {
     ]
 }
 
-/// The name, and how long ago the object was made.
+/// Returns the name and the age.
 pub(super) fn name_and_age(object: &Value, now: Timestamp) -> (Value, Value) {
     let metadata = &object["metadata"];
     (metadata["name"].clone(), age::since(&metadata["creationTimestamp"], now).into())
 }
 
-/// A list field; empty when it is absent.
+/// Returns a list field; empty if it is missing.
 pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! The column definitions of each kind's table.
+//! Column definitions of each kind's table.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ const fn text(name: &'static str, description: &'static str) -> Column<'static> 
     Column { name, kind: "string", format: "", priority: 0, description }
 }
 
-/// Shown with `-o wide` only.
+/// Creates a column that only `-o wide` shows.
 const fn wide(name: &'static str, description: &'static str) -> Column<'static> {
     Column { priority: 1, ..text(name, description) }
 }
@@ -48,7 +48,7 @@ const fn named(name: &'static str, description: &'static str) -> Column<'static>
 const NAME: Column<'static> = named("Name", "The object's name, unique among its kind in its namespace.");
 const AGE: Column<'static> = text("Age", "How long ago the object was created.");
 
-/// The columns of a kind.
+/// Returns the columns of a kind.
 pub(super) fn of(kind: &Kind) -> Cow<'_, [Column<'_>]> {
     if let Some(custom) = &kind.custom {
         let own = custom.columns.iter().map(|column| Column {
@@ -66,7 +66,7 @@ pub(super) fn of(kind: &Kind) -> Cow<'_, [Column<'_>]> {
     }
 }
 
-/// `Name`, `Name:type`, either with `*` for one that is wide.
+/// Parses `Name` or `Name:type`, with `*` at the end for a wide column.
 fn parse(text: &'static str) -> Column<'static> {
     let (text, priority) = text.strip_suffix('*').map_or((text, 0), |rest| (rest, 1));
     match text.split_once(':') {
@@ -76,7 +76,7 @@ fn parse(text: &'static str) -> Column<'static> {
     }
 }
 
-/// The columns of the kinds around storage's own.
+/// Columns of the kinds outside storage.
 const MORE: &[(&str, &str)] = &[
     ("apiservices", "Name|Service|Available|Age"),
     ("certificatesigningrequests", "Name|Age|SignerName|Requestor|RequestedDuration|Condition"),
@@ -180,7 +180,7 @@ fn described(kind: &Kind) -> &'static [Column<'static>] {
             }
         }
         "volumeattributesclasses" => const { &[NAME, text("DriverName", "The driver that it is for."), AGE] },
-        // Kinds without a printer of their own get upstream's default one.
+        // Kinds without a printer have upstream's default columns.
         _ => const { &[NAME, typed("Created At", "date", "When the object was created.")] },
     }
 }

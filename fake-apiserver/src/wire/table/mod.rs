@@ -1,4 +1,4 @@
-//! The Table representation: the columns that kubectl prints, computed by the server (R27).
+//! The Table representation: the columns that kubectl prints, computed by the server.
 //!
 //! Columns and cells are those of upstream's printers (pkg/printers/internalversion).
 
@@ -18,8 +18,9 @@ use substrate::json::{Map, Value, json};
 use super::negotiate::IncludeObject;
 use crate::kinds::Kind;
 
-/// A `meta.k8s.io/v1` Table of `objects`, which are of `kind`. `list_meta` is the list's metadata (resourceVersion,
-/// continue, remainingItemCount), or for a single object its resourceVersion; `now` is what ages are counted from.
+/// Returns a `meta.k8s.io/v1` Table of `objects`, which are of `kind`. `list_meta` is the list's metadata
+/// (resourceVersion, continue, remainingItemCount), or for a single object its resourceVersion. Ages are relative to
+/// `now`.
 pub fn table<T: Borrow<Value>>(
     kind: &Kind,
     objects: impl Iterator<Item = T>,
@@ -37,7 +38,7 @@ pub fn table<T: Borrow<Value>>(
     })
 }
 
-/// What the columns of a Table of `kind` are.
+/// Returns the column definitions of a Table of `kind`.
 pub fn columns(kind: &Kind) -> Value {
     columns::of(kind).iter().map(columns::Column::definition).collect()
 }
@@ -62,7 +63,7 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObjec
     Value::Object(row)
 }
 
-/// The `PartialObjectMetadata` of an object.
+/// Returns the `PartialObjectMetadata` of an object.
 pub fn partial_metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -71,7 +72,7 @@ pub fn partial_metadata(object: &Value) -> Value {
     })
 }
 
-/// The `PartialObjectMetadataList` of objects; `list_meta` as for [`table`].
+/// Returns the `PartialObjectMetadataList` of objects; `list_meta` as for [`table`].
 pub fn partial_metadata_list<T: Borrow<Value>>(objects: impl Iterator<Item = T>, list_meta: Value) -> Value {
     json!({
         "kind": "PartialObjectMetadataList",

@@ -1,4 +1,4 @@
-//! Cells of what connects: services, endpoints, ingresses, network policies.
+//! Cells of network kinds: services, endpoints, ingresses, network policies.
 
 use jiff::Timestamp;
 use substrate::json::Value;
@@ -7,10 +7,10 @@ use super::cells::{list, name_and_age, or, text};
 use super::workload::{labels, selector};
 use crate::kinds::Kind;
 
-/// How many endpoints and ports are shown before the rest is counted.
+/// Maximum number of endpoints and ports that are shown; the rest is counted.
 const SHOWN: usize = 3;
 
-/// The cells of a kind of the network; nothing for other kinds.
+/// Returns the cells of a network kind; `None` for other kinds.
 pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
     let spec = &object["spec"];
     let (name, age) = name_and_age(object, now);
@@ -85,7 +85,7 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<V
     })
 }
 
-/// At most three of a list, and how many more there are.
+/// Returns at most three elements of a list, and the number of the others.
 fn some(list: &[String]) -> String {
     let shown = list[..list.len().min(SHOWN)].join(",");
     if list.len() > SHOWN { format!("{shown} + {} more...", list.len() - SHOWN) } else { shown }
@@ -106,7 +106,7 @@ fn ports(ports: &[Value]) -> String {
     if pieces.is_empty() { "<none>".to_owned() } else { pieces.join(",") }
 }
 
-/// Addresses that a load balancer gave.
+/// Returns the addresses of a load balancer.
 fn balancer(object: &Value) -> String {
     let given: Vec<&str> = list(&object["status"]["loadBalancer"]["ingress"])
         .iter()

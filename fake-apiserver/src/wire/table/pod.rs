@@ -1,4 +1,4 @@
-//! The row of a pod: what its containers' states add up to.
+//! The row of a pod: a summary of its containers' states.
 
 use jiff::Timestamp;
 use substrate::json::{Value, json};
@@ -6,7 +6,7 @@ use substrate::json::{Value, json};
 use super::age;
 use super::cells::list;
 
-/// The condition of a finished pod's row, by which kubectl could leave it out.
+/// Returns the condition of a finished pod's row, by which a client can hide it.
 pub(super) fn row_condition(pod: &Value) -> Option<Value> {
     let (reason, message) = match pod["status"]["phase"].as_str()? {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -16,7 +16,7 @@ pub(super) fn row_condition(pod: &Value) -> Option<Value> {
     Some(json!({ "type": "Completed", "status": "True", "reason": reason, "message": message }))
 }
 
-/// The cells of one pod.
+/// Returns the cells of one pod.
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let summary = Summary::of(pod);
@@ -77,7 +77,7 @@ impl Summary {
         summary
     }
 
-    /// Counts the init containers; says whether one of them keeps the pod from starting.
+    /// Counts the init containers. Returns true if one of them keeps the pod from starting.
     fn init_containers(&mut self, pod: &Value) -> bool {
         let declared = list(&pod["spec"]["initContainers"]);
         for (i, container) in list(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
@@ -105,7 +105,7 @@ impl Summary {
     }
 
     fn containers(&mut self, pod: &Value) {
-        // Restarts of finished init containers no longer matter; those of sidecars do.
+        // Restarts of finished init containers no longer count; those of sidecars do.
         let declared = list(&pod["spec"]["initContainers"]);
         (self.restarts, self.last_restart) = (0, None);
         for container in list(&pod["status"]["initContainerStatuses"]) {
@@ -126,7 +126,7 @@ impl Summary {
                 self.ready += 1;
             }
         }
-        // One that ended well does not hide one that still runs.
+        // A completed container does not hide a running one.
         if self.reason == "Completed" && running {
             self.reason = if condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned();
         }
@@ -143,7 +143,7 @@ fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|s| !s.is_empty())
 }
 
-/// Why a container ended: its reason, else its signal, else its exit code.
+/// Returns the reason why a container ended, or else its signal, or else its exit code.
 fn ended(terminated: &Value) -> String {
     match (text(&terminated["reason"]), terminated["signal"].as_i64().unwrap_or(0)) {
         (Some(reason), _) => reason.to_owned(),

@@ -1,4 +1,4 @@
-//! Cells of what rules over others: access, admission, priorities, budgets, flow control, devices.
+//! Cells of access control, admission, priorities, budgets, flow control and devices.
 
 use jiff::Timestamp;
 use substrate::json::Value;
@@ -7,7 +7,7 @@ use super::cells::{list, name_and_age, or, text};
 use super::workload::number;
 use crate::kinds::Kind;
 
-/// The cells of a kind of rules; nothing for other kinds.
+/// Returns the cells of such a kind; `None` for other kinds.
 pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
     let spec = &object["spec"];
     let (name, age) = name_and_age(object, now);
@@ -199,7 +199,7 @@ fn claim_state(claim: &Value) -> String {
     states.join(",")
 }
 
-/// Requests and limits of a quota: what is used, of what may be.
+/// Returns requests and limits of a quota: the used amounts and the allowed ones.
 fn quota(object: &Value) -> (String, String) {
     let status = &object["status"];
     let (mut requests, mut limits) = (Vec::new(), Vec::new());

@@ -20,7 +20,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// Names, types, formats and priorities are a 1.36 server's, for every kind that it lists.
+/// Compares names, types, formats and priorities with a 1.36 server, for every kind that the server lists.
 #[test]
 fn columns_are_those_of_a_real_server() {
     let recorded = lines(include_str!("../../../testdata/tables.jsonl"));
@@ -39,7 +39,7 @@ fn columns_are_those_of_a_real_server() {
     assert!(kinds::all().iter().all(|kind| recorded.iter().any(|real| real["path"] == kind.root())));
 }
 
-/// Cells of recorded objects are those that the real server printed for them, ages apart.
+/// Compares the cells of recorded objects with those that the real server printed, except for ages.
 #[test]
 fn recorded_objects_print_as_the_real_server_printed_them() {
     let tables = lines(include_str!("../../../testdata/tables.jsonl"));

@@ -1,4 +1,4 @@
-//! Cells of workloads: what runs pods.
+//! Cells of workloads.
 
 use jiff::Timestamp;
 use substrate::json::Value;
@@ -7,7 +7,7 @@ use super::age;
 use super::cells::{list, name_and_age, or, text};
 use crate::kinds::Kind;
 
-/// The cells of a workload; nothing for other kinds.
+/// Returns the cells of a workload; `None` for other kinds.
 pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let (name, age) = name_and_age(object, now);
@@ -108,7 +108,7 @@ pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
 
-/// Names and images of the containers.
+/// Returns names and images of the containers.
 fn containers(pod: &Value) -> (Value, Value) {
     let all = |field: &str| {
         let words: Vec<&str> = list(&pod["containers"]).iter().filter_map(|c| c[field].as_str()).collect();
@@ -117,7 +117,7 @@ fn containers(pod: &Value) -> (Value, Value) {
     (all("name"), all("image"))
 }
 
-/// A map of labels as one text.
+/// Formats a map of labels.
 pub(super) fn labels(labels: &Value) -> String {
     let pairs: Vec<String> = labels
         .as_object()
@@ -128,7 +128,7 @@ pub(super) fn labels(labels: &Value) -> String {
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
-/// A label selector as one text; that of a ReplicationController is a plain map.
+/// Formats a label selector; that of a ReplicationController is a plain map.
 pub(super) fn selector(selector: &Value) -> String {
     if selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none() {
         return labels(selector);
@@ -150,7 +150,7 @@ pub(super) fn selector(selector: &Value) -> String {
     if terms.is_empty() { "<none>".to_owned() } else { terms.join(",") }
 }
 
-/// Whether a condition of a type is true.
+/// Returns true if a condition is true.
 fn has(object: &Value, condition: &str) -> bool {
     list(&object["status"]["conditions"]).iter().any(|c| c["type"] == condition && c["status"] == "True")
 }
@@ -215,7 +215,7 @@ fn autoscaler(object: &Value, name: Value, age: Value) -> Vec<Value> {
     ]
 }
 
-/// One metric: what is, and what is wanted.
+/// Formats one metric: present value and target.
 fn target(metric: &Value, current: &Value) -> String {
     let (source, label) = match metric["type"].as_str().unwrap_or_default() {
         "Resource" => ("resource", metric["resource"]["name"].as_str().unwrap_or_default()),

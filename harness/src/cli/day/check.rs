@@ -1,4 +1,4 @@
-//! `mooring check`: what the invariants have seen of a Mooring that is up.
+//! `mooring check`: results of the invariants in a running Mooring.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ use crate::output::Exit;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Wait until nothing has to be done any more, then compare what the cloud, Kubernetes and the nodes say (I4, I8).
-    /// Faults must have ended.
+    /// Wait until the cluster has converged, then compare the cloud, Kubernetes and the nodes (I4, I8). Faults must
+    /// have ended.
     #[arg(long)]
     rest: bool,
-    /// Everything was deleted: wait until nothing is left of it (I5).
+    /// Everything was deleted: wait until nothing is left (I5).
     #[arg(long)]
     empty: bool,
-    /// How long to wait for each.
+    /// Time limit of each.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: Span,
 }
@@ -39,7 +39,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     Ok(Done { exit: exit(&report), ..Done::new(report, text) })
 }
 
-/// What is broken is worse than what is left over.
+/// A violation outweighs leftovers.
 fn exit(report: &Value) -> Exit {
     let of = |violation: &&Value| violation["declared"].is_null();
     let mut violations = report["violations"].as_array().into_iter().flatten().filter(of);

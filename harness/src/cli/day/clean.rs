@@ -1,4 +1,4 @@
-//! `mooring clean`: removes what killed Moorings and killed live runs left behind.
+//! `mooring clean`: removes the files of killed Moorings and killed live runs.
 
 use serde_json::json;
 
@@ -17,12 +17,12 @@ pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
         if place.state() == Some(State::Killed) {
             match place.clean() {
                 Ok(paths) => removed.extend(paths),
-                // One that begins just now clears by itself.
+                // A Mooring that is just starting under this name clears it by itself.
                 Err((_, failure)) => warnings.push(failure.message),
             }
         }
     }
-    // Runs have their directories where temporary files go.
+    // Runs keep their directories in the temporary directory.
     let runs = live::sweep(&std::env::temp_dir()).into_iter();
     removed.extend(runs.map(|run| format!("{}, of a run that was killed", run.display())));
     let text = match removed.as_slice() {

@@ -1,4 +1,4 @@
-//! The client of a running Mooring's admin API.
+//! Client of a running Mooring's admin API.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::cluster::Secret;
 use crate::output::{Exit, Failure};
 use crate::runner::Objects;
 
-/// The longest answer that is read: the whole state, or the whole trace.
+/// Maximum size of an answer in bytes: the whole state, or the whole trace.
 const LIMIT: usize = 512 << 20;
-/// How long an answer may take; a reset waits for nobody.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A Mooring that is up.
+/// A running Mooring.
 pub(in crate::cli) struct Running {
-    /// Where it is written down.
+    /// Its state directory.
     pub place: Place,
     /// Its ready file.
     pub ready: Value,
 }
 
 impl Running {
-    /// The one at `place`.
+    /// Returns the running Mooring at `place`.
     ///
     /// # Errors
-    /// When it is not up; and which ones are.
+    /// If it is not up, with a list of those that are.
     pub(in crate::cli) fn at(place: Place) -> Result<Self, Refusal> {
         let name = place.name().to_owned();
         match place.state() {
@@ -65,25 +65,25 @@ impl Running {
         }
     }
 
-    /// A text of its ready file.
+    /// A text field of its ready file.
     pub(in crate::cli) fn says(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_default()
     }
 
-    /// A client of its admin API.
+    /// Client of its admin API.
     ///
     /// # Errors
-    /// When its address cannot be read.
+    /// If its address is invalid.
     pub(in crate::cli) fn client(&self) -> Result<Client, Refusal> {
         let admin = self.says("admin");
         let base = admin.strip_suffix("/admin/v1").unwrap_or(admin);
         Client::new(base, self.place.token())
     }
 
-    /// A client of its objects, as users are, and the runtime that it needs.
+    /// Client of its objects, and the runtime for the client.
     ///
     /// # Errors
-    /// When its address cannot be read.
+    /// If its address is invalid.
     pub(in crate::cli) fn objects(&self) -> Result<(tokio::runtime::Runtime, Objects), Refusal> {
         let runtime = runtime()?;
         let service = {
@@ -99,7 +99,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Refusal> {
     built.map_err(|e| lacking(format!("the runtime does not start: {e}")))
 }
 
-/// Asks an admin API.
+/// Client of an admin API.
 pub(in crate::cli) struct Client {
     runtime: tokio::runtime::Runtime,
     service: HttpService,
@@ -108,10 +108,10 @@ pub(in crate::cli) struct Client {
 }
 
 impl Client {
-    /// A client of the admin API of the server at `base`.
+    /// Client of the admin API of the server at `base`.
     ///
     /// # Errors
-    /// When its address cannot be read.
+    /// If the address is invalid.
     pub(in crate::cli) fn new(base: &str, token: Option<Secret>) -> Result<Self, Refusal> {
         let runtime = runtime()?;
         let service = {
@@ -121,16 +121,16 @@ impl Client {
         Ok(Self { runtime, service, token, patience: PATIENCE })
     }
 
-    /// The same client, which waits longer for its answers by `more`.
+    /// Extends the time limit for answers by `more`.
     pub(in crate::cli) fn patient(mut self, more: Duration) -> Self {
         self.patience += more;
         self
     }
 
-    /// Sends a request below `/admin/v1` and gives the answer's bytes.
+    /// Sends a request below `/admin/v1` and returns the answer's bytes.
     ///
     /// # Errors
-    /// When nobody answers, and what the admin API refuses.
+    /// If the server does not answer, or if the admin API refuses the request.
     pub(in crate::cli) fn bytes(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Refusal> {
         let request = self.request(method, path, body)?;
         let sending = async {
@@ -150,10 +150,10 @@ impl Client {
         if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
     }
 
-    /// Reads an answer piece by piece as it comes, until it ends or `take` fails.
+    /// Passes the pieces of an answer to `take` as they arrive, until the answer ends or `take` fails.
     ///
     /// # Errors
-    /// When nobody answers, and what the admin API refuses.
+    /// If the server does not answer, or if the admin API refuses the request.
     pub(in crate::cli) fn stream(
         &self,
         path: &str,
@@ -169,7 +169,7 @@ impl Client {
                 if !status.is_success() {
                     return Err(refused(status, &collect(body, LIMIT).await.map_err(silent)?));
                 }
-                // It breaks off when the Mooring ends, and whoever reads may have enough.
+                // The stream breaks when the Mooring ends; `take` fails when its reader has closed the pipe.
                 while let Some(Ok(frame)) = body.frame().await {
                     if frame.data_ref().is_some_and(|piece| take(piece).is_err()) {
                         break;
@@ -192,7 +192,7 @@ impl Client {
         request.body(full(text)).map_err(|e| silent(e.into()))
     }
 
-    /// The same of an answer in JSON.
+    /// The same for an answer in JSON.
     ///
     /// # Errors
     /// As [`Client::bytes`].
@@ -201,7 +201,7 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API answers no JSON: {e}")))
     }
 
-    /// Reads.
+    /// Sends a GET request.
     ///
     /// # Errors
     /// As [`Client::bytes`].
@@ -210,12 +210,12 @@ impl Client {
     }
 }
 
-/// Nobody answers.
+/// Error for a server that does not answer.
 fn silent(error: substrate::BoxError) -> Refusal {
     lacking(format!("the admin API does not answer: {error}"))
 }
 
-/// What an answer says that is no success.
+/// Error for an answer with a failure status.
 fn refused(status: StatusCode, bytes: &[u8]) -> Refusal {
     let answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let message = answer["error"].as_str().map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), str::to_owned);

@@ -1,4 +1,4 @@
-//! `mooring collect`: what a bug report needs, in one file.
+//! `mooring collect`: writes the data for a bug report into one file.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::timeline::Timeline;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
-    /// Where the file goes; mooring-NAME.tar.gz when absent. A file that is there is replaced.
+    /// Path of the file; mooring-NAME.tar.gz if absent. An existing file is replaced.
     #[arg(long, value_name = "PATH")]
     to: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
         ("log.txt", log),
     ];
     let failed = |e: std::io::Error| lacking(format!("{}: {e}", path.display()));
-    // Written whole or not at all.
+    // Written atomically.
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
     let part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     let root = format!("mooring-{}", running.place.name());
@@ -70,7 +70,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let mut bundle = Bundle::new(part.as_file().try_clone().map_err(failed)?, Timestamp::now().as_second());
     let mut names = Vec::new();
     for (name, text) in files {
-        // Wherever it may have been written to.
+        // The token could be in any text.
         let text = token.as_ref().map_or_else(|| text.clone(), |token| text.replace(token.reveal(), MASK));
         bundle.add(&format!("{root}/{name}"), text.as_bytes()).map_err(failed)?;
         names.push(name);

@@ -1,5 +1,5 @@
-//! The commands for the day, for a cluster of containers (`--compose`): what docker tells of the containers, the servers at
-//! their published ports, and the traces that containers write to their standard output.
+//! The day-to-day commands for a cluster of containers (`--compose`). Their sources are docker, the published ports of
+//! the servers, and the traces that containers write to their standard output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -25,26 +25,26 @@ fn failed(why: impl Into<String>) -> Refusal {
     next(lacking(why), "see `docker compose ps` and `docker compose logs`")
 }
 
-/// The project that is meant.
+/// The selected project.
 pub(super) fn project(of: &Containers) -> Result<Project, Refusal> {
     Project::find(of.project.as_deref()).map_err(failed)
 }
 
-/// Clients of the admin APIs of the cloud and of the API server, by the planes whose faults they take.
+/// Clients of the admin APIs of the cloud and of the API server, by the plane of their faults.
 pub(super) fn servers(project: &Project) -> Result<BTreeMap<&'static str, Client>, Refusal> {
     let doors = project.doors().map_err(failed)?;
     let client = |base: &str| Client::new(base, Some(doors.token.clone()));
     Ok([("ec2", client(&doors.ec2)?), ("k8s", client(&doors.kubernetes_http)?)].into())
 }
 
-/// Containers that do not run, as docker tells.
+/// Containers that do not run, according to docker.
 pub(super) fn down(project: &Project) -> Result<Vec<String>, Refusal> {
     let health = project.health().map_err(failed)?;
     let is_down = |state: &str| matches!(state, "exited" | "dead" | "created" | "paused");
     Ok(health.into_iter().filter(|(_, state)| is_down(state)).map(|(service, _)| service).collect())
 }
 
-/// Ends a container, or a process of a machine's (`node-a/kubelet`); or starts it again.
+/// Starts or ends a container, or a process in the container of a machine (`node-a/kubelet`).
 pub(super) fn switch(project: &Project, name: &str, on: bool) -> Result<(), Refusal> {
     let wrong = |why: String| usage(format!("{why}: there are {}", project.services().collect::<Vec<_>>().join(", ")));
     let (service, part) = name.split_once('/').map_or((name, None), |(service, part)| (service, Some(part)));
@@ -102,15 +102,15 @@ pub(super) fn status(of: &Containers) -> Result<Done, Refusal> {
     Ok(Done::new(data, text))
 }
 
-/// A line that a container has said.
+/// A line of a container's log.
 struct Said {
     at: Timestamp,
     service: String,
-    /// An event of its trace, or what it said to people.
+    /// An event of its trace, or a line for people.
     what: Result<Line, String>,
 }
 
-/// Reads the output of `docker logs` of a service, whose lines begin with docker's time.
+/// Parses the output of `docker logs` of a service, whose lines begin with docker's timestamp.
 fn read(service: &str, stdout: &str, stderr: &str) -> Vec<Said> {
     let line = |text: &str, is_trace: bool| {
         let (stamp, text) = text.split_once(' ')?;
@@ -123,7 +123,7 @@ fn read(service: &str, stdout: &str, stderr: &str) -> Vec<Said> {
     events.chain(stderr.lines().filter_map(|text| line(text, false))).collect()
 }
 
-/// Reads the lines of services, oldest first.
+/// Reads the log lines of services, oldest first.
 fn said(project: &Project, services: &BTreeSet<String>, since: Option<Span>) -> Result<Vec<Said>, Refusal> {
     let mut all = Vec::new();
     for service in services {
@@ -144,27 +144,27 @@ fn said(project: &Project, services: &BTreeSet<String>, since: Option<Span>) -> 
     Ok(all)
 }
 
-/// The event of a line, at so many milliseconds; nothing for a kind that is not known here.
+/// Converts a trace line to an event at `ms`. None if its kind is unknown here.
 fn event(kinds: &[EventKind], line: &Line, ms: u64) -> Option<Arc<Event>> {
     let trace = Trace::new(Clock::live(), Level::Trace);
     trace.adopt(kinds, Line { ms, ..line.clone() }).ok()?;
     trace.events().pop()
 }
 
-/// Which lines are wanted of containers.
+/// Selection of log lines of containers.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// Services, or processes in them; all when empty.
+    /// Services, or processes in them; all if empty.
     pub components: &'a [String],
-    /// Only the last ones.
+    /// Number of lines from the end.
     pub tail: Option<u32>,
-    /// Only of this time.
+    /// Maximum age of lines.
     pub since: Option<Span>,
-    /// Whether each line begins with its time.
+    /// If set, each line begins with its time.
     pub timestamps: bool,
 }
 
-/// `mooring logs --compose`: the traces of containers as logs, in klog's form, and what they said to people.
+/// `mooring logs --compose`: the traces of containers as log lines in klog's form, and their lines for people.
 pub(super) fn logs(of: &Containers, wanted: &Wanted<'_>) -> Result<Done, Refusal> {
     let project = project(of)?;
     let mut services: BTreeSet<String> = BTreeSet::new();
@@ -187,7 +187,7 @@ pub(super) fn logs(of: &Containers, wanted: &Wanted<'_>) -> Result<Done, Refusal
     Ok(Done::new(json!({ "lines": lines }), text))
 }
 
-/// The lines of a log.
+/// Formats log lines.
 fn shown(said: &[Said], wanted: &Wanted<'_>) -> Vec<String> {
     let kinds = crate::events::all();
     let wording = Wording::new(&kinds);
@@ -218,7 +218,7 @@ fn shown(said: &[Said], wanted: &Wanted<'_>) -> Vec<String> {
     lines
 }
 
-/// The events of all containers in one order, with the nodes that the API server knows before them.
+/// Events of all containers in one order, preceded by the nodes of the API server.
 pub(super) fn events(of: &Containers) -> Result<Vec<Arc<Event>>, Refusal> {
     let project = project(of)?;
     let (runtime, objects, _) = compose::objects(of)?;
@@ -236,20 +236,21 @@ pub(super) fn events(of: &Containers) -> Result<Vec<Arc<Event>>, Refusal> {
     Ok(told(trace, &lines))
 }
 
-/// Takes the events of lines into a trace. Each process counts time from its own start; docker's times are everybody's.
+/// Adds the events of log lines to a trace. Each process counts time from its own start, so docker's timestamps are
+/// used.
 fn told(trace: Trace, lines: &[Said]) -> Vec<Arc<Event>> {
     let kinds = crate::events::all();
     let first = lines.iter().find(|said| said.what.is_ok()).map(|said| said.at);
     for said in lines {
         let (Ok(line), Some(first)) = (&said.what, first) else { continue };
         let ms = u64::try_from(said.at.duration_since(first).as_millis()).unwrap_or_default();
-        // Kinds of a later version are passed over.
+        // Unknown kinds of a later version are skipped.
         let _ = trace.adopt(&kinds, Line { ms, ..line.clone() });
     }
     trace.events()
 }
 
-/// Refuses a fault that containers cannot have.
+/// Refuses a fault that containers do not support.
 pub(super) fn refused(plane: &str) -> Refusal {
     let message = format!("in containers faults of the planes ec2 and k8s can be put in force, not of {plane}");
     next(
@@ -261,7 +262,7 @@ pub(super) fn refused(plane: &str) -> Refusal {
     )
 }
 
-/// Counts of objects by phase, and the reasons of those that wait.
+/// Counts of objects by phase, and a picture of the objects that wait.
 pub(super) type Counted = (Value, Picture);
 
 #[cfg(test)]

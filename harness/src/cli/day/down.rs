@@ -1,4 +1,4 @@
-//! `mooring down`: ends a Mooring and waits until nothing of it is left.
+//! `mooring down`: ends a Mooring and waits until it has removed everything.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Done;
 use super::place::{self, Place, State, Which};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 
-/// How often is looked whether it is gone.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Arguments of `mooring down`.
@@ -22,10 +22,10 @@ pub(in crate::cli) struct Args {
     /// End all Moorings of this user.
     #[arg(long, conflicts_with = "name")]
     all: bool,
-    /// Kill what does not end by itself in time.
+    /// Kill a Mooring that does not end in time.
     #[arg(long)]
     force: bool,
-    /// How long each may take to end.
+    /// Time limit for each.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     timeout: Span,
 }
@@ -52,19 +52,19 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "down": ended }), text))
 }
 
-/// Ends one, and says whether there was one. What a killed one left behind goes, too.
+/// Ends a Mooring, and returns whether there was one. Also removes the files of a killed one.
 fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
     match place.state() {
         None => return Ok(false),
         Some(State::Killed) => return place.clean().map(|_| true),
         Some(State::Up(_) | State::Starting) => {}
     }
-    // The one that holds the name has written this.
+    // The process that holds the name wrote this record.
     let since = Timestamp::now();
     let pid = loop {
         match i32::try_from(place.record().pid).ok().and_then(Pid::from_raw) {
             Some(pid) => break pid,
-            // It has only just begun.
+            // The process has only just started.
             None if !is_over(since, args.timeout.0) && place.is_held() => std::thread::sleep(LOOK),
             None => return Err(late(format!("nobody knows which process the Mooring called {} is", place.name()))),
         }
@@ -100,7 +100,7 @@ fn is_over(since: Timestamp, within: Duration) -> bool {
     Timestamp::now().duration_since(since).unsigned_abs() > within
 }
 
-/// Waits until nobody has the name; says whether that came.
+/// Waits until the name is free, and returns whether that happened in time.
 fn gone(place: &Place, within: Duration) -> bool {
     let since = Timestamp::now();
     while place.is_held() {
@@ -109,11 +109,12 @@ fn gone(place: &Place, within: Duration) -> bool {
         }
         std::thread::sleep(LOOK);
     }
-    // Its files go before its lock; one that was killed meanwhile has left them.
+    // A Mooring removes its files before its lock. If it was killed meanwhile, they are still there.
     !place.is_there() || place.clean().is_ok()
 }
 
-/// Waits until the process has ended, which it does a moment after it has given up its name; says whether that came.
+/// Waits until the process has ended, which happens a moment after it releases its name. Returns whether that happened
+/// in time.
 fn ended(pid: Pid, within: Duration) -> bool {
     let since = Timestamp::now();
     while test_kill_process(pid).is_ok() && !is_zombie(pid) {
@@ -125,9 +126,9 @@ fn ended(pid: Pid, within: Duration) -> bool {
     true
 }
 
-/// Whether the process has ended and only its parent has not heard of it.
+/// Returns true if the process has ended and only waits for its parent.
 fn is_zombie(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name before it may have spaces and parentheses.
+    // The name before it may contain spaces and parentheses.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }

@@ -1,4 +1,4 @@
-//! `mooring env`: the variables with which other programs find a Mooring.
+//! `mooring env`: prints the variables with which other programs reach a Mooring.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::cli::refusal::{Refusal, usage};
 /// A shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Shell {
-    /// sh, bash, zsh and others of POSIX.
+    /// sh, bash, zsh and other POSIX shells.
     #[default]
     #[value(alias = "sh", alias = "zsh", alias = "posix")]
     Bash,
@@ -30,23 +30,23 @@ pub(in crate::cli) struct Args {
     which: Which,
     #[command(flatten)]
     containers: Containers,
-    /// The shell that reads it; the one of $SHELL when absent, where it is fish, else bash.
+    /// The shell that reads the output. Default: fish if $SHELL is fish, else bash.
     #[arg(long, value_enum, value_name = "SHELL", conflicts_with_all = ["github", "json"])]
     shell: Option<Shell>,
-    /// As lines NAME=VALUE, for the file $GITHUB_ENV of GitHub Actions, and for `docker --env-file`.
+    /// Print lines NAME=VALUE, for the file $GITHUB_ENV of GitHub Actions, and for `docker --env-file`.
     #[arg(long, conflicts_with = "json")]
     github: bool,
-    /// As one JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Print what takes the variables away again.
+    /// Print the commands that unset the variables.
     #[arg(long, conflicts_with_all = ["github", "json"])]
     unset: bool,
 }
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let all = match (args.unset, args.containers.compose) {
-        // Also of one that is down by now.
+        // Works for a Mooring that is down, too.
         (true, _) => announce::variables_of(&Value::Null, ""),
         (false, true) => compose::variables(&args.containers)?,
         (false, false) => variables(&Running::at(args.which.place()?)?),
@@ -57,7 +57,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
         return Ok(Done::new(data.into(), text));
     }
     if args.github {
-        // A line of that file cannot hold a line break.
+        // A line of that file cannot contain a line break.
         if let Some((name, _)) = all.iter().find(|(_, value)| value.contains('\n')) {
             return Err(usage(format!("--github: {name} has a line break")));
         }

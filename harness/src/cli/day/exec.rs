@@ -1,4 +1,4 @@
-//! `mooring exec`: a command with the variables of a Mooring.
+//! `mooring exec`: runs a command with the variables of a Mooring.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,9 +12,9 @@ use super::place::Which;
 use crate::cli::refusal::Refusal;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 
-/// The exit code for a command that is not there, as shells have it.
+/// Exit code for a missing command, as in shells.
 const NOT_FOUND: u8 = 127;
-/// The exit code for a command that is there and cannot be executed, as shells have it.
+/// Exit code for a command that cannot be executed, as in shells.
 const NOT_EXECUTABLE: u8 = 126;
 
 /// Arguments of `mooring exec`.
@@ -27,23 +27,22 @@ pub(in crate::cli) struct Args {
     command: Vec<OsString>,
 }
 
-/// Becomes the command.
+/// Replaces this process by the command.
 ///
 /// # Errors
-/// When the Mooring is not up.
+/// If the Mooring is not up.
 pub(super) fn main(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let running = Running::at(args.which.place()?)?;
-    // The command line demands at least one word.
+    // clap requires at least one word.
     let (program, rest) = args.command.split_first().map_or((OsStr::new(""), &[][..]), |(one, rest)| (one, rest));
-    // This process becomes the command, so that signals and the exit code are its own. Profiles of the user would lead
-    // aws elsewhere.
+    // exec keeps signals and the exit code those of the command. An AWS_PROFILE of the user would redirect aws.
     let error = Command::new(program).args(rest).env_remove("AWS_PROFILE").envs(env::variables(&running)).exec();
     let (code, failure) = refused(program, &error);
     output::finish(format, &Envelope::failed("exec", Exit::Environment, failure), "", Style::stderr());
     Ok(code.into())
 }
 
-/// Why a command does not run, with the exit code of shells.
+/// Reason why a command does not run, with the exit code of shells.
 fn refused(program: &OsStr, error: &io::Error) -> (u8, Failure) {
     let name = program.to_string_lossy();
     let is_path = name.contains('/');

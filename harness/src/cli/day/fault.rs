@@ -1,4 +1,4 @@
-//! `mooring fault`: what is broken in a Mooring that is up.
+//! `mooring fault`: the faults of a running Mooring.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, next, usage};
 use crate::cluster::compose::project::Project;
 
-/// What the names of crashes begin with in lists.
+/// Prefix of crashes in lists.
 const CRASH: &str = "crash:";
 
 /// Arguments of `mooring fault`.
@@ -26,11 +26,11 @@ pub(in crate::cli) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Does {
-    /// Put a fault in force, or crash a process. docs/faults.md lists what can be broken.
+    /// Put a fault in force, or crash a process. docs/faults.md lists all faults.
     Add(Box<Add>),
-    /// List the faults in force and how often each has fired, and the processes that were crashed.
+    /// List the faults in force with the number of their firings, and the crashed processes.
     Ls(Ls),
-    /// End faults; start again what was crashed.
+    /// End faults; restart crashed processes.
     Rm(Rm),
 }
 
@@ -47,22 +47,22 @@ struct Add {
     /// The name of the fault.
     #[arg(required_unless_present_any = ["file", "crash"], conflicts_with_all = ["file", "crash"], value_name = "FAULT")]
     fault: Option<String>,
-    /// The layer, and the operation there: ec2/AttachVolume, csi/NodeStageVolume, k8s/patch, link/request, disk, clock.
+    /// The layer and its operation: ec2/AttachVolume, csi/NodeStageVolume, k8s/patch, link/request, disk, clock.
     #[arg(long, value_name = "PLANE[/OP]", help_heading = WHERE, required_unless_present_any = ["file", "crash", "partition"])]
     on: Option<String>,
     /// An attribute that the operation must have, such as node=node-a or volume=vol-0123; a trailing * matches any rest.
     #[arg(long = "where", value_name = "NAME=VALUE", help_heading = WHERE, value_parser = pair)]
     attributes: Vec<(String, String)>,
-    /// What happens: error=IncorrectState, delay=20s, drop_reply, hang, crash=csi-attacher, …
+    /// The effect: error=IncorrectState, delay=20s, drop_reply, hang, crash=csi-attacher, …
     #[arg(long, value_name = "EFFECT[=VALUE]", required_unless_present_any = ["file", "crash", "partition"])]
     effect: Option<String>,
-    /// At which moment of the operation: before, after_effect or before_reply.
+    /// The moment within the operation: before, after_effect or before_reply.
     #[arg(long, value_name = "MOMENT")]
     at: Option<String>,
     /// Cut the link between two processes or servers, both ways: node-a,apiserver.
     #[arg(long, value_name = "ONE,OTHER", conflicts_with_all = ["on", "effect", "attributes", "at", "file"], help_heading = WHERE)]
     partition: Option<String>,
-    /// Of a partition: only what the first sends to the second is lost.
+    /// Cut a partition in one direction only: from the first to the second.
     #[arg(long, requires = "partition", help_heading = WHERE)]
     one_way: bool,
     /// Crash this process, node or group of processes now. It stays down until `mooring fault rm crash:NAME`.
@@ -71,33 +71,33 @@ struct Add {
         "lasting", "until", "ttl",
     ])]
     crash: Option<String>,
-    /// Read faults from a YAML file, one or a list, as scenarios have them; - is standard input.
+    /// Read faults from a YAML file, one or a list, in the form of scenarios; - is standard input.
     #[arg(long, short, value_name = "PATH", conflicts_with_all = [
         "on", "effect", "attributes", "at", "first", "nth", "every", "probability", "after", "lasting", "until", "ttl",
     ])]
     file: Option<PathBuf>,
-    /// On the first N operations that match.
+    /// Fire on the first N matching operations.
     #[arg(long, value_name = "N", help_heading = WHEN)]
     first: Option<u64>,
-    /// On the Nth only, from 1.
+    /// Fire only on the Nth matching operation, from 1.
     #[arg(long, value_name = "N", help_heading = WHEN)]
     nth: Option<u64>,
-    /// On each Nth.
+    /// Fire on every Nth matching operation.
     #[arg(long, value_name = "N", help_heading = WHEN)]
     every: Option<u64>,
-    /// On each with this chance, from 0 to 1.
+    /// Fire on each matching operation with this probability, from 0 to 1.
     #[arg(long, value_name = "P", help_heading = WHEN)]
     probability: Option<f64>,
-    /// Only later than this from now.
+    /// Fire only after this time from now.
     #[arg(long, value_name = "DURATION", help_heading = WHEN)]
     after: Option<Span>,
-    /// Only this long.
+    /// Fire only for this long.
     #[arg(long = "for", value_name = "DURATION", help_heading = WHEN)]
     lasting: Option<Span>,
-    /// Until an object is in a state: pvc/data=Bound.
+    /// Stay in force until an object is in a state: pvc/data=Bound.
     #[arg(long, value_name = "KIND/NAME=STATE", help_heading = WHEN)]
     until: Option<String>,
-    /// It ends by itself after this.
+    /// End the fault after this time.
     #[arg(long, value_name = "DURATION", help_heading = WHEN)]
     ttl: Option<Span>,
 }
@@ -118,10 +118,10 @@ struct Rm {
     which: Which,
     #[command(flatten)]
     containers: Containers,
-    /// Faults by their names, and crash:PROCESS.
+    /// Names of faults, and crash:PROCESS.
     #[arg(value_name = "FAULT", required_unless_present = "all")]
     faults: Vec<String>,
-    /// End all faults, and start again all that was crashed.
+    /// End all faults, and restart all crashed processes.
     #[arg(long, conflicts_with = "faults")]
     all: bool,
 }
@@ -133,7 +133,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    /// The command, as envelopes name it.
+    /// Name of the command in envelopes.
     pub(super) fn name(&self) -> &'static str {
         match self.does {
             Does::Add(_) => "fault add",
@@ -171,7 +171,7 @@ fn add(args: &Add) -> Result<Done, Refusal> {
 }
 
 impl Add {
-    /// The faults that are asked for, as the admin API takes them; it knows what can be broken.
+    /// Converts the arguments to faults for the admin API, which validates them.
     fn faults(&self) -> Result<Vec<Value>, Refusal> {
         if let Some(path) = &self.file {
             return read(path);
@@ -220,7 +220,7 @@ impl Add {
     }
 
     fn effect(&self) -> Result<Value, Refusal> {
-        /// Effects whose value is a number, and those whose value is two names.
+        /// Effects whose value is a number, and effects whose value is two names.
         const NUMBERS: [&str; 3] = ["http", "duplicate", "stale_read"];
         const ENDS: [&str; 2] = ["partition", "partition_one_way"];
         let text = self.effect.as_deref().unwrap_or_default();
@@ -257,7 +257,7 @@ impl Add {
     }
 }
 
-/// The faults of a file: one, a list, or those below `faults`.
+/// Reads the faults of a file: one, a list, or those below `faults`.
 fn read(path: &std::path::Path) -> Result<Vec<Value>, Refusal> {
     let name = path.display().to_string();
     let text = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
@@ -339,7 +339,7 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
         };
         match done {
             Ok(report) => ended.push(report),
-            // What has ended by itself since it was listed is over, too.
+            // A fault that has ended by itself since the list is fine.
             Err(_) if args.all => continue,
             Err(refusal) => return Err(next(refusal, "`mooring fault ls` lists what is in force")),
         }
@@ -351,7 +351,7 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "ended": ended }), text))
 }
 
-/// The place of faults: the admin API of a Mooring, or docker and the admin APIs of the servers in containers.
+/// Access to the faults: the admin API of a Mooring, or docker and the admin APIs of the servers in containers.
 enum Desk {
     Mooring(Client),
     Containers(Box<Project>, BTreeMap<&'static str, Client>),
@@ -385,7 +385,7 @@ impl Desk {
         client.json(Method::POST, "/faults", Some(fault))
     }
 
-    /// The reports of all faults in force.
+    /// Reports of all faults in force.
     fn faults(&self) -> Result<Vec<Value>, Refusal> {
         let mut all = Vec::new();
         for client in self.clients() {
@@ -394,7 +394,7 @@ impl Desk {
         Ok(all)
     }
 
-    /// The processes that were crashed and are down.
+    /// Processes that were crashed and are down.
     fn crashes(&self) -> Result<Vec<String>, Refusal> {
         match self {
             Self::Mooring(client) => {
@@ -436,7 +436,7 @@ impl Desk {
         Err(last.unwrap_or_else(|| usage(format!("no fault called `{name}` is in force"))))
     }
 
-    /// The names of all that is in force.
+    /// Names of all faults in force and of all crashes.
     fn all(&self) -> Result<Vec<String>, Refusal> {
         let faults = self.faults()?.into_iter();
         let faults = faults.filter_map(|report| report["fault"]["name"].as_str().map(str::to_owned));
@@ -445,7 +445,7 @@ impl Desk {
     }
 }
 
-/// A name as a part of a path.
+/// Percent-encodes a name for a path.
 fn escaped(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

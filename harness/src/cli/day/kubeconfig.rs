@@ -1,4 +1,4 @@
-//! `mooring kubeconfig`: the kubeconfig of a Mooring, for kubectl elsewhere.
+//! `mooring kubeconfig`: prints the kubeconfig of a Mooring, for kubectl elsewhere.
 
 use http::Uri;
 use serde_json::Value;
@@ -13,13 +13,13 @@ use crate::cli::refusal::{Refusal, lacking};
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
-    /// The URL at which kubectl reaches the API server, if it is another one there: the published port of a container, as
-    /// in https://127.0.0.1:16443.
+    /// The URL of the API server as kubectl reaches it, if it differs: the published port of a container, as in
+    /// https://127.0.0.1:16443.
     #[arg(long, value_name = "URL", value_parser = server)]
     server: Option<String>,
 }
 
-/// Reads the URL of an API server.
+/// Parses the URL of an API server.
 fn server(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let good = uri.as_ref().is_some_and(|uri| {

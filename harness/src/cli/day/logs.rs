@@ -1,4 +1,4 @@
-//! `mooring logs`: what the components of a Mooring that is up have said.
+//! `mooring logs`: the logs of the components of a running Mooring.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -21,20 +21,21 @@ pub(in crate::cli) struct Args {
     which: Which,
     #[command(flatten)]
     containers: Containers,
-    /// Whose log: a process, as in csi-attacher or node-a/kubelet; a node, for all that runs on it; controllers, for all
-    /// control loops; a pod of kube-system or a container, as in ebs-plugin. All components when absent.
+    /// Component of the log: a process, as in csi-attacher or node-a/kubelet; a node, for everything on it;
+    /// controllers, for all control loops; a pod of kube-system or a container, as in ebs-plugin. All components if
+    /// absent.
     #[arg(value_name = "COMPONENT")]
     components: Vec<String>,
-    /// Go on with what they say from now on, until interrupted.
+    /// Continue with new lines until interrupted.
     #[arg(short, long)]
     follow: bool,
-    /// Only so many lines, the last ones.
+    /// Print only the last N lines.
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
-    /// Only what was said in this time, as in 90s or 5m.
+    /// Print only lines of this time, as in 90s or 5m.
     #[arg(long, value_name = "DURATION")]
     since: Option<Span>,
-    /// Begin each line with the time when it was said.
+    /// Begin each line with its time.
     #[arg(long)]
     timestamps: bool,
 }
@@ -68,10 +69,10 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "lines": text.lines().collect::<Vec<_>>() }), text))
 }
 
-/// The path below `/admin/v1`.
+/// Path below `/admin/v1`.
 fn path(args: &Args) -> Result<String, Refusal> {
     let mut path = format!("/logs?follow={}&timestamps={}", args.follow, args.timestamps);
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     if let Some(tail) = args.tail {
         let _ = write!(path, "&tailLines={tail}");
     }

@@ -1,4 +1,4 @@
-//! `mooring ls`: the Moorings of this user.
+//! `mooring ls`: lists the Moorings of this user.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(in crate::cli) struct Args {}
 pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
     let (mut rows, mut data, mut killed) = (Vec::new(), Vec::new(), false);
     for place in place::all()? {
-        // One that has ended since is none.
+        // It may have ended since.
         let Some(state) = place.state() else { continue };
         let record = place.record();
         let ready = match &state {
@@ -49,7 +49,7 @@ pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
     Ok(Done::new(json!(data), text))
 }
 
-/// How long ago an instant was, as kubectl says it.
+/// Formats the age of a time, as kubectl does.
 pub(super) fn age(since: &str) -> String {
     let Ok(since) = since.parse::<Timestamp>() else { return "-".to_owned() };
     let seconds = Timestamp::now().duration_since(since).as_secs().max(0);

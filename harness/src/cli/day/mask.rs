@@ -1,15 +1,15 @@
-//! Masks secrets in what leaves this machine.
+//! Masks secrets in data that leaves this machine.
 
 use serde_json::Value;
 
 use crate::secrets::sounds_secret;
 
-/// What stands for a secret.
+/// Text that replaces a secret.
 pub(super) const MASK: &str = "(masked)";
-/// The annotation in which kubectl keeps what it applied.
+/// Annotation in which kubectl keeps the applied object.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Masks in `value`: the data of Secrets, values of variables and fields that sound like secrets.
+/// Masks in `value`: the data of Secrets, and the values of variables and fields with names of secrets.
 pub(super) fn mask(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -24,7 +24,7 @@ pub(super) fn mask(value: &mut Value) {
                     || (sounds_secret(key) && value.is_string());
                 if whole { hide(value) } else { mask(value) }
             }
-            // The resource of a saved state: its objects have no kind.
+            // The Secrets of a saved state: its objects have no kind.
             if let Some(secrets) = map.get_mut("secrets") {
                 hide_data(secrets);
             }
@@ -34,7 +34,7 @@ pub(super) fn mask(value: &mut Value) {
     }
 }
 
-/// Hides every text below `value`, and keeps its shape.
+/// Masks every text below `value`, and keeps its structure.
 fn hide(value: &mut Value) {
     match value {
         Value::Object(map) => map.values_mut().for_each(hide),
@@ -44,7 +44,7 @@ fn hide(value: &mut Value) {
     }
 }
 
-/// Hides `data` and `stringData` wherever they are below.
+/// Masks every `data` and `stringData` below `value`.
 fn hide_data(value: &mut Value) {
     match value {
         Value::Object(map) => {

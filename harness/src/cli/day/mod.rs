@@ -1,4 +1,4 @@
-//! What a user does with a Mooring that is up, day by day; a file for each command.
+//! The day-to-day commands for a running Mooring, one file each.
 
 mod bundle;
 mod check;
@@ -29,19 +29,19 @@ use serde_json::Value;
 use crate::cli::refusal::Refusal;
 use crate::output::{self, Envelope, Exit, Format, Style};
 
-/// The commands about a Mooring that is up.
+/// Commands for a running Mooring.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// End a Mooring, and remove what it wrote.
+    /// End a Mooring, and remove its files.
     ///
-    /// Of `mooring up` alone: containers end with `docker-compose down --volumes`.
+    /// For `mooring up` only: containers end with `docker-compose down --volumes`.
     #[command(after_help = "Example:\n  mooring down\n  mooring down --all")]
     Down(down::Args),
     /// List the Moorings of this user.
     #[command(after_help = "Example:\n  mooring ls\n  mooring ls --output json")]
     Ls(ls::Args),
-    /// Say how a Mooring, or a cluster of containers, is: its addresses, nodes, processes, claims and faults, and what
-    /// waits.
+    /// Print the state of a Mooring, or of a cluster of containers: its addresses, nodes, processes, claims and faults,
+    /// and the objects that wait.
     #[command(after_help = "Example:\n  mooring status")]
     Status(status::Args),
     /// Wait until objects are in a state, as in scenarios, or until the cluster is ready.
@@ -49,86 +49,87 @@ pub(super) enum Command {
         after_help = "Example:\n  mooring wait --ready\n  mooring wait --for pvc/data=Bound --for pod/web=Running --timeout 1m\n  mooring wait --for 'pvc/data: self.status.capacity.storage == \"2Gi\"'"
     )]
     Wait(wait::Args),
-    /// Print the variables with which kubectl and aws find a Mooring.
+    /// Print the variables with which kubectl and aws reach a Mooring.
     #[command(
         after_help = "Example:\n  eval \"$(mooring env)\"\n  mooring env --github >> \"$GITHUB_ENV\"\n  mooring env --shell fish | source"
     )]
     Env(env::Args),
-    /// Print the kubeconfig of a Mooring, with the API server at another URL if you say one.
+    /// Print the kubeconfig of a Mooring, optionally with another URL of the API server.
     ///
-    /// Of `mooring up` alone: of containers `mooring env --compose` writes one.
+    /// For `mooring up` only: for containers, `mooring env --compose` writes one.
     #[command(
         after_help = "Example:\n  mooring kubeconfig > kubeconfig\n  docker exec mooring mooring kubeconfig --server https://127.0.0.1:16443"
     )]
     Kubeconfig(kubeconfig::Args),
     /// Run a command with the variables of a Mooring; its exit code is the command's.
     ///
-    /// As with a shell it is 127 for a command that is not there, and 126 for one that cannot be executed. Of `mooring up`
-    /// alone: for containers, `eval "$(mooring env --compose)"` does it for a shell.
+    /// As in a shell, the exit code is 127 for a missing command, and 126 for one that cannot be executed. For `mooring
+    /// up` only: for containers, use `eval "$(mooring env --compose)"` in a shell.
     #[command(
         after_help = "Example:\n  mooring exec -- kubectl get pods\n  mooring exec --name other -- aws ec2 describe-volumes"
     )]
     Exec(exec::Args),
     /// Add, list and end faults of a Mooring: of its cloud, its API server, its driver, its links, disks and processes.
     ///
-    /// With --compose of a cluster of containers: of its cloud and its API server, and containers and processes that end.
+    /// With --compose, of a cluster of containers: faults of its cloud and its API server, and crashes of containers
+    /// and processes.
     #[command(
         after_help = "Example:\n  mooring fault add slow --on ec2/AttachVolume --effect delay=20s --first 2\n  mooring fault add cut --partition node-a,apiserver\n  mooring fault add --crash csi-attacher\n  mooring fault ls\n  mooring fault rm --all"
     )]
     Fault(fault::Args),
-    /// Begin anew, at the same addresses: without objects, volumes and faults.
+    /// Reset a Mooring at the same addresses: without objects, volumes and faults.
     ///
-    /// Of `mooring up` alone: containers begin anew with `docker-compose down --volumes` and `docker-compose up -d`.
+    /// For `mooring up` only: reset containers with `docker-compose down --volumes` and `docker-compose up -d`.
     #[command(after_help = "Example:\n  mooring reset")]
     Reset(reset::Args),
-    /// Print everything that a Mooring knows, as JSON: objects, the cloud, faults, processes.
+    /// Print the whole state of a Mooring as JSON: objects, the cloud, faults, processes.
     ///
-    /// Of `mooring up` alone: of containers, each server answers `GET /admin/v1/state` with the token.
+    /// For `mooring up` only: in containers, each server answers `GET /admin/v1/state` with the token.
     #[command(after_help = "Example:\n  mooring state | jq '.cloud.volumes'")]
     State(state::Args),
-    /// Say what the invariants have seen of a Mooring that was started with `mooring up --check`.
+    /// Print the results of the invariants of a Mooring that was started with `mooring up --check`.
     ///
-    /// The exit code is 0 when all held, 1 when one did not, 6 when something is left over. Of `mooring up` alone:
+    /// The exit code is 0 if all hold, 1 if one was violated, 6 if something is left over. For `mooring up` only:
     /// `mooring run --target compose` checks them for containers.
     #[command(after_help = "Example:\n  mooring check --rest\n  mooring check --rest --empty --output json")]
     Check(check::Args),
-    /// Remove what killed Moorings and killed live runs left behind, the bytes of their volumes too.
+    /// Remove the files of killed Moorings and killed live runs, including the bytes of their volumes.
     #[command(after_help = "Example:\n  mooring clean")]
     Clean(clean::Args),
     /// Print the timeline of the volumes of a Mooring, or of one claim.
     ///
-    /// With --compose that of a cluster of containers, by the traces that docker keeps of them.
+    /// With --compose, that of a cluster of containers, from the traces that docker keeps.
     #[command(after_help = "Example:\n  mooring timeline\n  mooring timeline pvc/data\n  mooring timeline --follow")]
     Timeline(timeline::Args),
-    /// Print what the components of a Mooring have said: its servers, control loops, drivers and kubelets.
+    /// Print the logs of the components of a Mooring: its servers, control loops, drivers and kubelets.
     ///
-    /// With --compose what containers have said, as lines for people: docker has their traces as JSON. Containers have no
+    /// With --compose, the logs of containers as lines for people: docker has their traces as JSON. Containers have no
     /// pods of kube-system.
     #[command(
         after_help = "Example:\n  mooring logs csi-attacher --tail 20\n  mooring logs -f ebs-plugin\n  mooring logs --since 1m"
     )]
     Logs(logs::Args),
-    /// Gather what a bug report needs in one file, with secrets masked.
+    /// Write the data for a bug report into one file, with secrets masked.
     ///
-    /// Of `mooring up` alone: of containers, `docker-compose logs` has the traces.
+    /// For `mooring up` only: for containers, `docker-compose logs` has the traces.
     #[command(after_help = "Example:\n  mooring collect\n  mooring collect --to report.tar.gz")]
     Collect(collect::Args),
 }
 
-/// What a command has done.
+/// Result of a command.
 pub(in crate::cli) struct Done {
-    /// As data.
+    /// Result as JSON.
     data: Value,
-    /// As people read it.
+    /// Result for people.
     text: String,
-    /// What deserves a look.
+    /// Warnings.
     warnings: Vec<String>,
-    /// How it ended.
+    /// Exit code.
     exit: Exit,
 }
 
 impl Done {
-    /// It did what it was asked.
+    /// Result of a command that succeeded.
     fn new(data: Value, text: impl Into<String>) -> Self {
         Self { data, text: text.into(), warnings: Vec::new(), exit: Exit::Passed }
     }
@@ -170,7 +171,7 @@ fn finish(name: &str, done: Result<Done, Refusal>, format: Format) -> ExitCode {
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-/// Rows as a table whose columns are as wide as they must be, below `head`.
+/// Formats rows as an aligned table below `head`.
 fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -1,13 +1,13 @@
-//! Where what is known of a Mooring lies: a directory for each name, `$XDG_STATE_HOME/mooring/NAME`.
+//! State directory of a Mooring: one directory for each name, `$XDG_STATE_HOME/mooring/NAME`.
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lock` | held as long as the process lives; the kernel lets go of it even after `kill -9` |
-//! | `cluster.json` | what has to be undone when the process cannot do it: [`Record`] |
-//! | `ready.json` | where everything answers, once it does |
-//! | `kubeconfig`, `env` | the way in for kubectl and aws |
-//! | `token` | the bearer token of the admin API, where there is one |
-//! | `log` | what a detached one says |
+//! | `lock` | held as long as the process lives; the kernel releases it even after `kill -9` |
+//! | `cluster.json` | the files to remove after the process was killed: [`Record`] |
+//! | `ready.json` | all addresses, once the cluster is ready |
+//! | `kubeconfig`, `env` | access for kubectl and aws |
+//! | `token` | the bearer token of the admin API, if there is one |
+//! | `log` | the output of a detached Mooring |
 
 use std::fs::{self, File};
 use std::io;
@@ -22,21 +22,21 @@ use crate::cli::refusal::{Refusal, lacking, next};
 use crate::cli::up::kubeconfig;
 use crate::cluster::Secret;
 
-/// The variable that `mooring env` and `mooring exec` set to the name.
+/// Variable that `mooring env` and `mooring exec` set to the name.
 pub(in crate::cli) const NAME: &str = "MOORING_NAME";
-/// The name when nobody says one.
+/// Default name.
 pub(in crate::cli) const DEFAULT: &str = "default";
-/// The longest name: it is part of file names and of contexts.
+/// Maximum length of a name: it is part of file names and of contexts.
 const LONGEST: usize = 60;
-/// How often a lock is tried: whoever only looks holds it for a moment.
+/// Number of attempts to take a lock: a process that only checks it holds it for a moment.
 const TRIES: u32 = 10;
-/// How long is waited between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Reads the name of a Mooring.
+/// Parses the name of a Mooring.
 ///
 /// # Errors
-/// What a name is.
+/// Describes a valid name.
 pub(in crate::cli) fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if !text.is_empty() && text.len() <= LONGEST && text.chars().all(good) && !text.starts_with('-') {
@@ -45,24 +45,24 @@ pub(in crate::cli) fn name(text: &str) -> Result<String, String> {
     Err(format!("a name is letters, digits and -, at most {LONGEST}, and begins with no -"))
 }
 
-/// Which Mooring a command is about.
+/// Selects the Mooring of a command.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Which {
-    /// The name of the Mooring; $MOORING_NAME when absent, else `default`.
+    /// The name of the Mooring. Default: $MOORING_NAME, else `default`.
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
 }
 
 impl Which {
-    /// Whether somebody named one.
+    /// Returns true if a name was given.
     pub(in crate::cli) fn is_named(&self) -> bool {
         self.name.is_some() || std::env::var_os(NAME).is_some_and(|name| !name.is_empty())
     }
 
-    /// Its place.
+    /// State directory of the selected Mooring.
     ///
     /// # Errors
-    /// A variable that is no name, and no home.
+    /// If the variable is not a valid name, or if there is no home directory.
     pub(in crate::cli) fn place(&self) -> Result<Place, Refusal> {
         let chosen = match (&self.name, std::env::var(NAME)) {
             (Some(name), _) => name.clone(),
@@ -75,39 +75,39 @@ impl Which {
     }
 }
 
-/// What has to be undone when a Mooring ends, also when it is killed.
+/// Files and directories to remove when a Mooring ends, even after it was killed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(in crate::cli) struct Record {
     /// Its process.
     pub pid: u32,
-    /// When it started.
+    /// Time of its start.
     pub started: String,
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
-    /// The directory of the run: volumes, sockets, nodes.
+    /// Directory of the run: volumes, sockets, nodes.
     pub directory: PathBuf,
-    /// The ready file that the user asked for.
+    /// Ready file that the user requested.
     pub ready_file: Option<PathBuf>,
-    /// The kubeconfigs that have its context.
+    /// Kubeconfigs that contain its context.
     pub kubeconfigs: Vec<PathBuf>,
-    /// Other files that it wrote where the user wanted them.
+    /// Other files that it wrote at paths of the user's choice.
     pub files: Vec<PathBuf>,
 }
 
-/// How a Mooring is.
+/// State of a Mooring.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) enum State {
-    /// It answers, as its ready file says.
+    /// It answers, at the addresses of its ready file.
     Up(Value),
-    /// Its process lives and does not answer yet, or not any more.
+    /// Its process lives and does not answer yet, or no longer.
     Starting,
-    /// Its process was killed, and left things behind.
+    /// Its process was killed, and its files are still there.
     Killed,
 }
 
 impl State {
-    /// A word for it.
+    /// Label of the state.
     pub(in crate::cli) fn word(&self) -> &'static str {
         match self {
             Self::Up(_) => "up",
@@ -117,7 +117,7 @@ impl State {
     }
 }
 
-/// The directory of one name.
+/// State directory of one name.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Place {
     name: String,
@@ -131,9 +131,9 @@ pub(in crate::cli) struct Held {
     _lock: File,
 }
 
-/// Where the directories of all names are.
+/// Parent directory of all state directories.
 pub(in crate::cli) fn root() -> Result<PathBuf, Refusal> {
-    // The specification says that a relative path counts as none.
+    // The XDG specification ignores relative paths.
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match (absolute("XDG_STATE_HOME"), absolute("HOME")) {
         (Some(state), _) => Ok(state.join("mooring")),
@@ -142,7 +142,7 @@ pub(in crate::cli) fn root() -> Result<PathBuf, Refusal> {
     }
 }
 
-/// Every name of which something is known, in the order of the names.
+/// All state directories, sorted by name.
 pub(in crate::cli) fn all() -> Result<Vec<Place>, Refusal> {
     let root = root()?;
     let mut places: Vec<Place> = fs::read_dir(&root)
@@ -158,22 +158,22 @@ pub(in crate::cli) fn all() -> Result<Vec<Place>, Refusal> {
 }
 
 impl Place {
-    /// The place of `name`, whether or not something is there.
+    /// State directory of `name`, which need not exist.
     pub(in crate::cli) fn of(name: &str) -> Result<Self, Refusal> {
         Ok(Self { name: name.to_owned(), directory: root()?.join(name) })
     }
 
-    /// The name.
+    /// Name of the Mooring.
     pub(in crate::cli) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What a command line needs to mean it: ` --name NAME`, or nothing.
+    /// Flag that selects it on a command line: ` --name NAME`, or empty for the default.
     pub(in crate::cli) fn flag(&self) -> String {
         if self.name == DEFAULT { String::new() } else { format!(" --name {}", self.name) }
     }
 
-    /// The directory.
+    /// Path of the directory.
     pub(in crate::cli) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -182,36 +182,36 @@ impl Place {
         self.directory.join("lock")
     }
 
-    /// Where the ready file is.
+    /// Path of the ready file.
     pub(in crate::cli) fn ready_path(&self) -> PathBuf {
         self.directory.join("ready.json")
     }
 
-    /// Where the kubeconfig is that only this Mooring is in.
+    /// Path of the kubeconfig with only this Mooring.
     pub(in crate::cli) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// Where a detached one writes what it says.
+    /// Path of the log of a detached Mooring.
     pub(in crate::cli) fn log(&self) -> PathBuf {
         self.directory.join("log")
     }
 
-    /// The context that kubectl knows it by.
+    /// Name of its kubectl context.
     pub(in crate::cli) fn context(&self) -> String {
         format!("mooring-{}", self.name)
     }
 
-    /// Makes the directory, for its owner only.
+    /// Creates the directory with mode 0700.
     pub(in crate::cli) fn make(&self) -> Result<(), Refusal> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|e| lacking(format!("{}: {e}", self.directory.display())))
     }
 
-    /// Takes the name for this process and clears what an earlier one left behind.
+    /// Takes the name for this process and removes the files of an earlier, killed one.
     ///
     /// # Errors
-    /// When another process has it.
+    /// If another process holds it.
     pub(in crate::cli) fn hold(&self) -> Result<Held, Refusal> {
         let path = self.lock_path();
         for _ in 0..TRIES {
@@ -219,7 +219,8 @@ impl Place {
             let failed = |e: io::Error| lacking(format!("{}: {e}", path.display()));
             let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
             if lock.try_lock().is_ok() {
-                // The one before us may have removed it in between; then the next finds another file there.
+                // The previous holder may have removed the locked file meanwhile; the next process would then lock
+                // another file.
                 let same =
                     fs::metadata(&path).is_ok_and(|there| lock.metadata().is_ok_and(|own| own.ino() == there.ino()));
                 if same {
@@ -234,23 +235,23 @@ impl Place {
         Err(next(next(taken, format!("`mooring down{}` ends it", self.flag())), second))
     }
 
-    /// Whether a process has the name.
+    /// Returns true if a process holds the name.
     pub(in crate::cli) fn is_held(&self) -> bool {
         let lock = File::open(self.lock_path());
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
-    /// Whether something is known of the name.
+    /// Returns true if the name has a lock file.
     pub(in crate::cli) fn is_there(&self) -> bool {
         self.lock_path().is_file()
     }
 
-    /// How it is; nothing when nobody knows of it.
+    /// State of the Mooring. None if the name is unused.
     pub(in crate::cli) fn state(&self) -> Option<State> {
         if !self.is_there() {
             return None;
         }
-        // In this order: a ready file is there before its process ends, and not after.
+        // In this order: the ready file exists before the lock is released, and not after.
         if !self.is_held() {
             // It may have ended in an orderly way just now.
             return self.is_there().then_some(State::Killed);
@@ -258,28 +259,27 @@ impl Place {
         Some(self.ready().map_or(State::Starting, State::Up))
     }
 
-    /// The ready file; nothing when it is not there or not whole.
+    /// Content of the ready file. None if it is missing or incomplete.
     pub(in crate::cli) fn ready(&self) -> Option<Value> {
         serde_json::from_slice(&fs::read(self.ready_path()).ok()?).ok()
     }
 
-    /// The record; that of nobody when there is none.
+    /// Content of the record; the default if there is none.
     pub(in crate::cli) fn record(&self) -> Record {
         let text = fs::read(self.directory.join("cluster.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// The token of the admin API.
+    /// Token of the admin API.
     pub(in crate::cli) fn token(&self) -> Option<Secret> {
         fs::read_to_string(self.directory.join("token")).ok().map(Secret::new)
     }
 
-    /// Removes what speaks of a process that is gone, and says what it removed. Call it while nobody else can take the
-    /// name.
+    /// Removes all files of a process that is gone, and returns their names. Call it only while the lock is held.
     fn clear(&self) -> Vec<String> {
         let (record, mut removed) = (self.record(), Vec::new());
         for path in &record.kubeconfigs {
-            // A file that cannot be read any more is its owner's to mend.
+            // An unreadable kubeconfig is left for its owner to fix.
             if kubeconfig::remove(path, &self.context()).unwrap_or(false) {
                 removed.push(format!("context {} of {}", self.context(), path.display()));
             }
@@ -291,16 +291,16 @@ impl Place {
             }
         }
         for file in ["ready.json", "cluster.json", "kubeconfig", "env", "token"] {
-            // What is not there needs no removal.
+            // A missing file is fine.
             let _ = fs::remove_file(self.directory.join(file));
         }
         removed
     }
 
-    /// Removes what a killed one has left behind, with its directory; nothing when it lives.
+    /// Removes the files and the directory of a killed Mooring, and returns their names.
     ///
     /// # Errors
-    /// When somebody has taken the name.
+    /// If a process holds the name.
     pub(in crate::cli) fn clean(&self) -> Result<Vec<String>, Refusal> {
         let lock = File::open(self.lock_path()).map_err(|e| lacking(format!("{}: {e}", self.lock_path().display())))?;
         if lock.try_lock().is_err() {
@@ -308,7 +308,7 @@ impl Place {
         }
         let record = self.record();
         let mut removed = self.clear();
-        // A directory of a run has a name of its own kind, so that nothing else can be meant.
+        // Only directories of runs have such a name, so no other directory is removed.
         if crate::cluster::live::remove_run(&record.directory) {
             removed.push(record.directory.display().to_string());
         }
@@ -319,25 +319,26 @@ impl Place {
     }
 }
 
-/// Whether the ready file at `path` is that of process `pid`: a later Mooring may have written another one there.
+/// Returns true if the ready file at `path` belongs to process `pid`: a later Mooring may have written another one
+/// there.
 fn speaks_of(path: &Path, pid: u32) -> bool {
     let text = fs::read(path).unwrap_or_default();
     serde_json::from_slice::<Value>(&text).is_ok_and(|ready| ready["pid"] == pid)
 }
 
 impl Held {
-    /// Where it is.
+    /// State directory of the name.
     pub(in crate::cli) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Writes down what has to be undone, before it is done.
+    /// Writes the record. Call it before the files in it are created.
     pub(in crate::cli) fn note(&self, record: &Record) -> Result<(), Refusal> {
         let path = self.place.directory.join("cluster.json");
         substrate::ready::write(&path, record).map_err(|e| lacking(format!("{}: {e}", path.display())))
     }
 
-    /// Writes the token down, for its owner only.
+    /// Writes the token with mode 0600.
     pub(in crate::cli) fn keep_token(&self, token: &Secret) -> Result<(), Refusal> {
         let path = self.place.directory.join("token");
         fake_apiserver::kubeconfig::write(&path, token.reveal())
@@ -348,7 +349,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.place.clear();
-        // Nobody can take the name in between: the lock is held until its file is gone.
+        // No other process can take the name in between: the lock is held until its file is gone.
         let _ = fs::remove_dir_all(&self.place.directory);
     }
 }
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(place.state(), Some(State::Starting));
         let (exit, failure) = place.hold().unwrap_err();
         assert_eq!((exit.code(), failure.message.as_str()), (3, "a Mooring called a is up already"));
-        // As `kill -9` does: the lock goes, the files stay.
+        // As after `kill -9`: the lock is released, the files stay.
         let ready = root.path().join("ready");
         held.note(&Record { pid: 7, ready_file: Some(ready.clone()), ..Record::default() }).unwrap();
         fs::write(&ready, r#"{"pid": 7}"#).unwrap();

@@ -1,4 +1,4 @@
-//! `mooring reset`: a Mooring begins anew at the same addresses.
+//! `mooring reset`: resets a Mooring at the same addresses.
 
 use http::Method;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::cli::refusal::Refusal;
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
-    /// How long the nodes may take to be Ready again.
+    /// Time limit for the nodes to be Ready again.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     timeout: Span,
 }

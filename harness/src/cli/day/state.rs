@@ -1,4 +1,4 @@
-//! `mooring state`: everything that a Mooring knows.
+//! `mooring state`: the whole state of a Mooring.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `mooring status`: how a Mooring is, on one page.
+//! `mooring status`: the state of a Mooring on one page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,10 +48,10 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     Ok(Done::new(data, text))
 }
 
-/// As many objects that wait are shown; more are counted.
+/// Maximum number of waiting objects that are listed; the others are counted.
 const SHOWN: usize = 8;
 
-/// Lines about objects that wait, with their reasons.
+/// Formats waiting objects with their reasons.
 pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
     let mut text = String::new();
     let mut put = |title: &str, line: &str| text.push_str(&format!("  {title:<11} {line}\n"));
@@ -69,7 +69,7 @@ pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
     text
 }
 
-/// How many objects of each kind are in which phase, and what says why they wait.
+/// Counts of the objects of each kind by phase, and the picture that explains why objects wait.
 pub(super) async fn counted(objects: &Objects) -> Result<containers::Counted, Refusal> {
     let counts = json!({
         "nodes": phases(objects, Kind::node()).await?,
@@ -79,18 +79,18 @@ pub(super) async fn counted(objects: &Objects) -> Result<containers::Counted, Re
     Ok((counts, Picture::take(objects).await.map_err(|e| lacking(e.to_string()))?))
 }
 
-/// The phases of the objects of a kind, as people read them.
+/// Formats the phase counts of a kind.
 pub(super) fn many(counts: &Value, key: &str) -> String {
     let phases = counts[key].as_object().into_iter().flatten();
     let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-/// How many objects of a kind are in which phase; nodes by their condition Ready.
+/// Number of objects of a kind by phase; of nodes by their condition Ready.
 async fn phases(objects: &Objects, kind: Kind) -> Result<BTreeMap<String, usize>, Refusal> {
     let all = objects.list(kind).await.map_err(|e| lacking(e.to_string()))?;
     let mut phases = BTreeMap::new();
-    // What stands for the parts of Mooring itself is no work of the user.
+    // Stand-in pods of Mooring itself are not counted.
     for object in all.iter().filter(|object| object["metadata"]["namespace"] != "kube-system") {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let ready = conditions.filter(|c| c["type"] == "Ready").any(|c| c["status"] == "True");
@@ -105,10 +105,10 @@ async fn phases(objects: &Objects, kind: Kind) -> Result<BTreeMap<String, usize>
     Ok(phases)
 }
 
-/// As many nodes without a driver are named; more are counted.
+/// Maximum number of nodes without a driver that are named; the others are counted.
 const NAMED: usize = 3;
 
-/// Says which nodes have no driver, since when, and what to do.
+/// Formats a message about the nodes without a driver, with the time since then and the next step.
 fn bare(nodes: &Value) -> String {
     let nodes = nodes.as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(first) = nodes.first() else { return String::new() };

@@ -1,4 +1,4 @@
-//! `mooring timeline`: the phases of the volumes of a Mooring that is up, by its trace.
+//! `mooring timeline`: the phases of the volumes of a running Mooring, from its trace.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(in crate::cli) struct Args {
     which: Which,
     #[command(flatten)]
     containers: Containers,
-    /// The claim whose volume is shown, as in pvc/data or pvc/team-a/data; all volumes when absent.
+    /// The claim whose volume is shown, as in pvc/data or pvc/team-a/data. Default: all volumes.
     #[arg(value_name = "pvc/NAME")]
     claim: Option<ObjectRef>,
-    /// Draw it again whenever something happens, until Ctrl-C: for a projector. Without a terminal: a line for each phase that
-    /// is over.
+    /// Redraw after every change until Ctrl-C, for a projector. Without a terminal: print a line for each phase that
+    /// ends.
     #[arg(short, long)]
     follow: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     shown(args, Timeline::build(&events(&running.client()?)?))
 }
 
-/// What is asked for of a timeline.
+/// Selects and formats the requested timeline.
 fn shown(args: &Args, mut timeline: Timeline) -> Result<Done, Refusal> {
     let all = timeline.volumes.len();
     if let Some(claim) = &args.claim {
@@ -71,13 +71,13 @@ fn shown(args: &Args, mut timeline: Timeline) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "timeline": data, "volumes": all }), text))
 }
 
-/// How often is looked whether something has happened.
+/// Interval between two checks for new events.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// So many looks in a row may get no answer.
+/// Maximum number of failed requests in a row.
 const PATIENCE: u32 = 25;
 
-/// Draws the timeline again and again, until the Mooring or the user ends it.
+/// Redraws the timeline until the Mooring or the user ends it.
 fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
     let client = running.client()?;
     let style = Style::stdout();
@@ -105,7 +105,7 @@ fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
                 let name = running.place.name();
                 return Ok(Done::new(json!({ "ended": name }), format!("the Mooring called {name} has ended\n")));
             }
-            // It may be about to end.
+            // The Mooring may be about to end.
             Err(refusal) if missed >= PATIENCE => return Err(refusal),
             Err(_) => missed + 1,
         };
@@ -113,14 +113,14 @@ fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
     }
 }
 
-/// The lines of the terminal.
+/// Number of lines of the terminal.
 fn rows() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
     size.map_or(24, |size| usize::from(size.ws_row)).max(8)
 }
 
-/// The newest volumes, as many as the screen has lines for; of one that is longer its title and its end. Each line takes
-/// away what stood there.
+/// The newest volumes that fit on the screen. A volume that is longer is cut to its title and its end. Each line erases
+/// the rest of the old line.
 fn screen(timeline: &Timeline, style: Style, rows: usize) -> String {
     let rows = rows - 1;
     let lines = |newest: usize| {
@@ -144,7 +144,7 @@ fn screen(timeline: &Timeline, style: Style, rows: usize) -> String {
     shown.into_iter().map(|line| line + "\x1b[K\n").collect()
 }
 
-/// The phases that are over and were not told yet, a line for each.
+/// Phases that have ended and were not printed yet, one line each.
 fn news(timeline: &Timeline, told: &mut BTreeSet<(Option<String>, String, Option<String>, u64)>) -> String {
     let mut rows: Vec<(u64, String)> = Vec::new();
     for volume in &timeline.volumes {
@@ -166,7 +166,7 @@ fn news(timeline: &Timeline, told: &mut BTreeSet<(Option<String>, String, Option
     rows.into_iter().map(|(_, line)| line).collect()
 }
 
-/// The events of a Mooring that it still keeps, as they were recorded.
+/// Events that the Mooring still keeps.
 pub(super) fn events(client: &Client) -> Result<Vec<Arc<Event>>, Refusal> {
     let bytes = client.bytes(http::Method::GET, "/trace", None)?;
     let failed = |why: String| lacking(format!("the trace cannot be read: {why}"));
@@ -179,7 +179,7 @@ pub(super) fn events(client: &Client) -> Result<Vec<Arc<Event>>, Refusal> {
     Ok(trace.events())
 }
 
-/// A trace of nobody. Its clock is not read: events bring their times.
+/// An empty trace. Its clock is not used: the events have times.
 fn empty() -> Trace {
     Trace::new(Clock::live(), Level::Info)
 }

@@ -1,4 +1,4 @@
-//! `mooring wait`: until objects are in the states that scenarios wait for, or until the cluster is ready.
+//! `mooring wait`: waits until objects are in a state, as in scenarios, or until the cluster is ready.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::runner::why::{Picture, full_disk};
 use crate::runner::{Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
 
-/// How often is looked.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long one that is not up is waited for in silence.
+/// Time after which a note says that the Mooring is not up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments of `mooring wait`.
@@ -32,24 +32,24 @@ pub(in crate::cli) struct Args {
     containers: Containers,
     /// An object and its state, as in pvc/data=Bound, pod/team-a/web=Running, node/node-a=NotReady, va/NAME=Attached,
     /// pod/web=gone. Or an object and a condition in CEL, with `self` as in scenarios: 'pvc/data:
-    /// self.status.capacity.storage == "2Gi"'; of a kind alone, `self` is the list of all of them: 'pods:
-    /// self.exists(p, p.status.phase == "Failed")'. May be repeated, and then all must hold.
+    /// self.status.capacity.storage == "2Gi"'; with only a kind, `self` is the list of all its objects: 'pods:
+    /// self.exists(p, p.status.phase == "Failed")'. May be repeated; then all must hold.
     #[arg(
         long = "for",
         value_name = "KIND/NAME=STATE|KIND/NAME: EXPRESSION",
         required_unless_present_any = ["ready", "compose"]
     )]
     conditions: Vec<Awaited>,
-    /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
-    /// the driver is registered on each node.
+    /// Wait until the Mooring is up and its nodes are Ready. It need not be up yet. With containers: until each is
+    /// healthy, and the driver is registered on each node.
     #[arg(long)]
     ready: bool,
-    /// How long to wait.
+    /// Time limit.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: Span,
 }
 
-/// What is left of the time.
+/// Time since the start, and its limit.
 struct Clock {
     since: Timestamp,
     within: Duration,
@@ -75,7 +75,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     }
     let clock = Clock::start(args.timeout.0);
     let place = args.which.place()?;
-    // Who starts containers with docker-compose and then waits means those.
+    // Without a name and without a Mooring, running containers are meant.
     let means_containers = || !args.which.is_named() && !place.is_there() && compose::is_there();
     if args.containers.compose || means_containers() {
         return containers(args, &clock);
@@ -115,11 +115,11 @@ fn containers(args: &Args, clock: &Clock) -> Result<Done, Refusal> {
     Ok(Done::new(json!({ "project": project, "held": held }), text))
 }
 
-/// Whose objects are looked at.
+/// Access to the objects to check.
 struct Asked<'a> {
     runtime: tokio::runtime::Runtime,
     objects: Objects,
-    /// The Mooring; containers are none.
+    /// The Mooring; none for containers.
     running: Option<&'a Running>,
 }
 
@@ -189,12 +189,12 @@ fn all(asked: &Asked<'_>, conditions: &[Awaited], clock: &Clock) -> Result<(), R
     Ok(())
 }
 
-/// Whether what was seen of an object is that it is not there.
+/// Returns true if the object was last seen as absent.
 fn is_absent(seen: &str) -> bool {
     seen == condition::describe(Kind::claim(), None)
 }
 
-/// Troubles of a Mooring itself: a disk that is full, processes that are down.
+/// Troubles of the Mooring itself: a full disk, processes that are down.
 pub(super) fn troubles(running: &Running) -> Vec<String> {
     let mut all: Vec<String> = full_disk(Path::new(running.says("volumeDir"))).into_iter().collect();
     let status = running.client().and_then(|client| client.get("/status")).unwrap_or_default();
@@ -207,10 +207,10 @@ pub(super) fn troubles(running: &Running) -> Vec<String> {
     all
 }
 
-/// Says what was waited for, what was seen, and what Kubernetes says about the object.
+/// Error for a missed condition: the condition, the last state, and Kubernetes' own explanation.
 fn too_late(asked: &Asked<'_>, awaited: &Awaited, seen: &str, clock: &Clock) -> Refusal {
     let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
-    // An API server that does not answer was told of already.
+    // A failure of the API server was already reported.
     let picture = crate::block_on(&asked.runtime, Box::pin(Picture::take(&asked.objects))).unwrap_or_default();
     let mut why = awaited.object().map(|object| picture.why(object)).unwrap_or_default();
     if let Some(running) = asked.running {

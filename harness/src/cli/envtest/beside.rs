@@ -1,4 +1,4 @@
-//! Additions to the API server by `MOORING_ENVTEST`: control loops, or a whole cluster.
+//! Additions to the API server for `MOORING_ENVTEST`: control loops, or a whole cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::cluster::spec::node_name;
 use crate::cluster::{Cluster, ClusterSpec, NodeSpec, live};
 use crate::runner::defaults;
 
-/// The process of the loops.
+/// Process of the loops.
 const MANAGER: &str = "kube-controller-manager";
-/// The loops of `MOORING_ENVTEST=controllers`. The API server deletes namespaces by itself.
+/// Loops of `MOORING_ENVTEST=controllers`. The API server itself deletes namespaces.
 const CONTROLLERS: [&str; 1] = [controllers::GARBAGE_COLLECTOR];
-/// The nodes of `MOORING_ENVTEST=cluster`.
+/// Number of nodes of `MOORING_ENVTEST=cluster`.
 const NODES: usize = 3;
 
 pub(in crate::cli) const BESIDE: Beside = Beside { controllers: start_controllers, cluster: run_cluster };
@@ -38,7 +38,7 @@ fn start_controllers(world: &World, apiserver: HttpService) {
 
 /// Serves a cluster with nodes, volumes and all loops through `front`.
 fn run_cluster(front: Front) -> Result<(), String> {
-    // Before any thread begins.
+    // Before any thread starts.
     let site = live::Site::prepare(None, None).map_err(|error| error.to_string())?;
     let runtime = live::runtime().map_err(|error| error.to_string())?;
     let served = crate::block_on(

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::refusal::{Refusal, lacking, next};
 
-/// The programs that are links to this one.
+/// Names of the links to this program.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
 const KUBECTL: &str = "kubectl";
-/// The mode of the folders.
+/// Mode of the folders.
 const OWN: u32 = 0o700;
 
-/// The folder, as it was made.
+/// A folder that is up to date.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
@@ -22,12 +22,12 @@ pub(super) struct Folder {
     pub(super) has_kubectl: bool,
 }
 
-/// The directory of all folders.
+/// Parent directory of all folders.
 ///
 /// # Errors
-/// No home.
+/// If there is no home directory.
 pub(super) fn root() -> Result<PathBuf, Refusal> {
-    // The specification says that a relative path counts as none.
+    // The XDG specification ignores relative paths.
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match (absolute("XDG_CACHE_HOME"), absolute("HOME")) {
         (Some(cache), _) => Ok(cache.join("mooring").join("envtest")),
@@ -36,10 +36,10 @@ pub(super) fn root() -> Result<PathBuf, Refusal> {
     }
 }
 
-/// The path of this program.
+/// Path of this program.
 ///
 /// # Errors
-/// A program that was removed while it runs.
+/// If the program file was removed while it runs.
 pub(super) fn program() -> Result<PathBuf, Refusal> {
     let path = std::env::current_exe().map_err(|error| lacking(format!("the path of this program: {error}")))?;
     if path.is_file() {
@@ -48,11 +48,11 @@ pub(super) fn program() -> Result<PathBuf, Refusal> {
     Err(lacking(format!("{}: this program is not there any more; run it from where it is", path.display())))
 }
 
-/// Makes the folder of `program` below `root`, or brings it up to date. `search` are the directories that may have a
-/// kubectl. Two that do it at once do no harm: each link is put in place in one step.
+/// Creates or updates the folder of `program` below `root`. `search` lists directories that may contain a kubectl.
+/// Concurrent calls are safe: each link is replaced atomically.
 ///
 /// # Errors
-/// The system's word, and a folder that somebody else could change.
+/// Returns the error of the system, or refuses a folder that another user could change.
 pub(super) fn make<'a>(
     root: &Path,
     program: &Path,
@@ -69,7 +69,7 @@ pub(super) fn make<'a>(
     match &kubectl {
         Some(kubectl) => link(&path, KUBECTL, kubectl).map_err(failed)?,
         None => match fs::remove_file(path.join(KUBECTL)) {
-            // One of an earlier time, that is not on PATH any more.
+            // A link from earlier; kubectl is no longer on PATH.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         },
@@ -77,7 +77,7 @@ pub(super) fn make<'a>(
     Ok(Folder { path, has_kubectl: kubectl.is_some() })
 }
 
-/// A name for a path: its digest (FNV-1a), since paths are longer than names may be.
+/// Name for a path: its digest (FNV-1a), because paths can be longer than file names.
 fn key(program: &Path) -> String {
     let digest = program
         .as_os_str()
@@ -87,7 +87,7 @@ fn key(program: &Path) -> String {
     format!("{digest:016x}")
 }
 
-/// Whoever can write into the folder decides what suites run.
+/// Makes the folder private. Anyone who can write into it decides which programs suites run.
 fn keep_private(path: &Path) -> Result<(), Refusal> {
     let failed = |error: io::Error| lacking(format!("{}: {error}", path.display()));
     let about = fs::symlink_metadata(path).map_err(failed)?;
@@ -101,20 +101,21 @@ fn keep_private(path: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Puts a link in place, in one step.
+/// Creates or replaces a link atomically.
 fn link(folder: &Path, name: &str, target: &Path) -> io::Result<()> {
     let place = folder.join(name);
     if fs::read_link(&place).is_ok_and(|there| there == target) {
         return Ok(());
     }
     let next = folder.join(format!(".{name}.{}", std::process::id()));
-    // Of a process with this number that was killed in between.
+    // Left by a killed process with the same pid.
     let _ = fs::remove_file(&next);
     std::os::unix::fs::symlink(target, &next)?;
     fs::rename(&next, &place)
 }
 
-/// The kubectl in a directory, unless it is a link of ours: with KUBEBUILDER_ASSETS on PATH it would lead to itself.
+/// Finds kubectl in a directory. Skips links below `root`: with KUBEBUILDER_ASSETS on PATH, the link would point to
+/// itself.
 fn kubectl_in(directory: &Path, root: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(directory.join(KUBECTL)).ok()?;
     let about = fs::metadata(&path).ok()?;
@@ -147,7 +148,7 @@ mod tests {
         fs::write(bin.join("kubectl"), "").unwrap();
         fs::set_permissions(bin.join("kubectl"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&made.path, fs::Permissions::from_mode(0o777)).unwrap();
-        // A link of ours on PATH is not taken for the user's.
+        // A link of ours on PATH is not taken for the user's kubectl.
         let again = make(&root, &program, [made.path.as_path(), bin.as_path()]).unwrap();
         assert!(again.has_kubectl && again.path == made.path);
         assert_eq!(fs::read_link(again.path.join("kubectl")).unwrap(), bin.join("kubectl"));

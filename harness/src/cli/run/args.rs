@@ -1,4 +1,4 @@
-//! What `mooring run` is told on its command line.
+//! Arguments of `mooring run`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::report_html::Listener;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
-/// What carries calls in a simulation.
+/// Transport of calls in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Carrier {
-    /// The server's service is called directly.
+    /// Direct call of the server's service.
     #[default]
     Direct,
     /// HTTP and gRPC bytes over in-memory pipes; the trace is the same.
@@ -35,27 +35,27 @@ impl From<Carrier> for Transport {
     }
 }
 
-/// A cluster that others have started.
+/// A cluster that runs already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Target {
     /// The containers of compose.yaml.
     Compose,
 }
 
-/// Who reads annotations.
+/// Reader of annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Annotations {
     /// GitHub Actions: `::error file=…,line=…`.
     Github,
-    /// Nobody.
+    /// No annotations.
     None,
 }
 
-/// The most wall time of a run that says nothing else.
+/// Default limit of wall time for a simulation.
 const LIMIT: Duration = Duration::from_secs(5 * 60);
-/// How long a cluster may take to come to rest after its story, in the scenario's own time.
+/// Time allowed for the cluster to converge after the steps, in the scenario's own time.
 const REST: Duration = Duration::from_secs(20 * 60);
-/// What a machine may take for itself.
+/// Time allowed for the machine itself.
 const GRACE: Duration = Duration::from_secs(60);
 
 const RUNS: &str = "Which runs";
@@ -68,21 +68,21 @@ const RESULTS: &str = "Results";
 pub(in crate::cli) struct Args {
     /// Scenario files, folders of them, and patterns such as 'scenarios/**/node-*.yaml'.
     ///
-    /// Of a folder all .yaml and .yml files run, also those in folders below, in the order of their paths. Of several
-    /// files one without `steps:` is no scenario: it is skipped, and a line says so. With one file and one seed the
-    /// timeline of its volumes is printed; otherwise a line for each file, and what failed.
+    /// In a folder all .yaml and .yml files run, also those in folders below it, in the order of their paths. If there
+    /// are several files, one without `steps:` is not a scenario: it is skipped, and a line says so. With one file and
+    /// one seed, the timeline of its volumes is printed; otherwise a line for each file, and the failures.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// The seed of all randomness.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = RUNS)]
     pub seed: u64,
-    /// Run each file with each of these seeds: 7, 1..100 (100 is one of them), 1,5,9, or several of these with commas.
+    /// Run each file with each of these seeds: 7, 1..100 (including 100), 1,5,9, or several of these with commas.
     #[arg(long, value_name = "SEEDS", conflicts_with = "seed", help_heading = RUNS)]
     pub seeds: Option<Seeds>,
-    /// Simulations at a time; one for each processor when absent. Live runs go one after another.
+    /// The number of simulations at a time. Default: one for each processor. Live runs go one after another.
     #[arg(long, value_name = "N", conflicts_with = "live", help_heading = RUNS, value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Run nothing: read the files and show each mistake with its place. Exit code 2 when there is one.
+    /// Run nothing: read the files and show each error with its position. Exit code 2 if there is one.
     #[arg(
         long,
         help_heading = RUNS,
@@ -92,15 +92,16 @@ pub(in crate::cli) struct Args {
         ]
     )]
     pub check: bool,
-    /// Take faults and steps out one by one: the rest of a scenario must fail, or the part is not needed, or nothing looks
-    /// at what it does. Names each part without which a file passes with every seed; exit code 1 when there is one.
+    /// Remove faults and steps one at a time. If the rest of a scenario still passes with every seed, the removed part
+    /// is not needed, or no expectation checks its effect. Lists these parts; exit code 1 if there is one.
     #[arg(long, help_heading = RUNS, conflicts_with_all = ["check", "live", "jobs", "keep", "fail_fast", "trace", "junit", "transport"])]
     pub needed: bool,
-    /// Run over real sockets, on loop devices with ext4 when root on Linux, on directories otherwise.
+    /// Run over real sockets, on loop devices with ext4 if root on Linux, on directories otherwise.
     #[arg(long, help_heading = WORLD)]
     pub live: bool,
-    /// Run against a cluster that runs already, and start nothing: the containers of compose.yaml. docker crashes them and
-    /// cuts them off. The cluster must have no pod and no claim; at the end all that the run has made is deleted.
+    /// Run against the running containers of compose.yaml, and start nothing. docker crashes them and cuts their
+    /// networks. The cluster must have no pods and no claims; at the end everything that the run has created is
+    /// deleted.
     #[arg(
         long,
         value_enum,
@@ -109,46 +110,46 @@ pub(in crate::cli) struct Args {
         conflicts_with_all = ["live", "seeds", "jobs", "check", "needed", "latency", "time_scale", "transport", "keep"]
     )]
     pub target: Option<Target>,
-    /// The compose project; the only one that runs our servers when absent.
+    /// The compose project. Default: the only one that runs our servers.
     #[arg(long, value_name = "NAME", requires = "target", help_heading = WORLD)]
     pub project: Option<String>,
-    /// In the live world: every component is an OS process of its own.
+    /// In the live world, run every component as a separate OS process.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub processes: bool,
-    /// Lets a file start the programs that its `run:` names, on this machine and as you. Only for files that you trust.
+    /// Let a file start the programs that its `run:` names, on this machine and as you. Only for files that you trust.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub allow_exec: bool,
-    /// The backend of the disks in the live world; what works here when absent.
+    /// The backend of the disks in the live world. Default: the best that works here.
     #[arg(long, value_name = "BACKEND", requires = "live", help_heading = WORLD)]
     pub backend: Option<live::BackendChoice>,
-    /// The latency profile of the cloud (instant, aws or aws-recent), instead of the file's.
+    /// The latency profile of the cloud (instant, aws or aws-recent). Overrides the file.
     #[arg(long, value_name = "PROFILE", help_heading = WORLD)]
     pub latency: Option<LatencyProfile>,
-    /// Divides the durations that loops wait and mocks take, instead of the file's `time-scale`.
+    /// Divides the durations of control loops and mocks. Overrides the file's `time-scale`.
     #[arg(long, value_name = "FACTOR", help_heading = WORLD, value_parser = host::time_scale, allow_negative_numbers = true)]
     pub time_scale: Option<f64>,
-    /// What carries calls in a simulation.
+    /// The transport of calls in a simulation.
     #[arg(long, value_enum, default_value_t, conflicts_with = "live", help_heading = WORLD)]
     pub transport: Carrier,
-    /// Switch on planted defects by name, separated by commas: for builds with the feature `mutants`.
+    /// Enable planted defects by name, separated by commas: for builds with the feature `mutants`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = WORLD)]
     pub mutant: Vec<String>,
-    /// After a live run of one file, passed or failed, the cluster stays up until Ctrl-C, and nothing in it is deleted.
+    /// Keep the cluster up after a live run of one file, passed or failed, until Ctrl-C, and delete nothing in it.
     ///
-    /// What is printed then is what `mooring up` prints: the kubeconfig and the variables for aws. After a story that
-    /// passed its faults are over and its nodes run, as at the end of every run. What it leaves behind (I5) is not looked
-    /// at. The exit code is that of the story.
+    /// Prints the same as `mooring up`: the kubeconfig and the variables for aws. After steps that passed, the faults
+    /// have ended and the nodes run, as at the end of every run. Leftovers (I5) are not checked. The exit code is that
+    /// of the steps.
     #[arg(long, requires = "live", conflicts_with_all = ["processes", "seeds"], help_heading = WATCH)]
     pub keep: bool,
-    /// Start no more runs once one has failed; those under way end.
+    /// Start no more runs after one has failed; running ones end normally.
     #[arg(long, help_heading = WATCH)]
     pub fail_fast: bool,
-    /// Wall-clock limit of each run; exceeding it is exit code 4 and says at which step, and what was seen last. When
-    /// absent 5m, and in the live world never before the deadlines of the file.
+    /// Wall-clock limit of each run. Exceeding it is exit code 4, with the current step and the last state. Default:
+    /// 5m, and in the live world never less than the deadlines of the file.
     #[arg(long, value_name = "DURATION", help_heading = WATCH)]
     pub timeout: Option<Span>,
-    /// Write the trace as JSON lines, with every message of every link, to this file, or to standard output for `-`; the
-    /// timeline then goes to standard error. Of several runs it is a folder, with a file for each run.
+    /// Write the trace as JSON lines, with every message of every link, to this file, or to standard output for `-`;
+    /// the timeline then goes to standard error. With several runs it is a folder, with a file for each run.
     #[arg(long, value_name = "PATH", help_heading = RESULTS)]
     pub trace: Option<PathBuf>,
     /// Write a report as JUnit XML to this file: a suite for each file, a case for each seed.
@@ -157,37 +158,37 @@ pub(in crate::cli) struct Args {
     /// Write a report of the run to this file: one page that shows what happened, for a browser.
     #[arg(long, value_name = "FILE", help_heading = RESULTS, conflicts_with_all = ["check", "needed", "seeds"])]
     pub report: Option<PathBuf>,
-    /// Write what each program of `run:` prints to NAME.log in this folder, without the secrets that it was given; at most
-    /// 4 MiB, and as much before that in NAME.log.1.
+    /// Write the output of each program of `run:` to NAME.log in this folder, without the secrets that it was given; at
+    /// most 4 MiB, and the 4 MiB before that in NAME.log.1.
     #[arg(long, value_name = "DIR", help_heading = RESULTS, requires = "allow_exec", conflicts_with = "seeds")]
     pub logs: Option<PathBuf>,
-    /// Hears the run for the report.
+    /// Records the run for the report.
     #[arg(skip)]
     pub listener: Listener,
-    /// Print an annotation for each file that failed, with its line; github where GITHUB_ACTIONS is true.
+    /// Print an annotation for each file that failed, with its line. Default: github if GITHUB_ACTIONS is true.
     #[arg(long, value_enum, value_name = "FOR", help_heading = RESULTS)]
     pub annotations: Option<Annotations>,
 }
 
 impl Args {
-    /// The world that these runs are in.
+    /// World of these runs.
     pub fn world(&self) -> WorldKind {
         if self.live || self.target.is_some() { WorldKind::Live } else { WorldKind::Simulated }
     }
 
-    /// Has `world` heard from its first event on, if there is to be a report of it.
+    /// Attaches the listener to `world` if there is to be a report.
     pub fn hear(&self, world: &World) {
         if self.report.is_some() {
             self.listener.attach(world.trace());
         }
     }
 
-    /// The most wall time of a simulation.
+    /// Wall time limit of a simulation.
     pub fn limit(&self) -> Duration {
         self.timeout.map_or(LIMIT, |limit| limit.0)
     }
 
-    /// The most wall time of a live run of `scenario`: what the file itself allows comes first, and then it comes to rest.
+    /// Wall time limit of a live run of `scenario`: the deadline of the file, and the time to converge.
     pub fn live_limit(&self, scenario: &Scenario) -> Duration {
         let own = if self.target.is_some() { 1.0 } else { scenario.time_scale.live };
         let scale = TimeScale::new(self.time_scale.unwrap_or(own));
@@ -195,17 +196,17 @@ impl Args {
         self.timeout.map_or(file.max(LIMIT), |limit| limit.0)
     }
 
-    /// The seeds to run each file with.
+    /// Seeds with which each file runs.
     pub fn all_seeds(&self) -> Seeds {
         self.seeds.clone().unwrap_or_else(|| Seeds::one(self.seed))
     }
 
-    /// Whether annotations are printed.
+    /// Returns true if annotations are printed.
     pub fn annotates(&self) -> bool {
         self.annotations.map_or_else(crate::output::github::is_here, |a| a == Annotations::Github)
     }
 
-    /// The flags that decide what a run does, as they are written, but for its seed.
+    /// Flags that affect a run, as typed, except its seed.
     pub fn flags(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned());
@@ -229,7 +230,7 @@ impl Args {
         all
     }
 
-    /// The command that runs `file` with `seed` again.
+    /// Command that repeats the run of `file` with `seed`.
     pub fn again(&self, file: &str, seed: u64) -> String {
         let words = ["mooring".to_owned(), "run".to_owned(), file.to_owned(), "--seed".to_owned(), seed.to_string()];
         words.into_iter().chain(self.flags()).map(|word| announce::quoted(&word)).collect::<Vec<_>>().join(" ")

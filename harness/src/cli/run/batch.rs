@@ -24,16 +24,16 @@ use crate::runner::Outcome;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
-/// The files of a batch, all of them read.
+/// Parsed files of a batch.
 struct Batch {
     scenarios: Vec<Scenario>,
     seeds: Seeds,
-    /// The folder of their traces, and the beginnings of the names of these.
+    /// Folder of their traces, and the prefix of the trace names of each file.
     traces: Option<(PathBuf, Vec<String>)>,
 }
 
 impl Batch {
-    /// A run's file and seed, by their places.
+    /// Indices of a run's file and seed.
     fn place(&self, run: usize) -> (usize, usize) {
         let seeds = self.seeds.all().len();
         (run / seeds, run % seeds)
@@ -49,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Reads all files, runs each with each seed, and says what came of it.
+/// Reads all files, runs each with each seed, and reports the results.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let (scenarios, skipped) = match files::read(args) {
         Ok(found) => found,
@@ -124,12 +124,12 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     code
 }
 
-/// As many jobs as the machine has processors.
+/// Number of processors of this machine.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The beginnings of the names of traces, different for each file: the words of its path.
+/// Prefixes of trace names, unique for each file, from the words of its path.
 fn trace_names<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let unique = |file: &'a str| {
@@ -150,7 +150,7 @@ fn trace_names<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
     files.map(unique).collect()
 }
 
-/// Runs simulations on several threads. Gives false when the user ended it.
+/// Runs simulations on several threads. Returns false if the user interrupted them.
 fn at_a_time(
     args: &Args,
     batch: &Arc<Batch>,
@@ -177,12 +177,12 @@ fn at_a_time(
     })
 }
 
-/// Runs one simulation on this thread, and gives its memory back.
+/// Runs one simulation on this thread, and frees its memory.
 fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, watched: &Watched) -> Ended {
     let since = Instant::now();
-    // Who waits for the run looks after its time.
+    // The pool enforces the time limit.
     let result = simulate(play::options(args, scenario, seed), async |world| {
-        // It is empty: each run has its own.
+        // The cell is empty: each run has its own.
         let _ = watched.set(world.trace().clone());
         play::simulated(scenario, trace, world).await
     });
@@ -195,7 +195,7 @@ fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, 
     }
 }
 
-/// Does live runs one after another. Gives false when the user ended it.
+/// Does live runs one after another. Returns false if the user interrupted them.
 fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, Ended)) -> Result<bool, String> {
     with_signals(async |mut stop| {
         for run in 0..batch.runs() {
@@ -218,7 +218,7 @@ fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, En
     })
 }
 
-/// Does `work`, which is told when the user wants to end it.
+/// Calls `work` with the handler of interrupt signals.
 fn with_signals<F: Future<Output = Result<bool, String>>>(work: impl FnOnce(Stop) -> F) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
@@ -235,7 +235,7 @@ fn finish(format: Format, envelope: &Envelope, text: &str) -> ExitCode {
     output::finish(format, envelope, text, Style::stderr()).into()
 }
 
-/// Lines on stdout as files end, and on a terminal how far it is.
+/// Prints lines to stdout as files end, and the progress on a terminal.
 struct Teller {
     lines: bool,
     terminal: bool,
@@ -257,7 +257,7 @@ impl Teller {
         }
     }
 
-    /// Says how far it is, ten times a second.
+    /// Prints the progress, at most ten times a second.
     fn progress(&mut self, (all, ended, failed): (usize, usize, usize)) {
         if !self.terminal || self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
             return;
@@ -268,7 +268,7 @@ impl Teller {
         output::complain(&format!("\r\x1b[K{mark} {ended} of {all} runs{failed}"));
     }
 
-    /// Takes away what [`Teller::progress`] said.
+    /// Erases the line of [`Teller::progress`].
     fn clear(&mut self) {
         if self.last.take().is_some() {
             output::complain("\r\x1b[K");

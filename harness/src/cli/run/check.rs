@@ -1,4 +1,4 @@
-//! `mooring run --check`: reads the files, and shows each mistake with its place.
+//! `mooring run --check`: reads the files, and shows each error with its position.
 
 use std::process::ExitCode;
 
@@ -10,11 +10,11 @@ use super::report::skipped_line;
 use super::{Mistakes, files, refuse_all};
 use crate::output::{self, Envelope, Format, Style};
 
-/// Reads all files; exit code 2 when there is a mistake.
+/// Reads all files; exit code 2 if there is an error.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let style = Style::stdout();
     let found = files::find(&args.paths);
-    // One file that is named is meant to be a scenario.
+    // A single named file must be a scenario.
     let meant = matches!(&args.paths[..], [path] if files::is_one_file(path));
     let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
     let (mut text, mut read, mut skipped) = (String::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Many live runs, one after another: each is a `mooring run` of its own, since mounts, loop devices and sockets belong
+//! Many live runs, one after another. Each is a separate `mooring run`, because mounts, loop devices and sockets belong
 //! to an OS process, and end with it.
 
 use std::process::Stdio;
@@ -20,14 +20,14 @@ pub(super) struct Run<'a> {
     pub file: &'a str,
     /// The seed.
     pub seed: u64,
-    /// Where its trace goes.
+    /// Path of its trace.
     pub trace: Option<&'a std::path::Path>,
 }
 
-/// Does one run, and ends it when `stop` comes first; nothing is given then.
+/// Does one run. If `stop` comes first, ends it and returns none.
 ///
 /// # Errors
-/// When the program does not start.
+/// If the program does not start.
 pub(super) async fn run(args: &Args, run: Run<'_>, stop: &mut Stop) -> std::io::Result<Option<Ended>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("run").arg(run.file).args(["--seed", &run.seed.to_string()]).args(args.flags());
@@ -38,7 +38,7 @@ pub(super) async fn run(args: &Args, run: Run<'_>, stop: &mut Stop) -> std::io::
     if let Some(trace) = run.trace {
         command.arg("--trace").arg(trace);
     }
-    // Ctrl-C of a terminal comes to this process alone, which passes it on: once.
+    // Ctrl-C in a terminal reaches only this process, which passes it on once.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     let since = Instant::now();
     let child = command.spawn()?;
@@ -47,10 +47,10 @@ pub(super) async fn run(args: &Args, run: Run<'_>, stop: &mut Stop) -> std::io::
     let output = tokio::select! { biased;
         _ = stop.wait() => {
             if let Some(pid) = pid {
-                // One that has just ended needs no signal.
+                // A process that has just ended needs no signal.
                 let _ = kill_process(pid, Signal::TERM);
             }
-            // It takes down what it has made.
+            // Wait until it has removed everything that it created.
             let _ = waiting.await;
             return Ok(None);
         }
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args, run: Run<'_>, stop: &mut Stop) -> std::io::
     Ok(Some(read(&envelope, output.status, since.elapsed())))
 }
 
-/// How a run ended, by what it says.
+/// Result of a run, from its envelope.
 fn read(envelope: &Value, status: std::process::ExitStatus, wall: Duration) -> Ended {
     let exit = status.code().and_then(|code| u8::try_from(code).ok()).and_then(Exit::of_code);
     let Some(exit) = exit.filter(|_| envelope["status"].is_string()) else {

@@ -1,5 +1,5 @@
-//! A run against a compose project that others have started: nothing is started here, and nothing is taken down but
-//! what the scenario has made.
+//! Runs a scenario against a compose project that runs already. It starts no containers, and deletes only the objects
+//! of the scenario.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::output::{Format, Progress};
 use crate::runner::{self, Attendant, Outcome};
 use crate::scenario::model::{LatencyProfile, Scenario};
 
-/// How long a story may take to say that its time is over.
+/// Time allowed for the steps to report that they exceeded their time.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs `scenario` and leaves the project as it was.
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
             let outcome = tokio::select! { biased;
                 outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
                 _ = stop.wait() => Err(Trouble::Interrupted),
-                // The story itself ends at the limit.
+                // The steps themselves end at the limit.
                 () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
             };
             cluster.release().await;
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
     );
     runtime.shutdown_timeout(Duration::from_millis(500));
     result.map(|mut outcome| {
-        // A container does not tell which events its watches got: it would tell each one.
+        // The traces of containers omit the events on their watches: there would be one line for each.
         outcome.checked.cannot(Id::I7);
         outcome
     })

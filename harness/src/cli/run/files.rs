@@ -1,4 +1,4 @@
-//! Which files a run is about: those that paths, folders and patterns name, and that hold a scenario.
+//! Finds the scenario files that paths, folders and patterns name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,38 +12,38 @@ use super::args::Args;
 use crate::scenario::model::Scenario;
 use crate::scenario::{self, MAX_BYTES, ScenarioError};
 
-/// Folders within folders that are looked into.
+/// Maximum depth of nested folders.
 const DEPTH: usize = 32;
 
-/// A file that was named and does not run, and why.
+/// A named file that does not run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Skipped {
-    /// The file.
+    /// Path of the file.
     pub file: String,
-    /// Why not, as the end of a sentence: `it has no steps`.
+    /// Reason, as the end of a sentence: `it has no steps`.
     pub why: String,
 }
 
-/// What the paths of a command line come to.
+/// Files that the paths of a command line name.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// Those that may hold a scenario, in order, each once.
+    /// Possible scenario files, in order, each once.
     pub found: Vec<PathBuf>,
-    /// Paths that exist no longer, with what to do.
+    /// Messages about paths that do not exist, with a suggestion.
     pub missing: Vec<String>,
 }
 
-/// Whether `path` is a pattern: no file has this name, and it has a character of patterns.
+/// Returns true if `path` is a pattern: there is no such file, and it contains a wildcard character.
 pub(super) fn is_pattern(path: &Path) -> bool {
     !path.exists() && path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// Whether `path` names one file, which is taken as it is.
+/// Returns true if `path` names one file.
 pub(super) fn is_one_file(path: &Path) -> bool {
     !path.is_dir() && !is_pattern(path)
 }
 
-/// Looks for the files that `paths` name: files as they are, folders with all YAML files in them, and patterns.
+/// Finds the files that `paths` name: files themselves, all YAML files in folders, and matches of patterns.
 pub(super) fn find(paths: &[PathBuf]) -> Files {
     let mut all = Files::default();
     let mut seen = BTreeSet::new();
@@ -77,13 +77,13 @@ pub(super) fn find(paths: &[PathBuf]) -> Files {
         } else {
             all.missing.push(missing(path));
         }
-        // The same file by two names runs once.
+        // A file with two names runs once.
         all.found.extend(found.into_iter().filter(|f| seen.insert(f.canonicalize().unwrap_or_else(|_| f.clone()))));
     }
     all
 }
 
-/// Says that there is no such file, and which one may be meant.
+/// Message for a missing file, with a similar name.
 fn missing(path: &Path) -> String {
     let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -105,7 +105,7 @@ fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "yaml" || e == "yml")
 }
 
-/// What is in a folder, by name, but for what is hidden.
+/// Entries of a folder sorted by name, without hidden ones.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let hidden = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -114,7 +114,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     all.into_iter().map(|name| if folder == Path::new(".") { name } else { folder.join(name) }).collect()
 }
 
-/// All YAML files in `folder` and below, in the order of their paths; links to folders are not followed.
+/// Collects all YAML files in `folder` and below, in the order of their paths. Links to folders are not followed.
 fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in entries(folder) {
         let folder = entry.symlink_metadata().is_ok_and(|m| m.is_dir());
@@ -126,17 +126,18 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a file came to.
+/// Result of opening a file.
 pub(super) enum Opened {
-    /// It is to be run.
+    /// A scenario to run.
     Scenario(Box<Scenario>),
-    /// It is not to be run.
+    /// A file that does not run.
     Skipped(Skipped),
-    /// It has these mistakes.
+    /// A file with these errors.
     Wrong(Vec<ScenarioError>),
 }
 
-/// Reads a file for a run in `world`, or in any. A file that is `meant` by its name is a scenario, whatever is in it.
+/// Reads a file for a run in `world`, or in any world. A file that is `meant` (named alone) is read as a scenario in
+/// any case.
 pub(super) fn open(file: &Path, meant: bool, world: Option<WorldKind>) -> Opened {
     let skipped = |why: String| Opened::Skipped(Skipped { file: file.display().to_string(), why });
     if !meant && is_something_else(file) {
@@ -151,10 +152,10 @@ pub(super) fn open(file: &Path, meant: bool, world: Option<WorldKind>) -> Opened
     }
 }
 
-/// Scenarios that are to be run, and files that are not.
+/// Scenarios to run, and files that do not run.
 pub(super) type Read = (Vec<Scenario>, Vec<Skipped>);
 
-/// Reads all files that the paths of a command line name, for the runs that it asks for.
+/// Reads all files that the command line names.
 pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
     let found = find(&args.paths);
     let (mut scenarios, mut skipped) = (Vec::new(), Vec::new());
@@ -174,7 +175,7 @@ pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
     if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }
 }
 
-/// Why a scenario does not run among several in `world`, if it does not.
+/// Reason why a scenario does not run among several in `world`, if it does not.
 fn why_not(scenario: &Scenario, world: Option<WorldKind>) -> Option<String> {
     let world = world.filter(|world| !scenario.runs_in(*world))?;
     if let Some(program) = scenario.programs.first() {
@@ -188,7 +189,7 @@ fn why_not(scenario: &Scenario, world: Option<WorldKind>) -> Option<String> {
     Some(format!("its `worlds:` is [{}], and this run is {}", worlds.join(", "), name(&world)))
 }
 
-/// Whether a file is no scenario; one that has a mistake or cannot be read is told by whoever reads it as a scenario.
+/// Returns true if a file is not a scenario. Files with errors are left to the scenario parser, which reports them.
 fn is_something_else(file: &Path) -> bool {
     let long = std::fs::metadata(file).is_ok_and(|about| about.len() > MAX_BYTES as u64);
     !long && std::fs::read_to_string(file).is_ok_and(|text| has_no_steps(&text))
@@ -201,7 +202,7 @@ fn has_no_steps(text: &str) -> bool {
     }
     match substrate::yaml::from_str::<Head>(text) {
         Ok(head) => head.steps.is_none(),
-        // No YAML, or several documents: a line tells whether somebody meant a scenario.
+        // Not YAML, or several documents: a `steps:` line shows that a scenario was meant.
         Err(_) => !text.lines().any(|line| line.starts_with("steps:")),
     }
 }

@@ -1,4 +1,4 @@
-//! `mooring run --live --keep`: the cluster of a story stays up after it.
+//! `mooring run --live --keep`: keeps the cluster up after the steps.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::cluster::{Cluster, live};
 use crate::invariants::Id;
 use crate::scenario::model::{Action, Expectation, Scenario};
 
-/// As many events as are kept of what happens after the story.
+/// Number of events that are kept after the steps.
 const EVENTS: usize = 50_000;
 
-/// Leaves what the story made in place. What then remains is no leftover, so that it was looked at is not demanded.
+/// Disables the teardown. Remaining objects are not leftovers then, so the requirement that I5 was checked is dropped.
 pub(super) fn prepare(scenario: &mut Scenario) {
     scenario.teardown = false;
     for step in &mut scenario.steps {
@@ -20,22 +20,22 @@ pub(super) fn prepare(scenario: &mut Scenario) {
     }
 }
 
-/// How a cluster that stays up is reached.
+/// Access to a cluster that stays up.
 pub(super) struct Kept {
-    /// As data.
+    /// Access as JSON.
     pub ready: Value,
-    /// As people read it.
+    /// Access as text for people.
     pub text: String,
 }
 
-/// Writes how to reach the cluster into the directory of the run, with which it goes when it is taken down.
+/// Writes the kubeconfig and variables of the cluster into the directory of the run, which is removed with the cluster.
 ///
 /// # Errors
-/// When its files cannot be written.
+/// If the files cannot be written.
 pub(super) fn stand(cluster: &Cluster, site: &live::Site) -> Result<Kept, String> {
     let endpoints = cluster.endpoints().ok_or("--keep: this cluster cannot be reached from outside")?;
     let kubeconfig = site.path().join("kubeconfig");
-    // It may stay for days, as one of `mooring up`.
+    // It may stay up for days, like one of `mooring up`.
     cluster.world().trace().keep(EVENTS);
     let access = Access { endpoints, kubeconfig: &kubeconfig, region: &cluster.spec().region };
     access.write().map_err(|(path, e)| format!("--keep: {}: {e}", path.display()))?;

@@ -1,5 +1,5 @@
-//! What a scenario needs of the machine that a live run has not: said before anything starts, in the words of
-//! `mooring doctor`.
+//! Checks before a live run that the machine has everything that the scenario needs, with the messages of `mooring
+//! doctor`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::output::Failure;
 use crate::scenario::model::{Action, Manifest, Scenario};
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// Why `scenario` cannot pass live with disks of `backend` on this machine, if it cannot.
+/// Reason why `scenario` cannot pass live with disks of `backend` on this machine, if there is one.
 pub(super) fn of(scenario: &Scenario, backend: BackendChoice) -> Option<Failure> {
     let capability = disk::capability();
     let why = why_not(scenario, backend, &capability)?;
@@ -37,14 +37,14 @@ fn why_not(scenario: &Scenario, backend: BackendChoice, capability: &Capability)
     }
 }
 
-/// The check of the capability that growing a mounted filesystem needs.
+/// Name of the capability check for growing a mounted filesystem.
 const GROWS: &str = "ext4 grows online";
 
 fn is_claim(manifest: &Manifest) -> bool {
     manifest.object.kind == Kind::claim()
 }
 
-/// All that the scenario applies, in order.
+/// All manifests that the scenario applies, in order.
 fn manifests(scenario: &Scenario) -> impl Iterator<Item = &Manifest> {
     let applied = scenario.steps.iter().filter_map(|step| match &step.action {
         Action::Apply(manifests) => Some(manifests),
@@ -53,7 +53,7 @@ fn manifests(scenario: &Scenario) -> impl Iterator<Item = &Manifest> {
     scenario.objects.iter().chain(applied.flatten())
 }
 
-/// A claim with a filesystem whose request changes.
+/// Finds a claim with a filesystem whose request changes.
 fn growing(scenario: &Scenario) -> Option<ObjectRef> {
     let mut requests: BTreeMap<String, &Value> = BTreeMap::new();
     let request = |spec: &'_ Value| spec["spec"]["resources"]["requests"]["storage"].clone();
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The check is looked for by its name.
+    /// `why_not` looks up this check by its name.
     #[test]
     fn doctor_looks_whether_a_mounted_filesystem_can_grow() {
         if cfg!(target_os = "linux") {

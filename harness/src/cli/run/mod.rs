@@ -1,8 +1,8 @@
-//! `mooring run`: scenarios, one or many, and what came of them.
+//! `mooring run`: runs one or many scenarios and reports the results.
 //!
-//! `one` is a file with a seed and its timeline, `batch` several files or seeds (`pool` runs simulations on threads,
-//! `children` live runs one after another), `check` reads only, `needed` takes
-//! parts out. `play` is what they share.
+//! `one` runs a file with one seed and prints its timeline. `batch` runs several files or seeds (`pool` runs
+//! simulations on threads, `children` live runs one after another). `check` only reads the files, `needed` removes
+//! parts of them. `play` holds the shared code.
 
 mod args;
 mod batch;
@@ -79,12 +79,12 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
 }
 
-/// Whether a trace goes to standard output.
+/// Returns true if a trace goes to standard output.
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Prints annotations where somebody reads them: on standard output, unless that is for JSON.
+/// Prints annotations if they are enabled: to standard output, or to standard error if the output is JSON.
 fn annotate(args: &Args, format: Format, annotations: &[Annotation]) {
     if !args.annotates() {
         return;
@@ -97,11 +97,11 @@ fn annotate(args: &Args, format: Format, annotations: &[Annotation]) {
     }
 }
 
-/// What keeps files from being run.
+/// Errors that prevent the runs.
 struct Mistakes {
-    /// Paths that name nothing, with what to do.
+    /// Messages about paths that do not exist.
     missing: Vec<String>,
-    /// Files that cannot be read as scenarios.
+    /// Errors in scenario files.
     in_files: Vec<ScenarioError>,
 }
 
@@ -121,7 +121,7 @@ fn annotation(error: &ScenarioError) -> Annotation {
     }
 }
 
-/// Refuses one file, with each mistake.
+/// Refuses one file, with each error.
 fn refuse(format: Format, args: &Args, errors: Vec<ScenarioError>) -> ExitCode {
     if format == Format::Json {
         return refuse_all(format, args, &Mistakes { missing: Vec::new(), in_files: errors });
@@ -132,13 +132,13 @@ fn refuse(format: Format, args: &Args, errors: Vec<ScenarioError>) -> ExitCode {
     Exit::Usage.into()
 }
 
-/// Refuses several files, with each mistake.
+/// Refuses several files, with each error.
 fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let count = mistakes.missing.len() + mistakes.in_files.len();
     if format == Format::Human {
         show(&mistakes.in_files);
     }
-    // Those in files were shown in full to people.
+    // For people, errors in files were already printed with their source lines.
     let in_files = mistakes.in_files.iter().filter(|_| format == Format::Json).map(ToString::to_string);
     let lines: Vec<String> = mistakes.missing.iter().cloned().chain(in_files).collect();
     let what = if count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
@@ -150,7 +150,7 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     };
     let details = details(&mistakes.in_files);
     let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
-    // What to write instead; people have seen it at its place.
+    // Suggestions; for people they were already printed at their place.
     let help = mistakes.in_files.iter().filter(|_| format == Format::Json).filter_map(ScenarioError::advice);
     let failure = help.fold(Failure::new("scenario", message), Failure::action).action(action);
     let data = json!({ "missing": mistakes.missing, "mistakes": details });

@@ -1,4 +1,5 @@
-//! `mooring run --needed`: takes faults and steps out one by one, and says which of them a scenario passes without.
+//! `mooring run --needed`: removes faults and steps one at a time, and lists those without which a scenario still
+//! passes.
 
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::scenario::model::Scenario;
 use crate::scenario::needed::Lacking;
 
-/// How often the rest of a scenario passed.
+/// Number of passes of a scenario without one part.
 struct Part {
     lacking: Lacking,
     passed: usize,
@@ -21,7 +22,8 @@ struct Part {
 }
 
 impl Part {
-    /// Whether the rest passes with every seed: where one fails, chance stands in for the part at the others.
+    /// Returns true if the scenario passes with every seed without the part. If one seed fails, the others pass by
+    /// chance.
     fn is_needless(&self) -> bool {
         self.passed == self.runs
     }

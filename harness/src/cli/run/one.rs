@@ -1,4 +1,4 @@
-//! One run of one file: the timeline of its volumes, its verdict.
+//! One run of one file: the timeline of its volumes and its verdict.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::runner::{self, Attendant, Outcome};
 use crate::scenario::model::{Action, Scenario, Step};
 use crate::timeline::{Summary, Timeline};
 
-/// Volumes whose timeline is drawn in full.
+/// Maximum number of volumes whose timeline is drawn in full.
 const VOLUMES_SHOWN: usize = 4;
 
-/// How much longer the end of a run may take than its story.
+/// Time allowed for the end of a run after its steps.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is said of a run.
+/// Output of a run.
 struct Said {
     envelope: Envelope,
     text: String,
@@ -35,7 +35,7 @@ struct Said {
 }
 
 impl Said {
-    /// Says in the data, too, how the cluster is reached that stays up.
+    /// Adds the access to a kept cluster to the data.
     fn keeps(&mut self, ready: &Value) {
         if self.envelope.data.is_null() {
             self.envelope.data = json!({});
@@ -145,7 +145,8 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     }
 }
 
-/// Runs in the live world and concludes: once everything was taken down or, with --keep, before the user ends it.
+/// Runs in the live world and calls `conclude`: after everything was taken down or, with --keep, before the user ends
+/// it.
 fn run_live(
     args: &Args,
     scenario: &Scenario,
@@ -188,7 +189,7 @@ fn run_live(
             let note = |step: &Step| {
                 progress.note(&format!("  {step}"));
                 if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
-                    // Where progress is silent too: who wrote the step waits for it.
+                    // Printed even without progress: the author of the step expects the pause.
                     output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
                 }
             };
@@ -199,12 +200,12 @@ fn run_live(
             let outcome = tokio::select! { biased;
                 outcome = story => Ok(outcome),
                 _ = stop.wait() => Err(Trouble::Interrupted),
-                // The story itself ends at the limit.
+                // The steps themselves end at the limit.
                 () = attendant.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
             };
             let mut kept = None;
             if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
-                // What the story came to is said first: whoever looks around wants to know why.
+                // Report the result before waiting: the user inspects the cluster because of it.
                 let result = match &outcome {
                     Ok(outcome) => Ok(outcome),
                     Err(_) => Err(Trouble::Timeout(limit)),
@@ -234,7 +235,7 @@ fn run_live(
     }
 }
 
-/// The timeline and the figures of a run that ended as `exit`: those of the terminal and of a report.
+/// Timeline and figures of a run with the result `exit`, for the terminal and the report.
 pub(super) fn told(
     args: &Args,
     scenario: &Scenario,
@@ -256,7 +257,7 @@ pub(super) fn told(
     (timeline, summary)
 }
 
-/// The timeline, what failed, and the exit code.
+/// Returns the timeline, the failures, and the exit code.
 fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
     let style = Style::stdout();
     let report = report::Report::of(scenario, outcome);
@@ -264,7 +265,7 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
     let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
     let mut text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
     if exit == Exit::Passed {
-        // A failure says more of them.
+        // On failure the report says more about them.
         text.extend(outcome.programs.iter().map(|program| format!("\n  program {}", program.line())));
     }
     let mut data = json!({
@@ -285,7 +286,7 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
             let again =
                 format!("{} shows it again; with --trace FILE every message too", args.again(&scenario.source, seed));
             let failure = report.failure();
-            // What else there is to do about a run that took too long is no bug report.
+            // Only a timeout keeps its other suggestions; those of other failures would suggest a bug report.
             let more = failure.actions.iter().filter(|_| exit == Exit::Timeout).cloned();
             let failure = Failure { actions: more.chain([again]).collect(), ..failure };
             Envelope::failed("run", exit, failure).with_data(data)

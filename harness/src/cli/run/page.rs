@@ -1,4 +1,4 @@
-//! The report of one run.
+//! Report page of one run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::report_html::{Command, File, Page, Run, Tone, Verdict};
 use crate::runner::Outcome;
 use crate::scenario::model::Scenario;
 
-/// The page of a run of `scenario` that the listener of `args` has heard.
+/// Page of a run of `scenario` that the listener of `args` has recorded.
 fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Page {
     let report = Report::of(scenario, outcome);
     let exit = report.exit();
@@ -30,7 +30,7 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
     run.verdict = Verdict { tone, word: exit.word().to_owned(), message };
     let does = |does: &str, text: String| Command { does: does.to_owned(), text };
     run.commands.push(does("Run it again", args.again(&scenario.source, seed)));
-    // What replays has the world of its file.
+    // `mooring replay` supports only simulations with the settings of the file.
     if !args.live && args.target.is_none() && args.latency.is_none() && args.time_scale.is_none() {
         let file = crate::cli::announce::quoted(&scenario.source);
         let flags = crate::cli::search::flags(seed, &args.mutant);
@@ -45,7 +45,7 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
     Page { title: scenario.name.clone(), command, runs: vec![run], ..Page::default() }
 }
 
-/// Writes it where `args` says.
+/// Writes the page to the path in `args`.
 pub(super) fn write(
     args: &Args,
     scenario: &Scenario,
@@ -57,7 +57,7 @@ pub(super) fn write(
     report::write(of(args, scenario, seed, outcome, wall), path)
 }
 
-/// What a report says, without trace lines: the page has them all.
+/// Text of a report, without trace lines: the page has all of them.
 fn said(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     if let Some(failed) = &report.failed {

@@ -1,4 +1,4 @@
-//! One story in one world, whoever looks at it.
+//! Runs one scenario in one world.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::report::Report;
 use crate::runner::{self, Outcome};
 use crate::scenario::model::Scenario;
 
-/// What went by before there was an outcome.
+/// Reason for which a run has no outcome.
 pub(super) enum Trouble {
     /// The machine lacks something.
     Environment(String),
-    /// The machine lacks what the file needs, and what to do then.
+    /// The machine lacks something that the file needs; with a suggestion.
     Lacking(Failure),
-    /// The story was over, and the cluster did not come to rest in this time.
+    /// All steps were done, and the cluster did not converge within this time.
     Timeout(Duration),
-    /// The user ended it.
+    /// The user interrupted it.
     Interrupted,
 }
 
 impl Trouble {
-    /// The exit code, and what is said of it.
+    /// Exit code and message.
     pub fn failure(self) -> (Exit, Failure) {
         match self {
             Self::Environment(e) => (
@@ -55,46 +55,46 @@ impl Trouble {
     }
 }
 
-/// A place in a scenario file or in a fragment of it.
+/// A position in a scenario file or in an included file.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Position {
-    /// The file.
+    /// Path of the file.
     pub file: String,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u64,
-    /// The column, from 1.
+    /// Column, from 1.
     pub column: u64,
 }
 
 impl Position {
-    /// Where the step stands that `report` is about.
+    /// Position of the step that failed in `report`.
     pub fn of(report: &Report) -> Option<Self> {
         let (line, column) = report.failed.as_ref()?.position?;
         Some(Self { file: report.source.clone(), line, column })
     }
 }
 
-/// How a run ended, without its trace.
+/// Result of a run, without its trace.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
-    /// How it ended.
+    /// Exit code.
     pub exit: Exit,
-    /// What failed, if anything did.
+    /// Failure, if any.
     pub failure: Option<Failure>,
-    /// Where the step stands that failed.
+    /// Position of the failed step.
     pub position: Option<Position>,
-    /// On how many occasions each invariant was looked at.
+    /// Number of checks of each invariant.
     pub checked: Value,
-    /// What carried the bytes; nothing when there was no cluster.
+    /// Backend of the disks; none if there was no cluster.
     pub backend: Option<String>,
-    /// Time that passed in the world, in milliseconds.
+    /// Virtual or scaled time of the run, in milliseconds.
     pub elapsed_ms: u64,
-    /// Wall time, in milliseconds.
+    /// Wall time in milliseconds.
     pub wall_ms: u64,
 }
 
 impl Ended {
-    /// A run that has an outcome.
+    /// Result of a run with an outcome.
     pub fn of(scenario: &Scenario, outcome: &Outcome, wall: Duration) -> Self {
         let report = Report::of(scenario, outcome);
         let exit = report.exit();
@@ -109,7 +109,7 @@ impl Ended {
         }
     }
 
-    /// A run that has none.
+    /// Result of a run without an outcome.
     pub fn without_outcome(exit: Exit, failure: Failure, wall: Duration) -> Self {
         Self {
             exit,
@@ -123,15 +123,15 @@ impl Ended {
     }
 }
 
-/// Whole milliseconds.
+/// Duration in whole milliseconds.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The world that a run is in.
+/// Options for the world of a run.
 pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
     let scale = match args.world() {
-        // Containers take their time.
+        // Containers run in real time.
         WorldKind::Live if args.target.is_some() => 1.0,
         WorldKind::Live => scenario.time_scale.live,
         WorldKind::Simulated => scenario.time_scale.simulated,
@@ -148,7 +148,7 @@ pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
     }
 }
 
-/// Writes the trace of `world` to `path` as it goes.
+/// Writes the trace of `world` to `path` continuously.
 pub(super) fn open_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
     let Some(path) = path else { return Ok(()) };
     if is_stdout(path) {
@@ -162,13 +162,13 @@ pub(super) fn open_trace(path: Option<&Path>, world: &World) -> Result<(), Troub
     Ok(())
 }
 
-/// Writes what is not yet written of the trace, and nothing of what comes after the run.
+/// Flushes the trace, and discards all later events.
 pub(super) fn close_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
     let Some(path) = path else { return Ok(()) };
     let written = world.trace().flush();
-    // As a world is taken apart, its streams close.
+    // Streams close while a world is torn down.
     world.trace().write_to(Box::new(std::io::sink()));
-    // Who reads along may have seen enough, as `head` has.
+    // The reader of a pipe may have closed it, as `head` does.
     let written = if is_stdout(path) { Ok(()) } else { written };
     written.map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))
 }

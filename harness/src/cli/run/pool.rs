@@ -1,7 +1,7 @@
-//! Many simulations at a time: threads that each take the next run, make a world for it and give its memory back.
+//! Runs many simulations on threads. Each thread takes the next run, creates a world for it and frees its memory.
 //!
-//! A run that panics is a failed run. One that does not end in its time is given up: no thread can be ended from
-//! outside, so it works on until the process ends, and another thread takes its place.
+//! A run that panics counts as failed. A run that exceeds its time is abandoned: a thread cannot be killed from
+//! outside, so it continues until the process ends, and a new thread replaces it.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -19,29 +19,29 @@ use tokio::time::Instant;
 use super::play::Ended;
 use crate::output::{Exit, Failure};
 
-/// The stack of a thread; as the first thread of a process has it.
+/// Stack size of a thread, as of the main thread of a process.
 const STACK: usize = 8 << 20;
 
-/// Where a run puts its trace, for the report of a run that does not end.
+/// Cell for the trace of a run, for the report of a run that does not end.
 pub(super) type Watched = Arc<OnceLock<Trace>>;
 
-/// Runs by their number.
+/// Carries out a run by its number.
 pub(super) type Work = dyn Fn(usize, &Watched) -> Ended + Send + Sync;
 
-/// How many runs there are, and how they are run.
+/// Number of runs, and their settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Their numbers are those below.
+    /// Number of runs; they are numbered from 0.
     pub runs: usize,
-    /// How many threads there are.
+    /// Number of threads.
     pub jobs: usize,
-    /// The most wall time of one run.
+    /// Wall time limit of one run.
     pub limit: Duration,
-    /// Whether none begins once one has failed.
+    /// If set, no run starts after one has failed.
     pub fail_fast: bool,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Shared {
     next: AtomicUsize,
     plan: Plan,
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// With `fail_fast` a run that failed is the last that anybody takes.
+    /// With `fail_fast`, closes the pool after a failed run.
     fn ended(&self, ended: Ended) -> Ended {
         if self.plan.fail_fast && ended.exit != Exit::Passed {
             self.closed.store(true, Ordering::SeqCst);
@@ -59,27 +59,27 @@ impl Shared {
     }
 }
 
-/// What a thread, by its number, tells.
+/// Message of a thread, by its number.
 enum Note {
     Began { thread: usize, run: usize, claim: Arc<AtomicBool>, trace: Watched },
     Ended { thread: usize, run: usize, ended: Box<Ended> },
     Left,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Running {
     run: usize,
     since: Instant,
-    /// Taken by whoever says first how the run ended.
+    /// Set by the side that reports the end of the run first.
     claim: Arc<AtomicBool>,
     trace: Watched,
 }
 
-/// Does all runs of `plan`, and tells `told` of each as it ends. Gives false when `stop` came first; the runs that are
-/// then under way are not waited for. `late` is what is said of a run that does not end, by its number and its trace.
+/// Does all runs of `plan`, and calls `told` with each result. Returns false if `stop` came first; runs in progress are
+/// not awaited then. `late` makes the failure for a run that does not end, from its number and its trace.
 ///
 /// # Errors
-/// When the system has no thread for the first of them.
+/// If the system cannot start the first thread.
 pub(super) async fn run(
     plan: Plan,
     work: Box<Work>,
@@ -127,7 +127,7 @@ pub(super) async fn run(
                     told(run, *ended);
                 }
                 Some(Note::Left) => at_work -= 1,
-                // This function has a sender itself.
+                // Unreachable: this function holds a sender itself.
                 None => break,
             },
             () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
@@ -136,13 +136,13 @@ pub(super) async fn run(
                 for thread in overdue {
                     let Some(run) = running.remove(&thread) else { continue };
                     if run.claim.swap(true, Ordering::SeqCst) {
-                        // It has just ended: its note is on its way.
+                        // It has just ended; its note is on its way.
                         continue;
                     }
                     at_work -= 1;
                     let failure = late(run.run, run.trace.get());
                     told(run.run, shared.ended(Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())));
-                    // Where there is no thread any more, the others take the rest.
+                    // If no thread can be started, the others do the remaining runs.
                     let _ = start(&mut at_work);
                 }
             }
@@ -151,7 +151,7 @@ pub(super) async fn run(
     Ok(true)
 }
 
-/// What a thread does: one run after the other.
+/// Body of a thread: one run after the other.
 fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>) {
     PANIC.with(|last| *last.borrow_mut() = Some(String::new()));
     while !shared.closed.load(Ordering::SeqCst) {
@@ -160,13 +160,13 @@ fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>
             break;
         }
         let (claim, trace) = (Arc::new(AtomicBool::new(false)), Watched::default());
-        // Nobody listens any more when the batch was interrupted.
+        // If the batch was interrupted, the receiver is gone.
         let _ = notes.send(Note::Began { thread, run, claim: claim.clone(), trace: trace.clone() });
         let since = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| (shared.work)(run, &trace)));
         let ended = shared.ended(result.unwrap_or_else(|panic| panicked(panic.as_ref(), since.elapsed())));
         if claim.swap(true, Ordering::SeqCst) {
-            // It was given up, and another thread is in this one's place.
+            // The run was abandoned, and another thread has replaced this one.
             return;
         }
         let _ = notes.send(Note::Ended { thread, run, ended: Box::new(ended) });
@@ -175,17 +175,17 @@ fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>
 }
 
 thread_local! {
-    /// What the last panic of this thread said and where; nothing on threads that do no runs.
+    /// Message and location of the last panic of this thread; none on threads that do no runs.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Has panics of runs kept for their reports, where they would be printed between the lines of others.
+/// Keeps the panic messages of runs for their reports, instead of printing them between other lines.
 pub(super) fn keep_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
         let kept = PANIC.with(|last| {
-            // A panic while the place is being read is printed like any other.
+            // A panic during access to the cell is printed as usual.
             let Ok(mut last) = last.try_borrow_mut() else { return false };
             last.as_mut().map(|last| *last = format!("{}{place}", said(info.payload()))).is_some()
         });
@@ -195,7 +195,7 @@ pub(super) fn keep_panics() {
     }));
 }
 
-/// What a panic says.
+/// Message of a panic.
 fn said(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// How the runs of a plan end, by number.
+    /// Results of the runs of a plan, by number.
     fn all(plan: Plan, work: Box<Work>, stop: impl Future<Output = ()>) -> (bool, BTreeMap<usize, Ended>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut seen = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Files that run programs of the user's: who may run them, and where their output goes.
+//! Scenario files that run programs of the user: permission, and the files for their output.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use super::play::Trouble;
 use crate::output::Failure;
 use crate::scenario::Scenario;
 
-/// Why the programs of `scenario` are not run with these arguments, if they are not.
+/// Reason why these arguments do not permit the programs of `scenario`, if they do not.
 pub(super) fn refusal(args: &Args, scenario: &Scenario) -> Option<Failure> {
     let first = scenario.programs.first()?;
     let at = format!("{}:{}:{}", scenario.source, first.line, first.column);
@@ -33,7 +33,7 @@ pub(super) fn refusal(args: &Args, scenario: &Scenario) -> Option<Failure> {
     None
 }
 
-/// The directory for what programs print, which is made.
+/// Creates the directory for the output of programs.
 pub(super) fn logs(args: &Args) -> Result<Option<PathBuf>, Trouble> {
     let Some(directory) = &args.logs else { return Ok(None) };
     let made = std::fs::create_dir_all(directory);

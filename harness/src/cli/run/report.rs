@@ -1,4 +1,4 @@
-//! What many runs come to: lines as files end, the failures, JSON, JUnit, annotations.
+//! Report of many runs: a line for each file, the failures, JSON, JUnit, annotations.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::output::github::Annotation;
 use crate::output::{Exit, Failure, Style, Tone, cut, cut_front, junit, took, wrapped};
 use crate::seeds;
 
-/// A path of which fewer characters than these are left says nothing any more.
+/// Minimum number of characters of a shortened path; a shorter rest is dropped.
 const SHORT: usize = 12;
-/// Lines of a failure in an annotation.
+/// Number of lines of a failure in an annotation.
 const ANNOTATED: usize = 12;
 
-/// All runs of a command, those to come too.
+/// All runs of a command, including future ones.
 #[derive(Debug)]
 pub(super) struct Report {
     files: Vec<FileRuns>,
     seeds: Vec<u64>,
     skipped: Vec<Skipped>,
-    /// Files whose line was printed.
+    /// Number of files whose line was printed.
     told: usize,
     interrupted: bool,
 }
 
-/// The runs of one file.
+/// Runs of one file.
 #[derive(Debug)]
 struct FileRuns {
     name: String,
     file: String,
     runs: Vec<Option<Ended>>,
-    /// From the beginning of the command: when its first run began, and its last one ended.
+    /// Start of its first run and end of its last one, since the start of the command.
     times: Option<(Duration, Duration)>,
 }
 
@@ -53,14 +53,15 @@ impl FileRuns {
 }
 
 impl Report {
-    /// A report about files, by scenario name and path, that each run with all `seeds`.
+    /// Creates a report on files, by scenario name and path, that each run with all `seeds`.
     pub fn new(files: impl IntoIterator<Item = (String, String)>, seeds: &[u64], skipped: Vec<Skipped>) -> Self {
         let runs = || seeds.iter().map(|_| None).collect();
         let files = files.into_iter().map(|(name, file)| FileRuns { name, file, runs: runs(), times: None }).collect();
         Self { files, seeds: seeds.to_vec(), skipped, told: 0, interrupted: false }
     }
 
-    /// Takes the run of a file with a seed, both by their place, that ended `now` from the beginning of the command.
+    /// Adds the result of a run, by the indices of its file and seed. It ended at `now`, measured from the start of the
+    /// command.
     pub fn take(&mut self, (file, seed): (usize, usize), ended: Ended, now: Duration) {
         let Some(runs) = self.files.get_mut(file) else { return };
         let began = now.saturating_sub(Duration::from_millis(ended.wall_ms));
@@ -70,31 +71,31 @@ impl Report {
         }
     }
 
-    /// The user ended it.
+    /// Records that the user interrupted the command.
     pub fn interrupt(&mut self) {
         self.interrupted = true;
     }
 
-    /// How many runs there are, have ended, and have failed.
+    /// Number of all, ended and failed runs.
     pub fn counts(&self) -> (usize, usize, usize) {
         let ended = self.files.iter().map(|f| f.ended().count()).sum();
         let failed = self.files.iter().map(|f| f.failed().count()).sum();
         (self.files.len() * self.seeds.len(), ended, failed)
     }
 
-    /// How the command ends.
+    /// Exit code of the command.
     pub fn exit(&self) -> Exit {
         let runs = self.files.iter().flat_map(FileRuns::ended).map(|(_, run)| run.exit);
         Exit::of(runs.chain(self.interrupted.then_some(Exit::Interrupted)))
     }
 
-    /// Lines about what was skipped.
+    /// Lines about skipped files.
     pub fn skipped_lines(&self, style: Style) -> String {
         self.skipped.iter().map(|s| skipped_line(s, style)).collect()
     }
 
-    /// Lines about the files that have ended since the last call, in the order of the files; about all of them at the
-    /// end.
+    /// Lines about files that have ended since the last call, in the order of the files. If `end` is set, includes
+    /// files that have not ended.
     pub fn new_lines(&mut self, style: Style, end: bool) -> String {
         let mut out = String::new();
         while let Some(file) = self.files.get(self.told).filter(|f| end || f.not_run() == 0) {
@@ -106,7 +107,7 @@ impl Report {
 
     fn line(&self, file: &FileRuns, style: Style) -> String {
         let width = self.files.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
-        // A name leaves room for what follows.
+        // A name leaves room for the rest of the line.
         let width = style.limit().map_or(width, |limit| width.min(limit * 2 / 5));
         let (failed, not_run, all) = (file.failed().count(), file.not_run(), file.runs.len());
         let (tone, mark) = match (failed, not_run) {
@@ -122,7 +123,7 @@ impl Report {
         let time =
             file.times.map_or(String::new(), |(from, to)| format!("({})", took(millis(to.saturating_sub(from)))));
         let begin = format!("{:<width$}  {passed}", cut(&file.name, width));
-        // The path is cut first, and in front: its end says more.
+        // The path is shortened first, at its front: its end says more.
         let used = 2 + begin.chars().count() + 2 + if time.is_empty() { 0 } else { time.chars().count() + 2 };
         let room = style.limit().map_or(usize::MAX, |limit| limit.saturating_sub(used));
         let path =
@@ -131,7 +132,7 @@ impl Report {
         format!("{} {begin}  {}\n", style.paint(tone, mark), style.paint(Tone::Faint, end.trim()))
     }
 
-    /// What is said at the end: the first failure of each file in full, a table of the seeds that fail, the figures.
+    /// Final text: the first failure of each file in full, a table of failing seeds, and the figures.
     pub fn end(&self, args: &Args, wall: Duration, jobs: usize, style: Style) -> String {
         let mut out = String::new();
         let failing: Vec<&FileRuns> = self.files.iter().filter(|f| f.failed().next().is_some()).collect();
@@ -164,7 +165,7 @@ impl Report {
         ];
         parts.extend((failed > 0).then(|| format!("{failed} failed")));
         parts.extend((all > ended).then(|| format!("{} not run", all - ended)));
-        // Of live runs; in simulation there is one.
+        // For live runs; a simulation has only one backend.
         let backend = self.files.iter().flat_map(FileRuns::ended).find_map(|(_, run)| run.backend.as_deref());
         parts.extend(backend.filter(|_| args.live).map(|backend| format!("live on the {backend} backend")));
         parts.push(took(millis(wall)));
@@ -178,7 +179,7 @@ impl Report {
         out + &format!("\n{} {}\n", style.paint(tone, mark), wrapped(&parts, limit))
     }
 
-    /// What went wrong, in a sentence, and the command that shows the first of it again.
+    /// A one-sentence failure, and the command that repeats its first run.
     pub fn failure(&self, args: &Args) -> Option<Failure> {
         let (all, ended, failed) = self.counts();
         let first = self.files.iter().find_map(|f| f.failed().next().map(|(at, _)| (f, self.seeds[at])));
@@ -195,7 +196,7 @@ impl Report {
         })
     }
 
-    /// All runs as data, one entry each.
+    /// All runs as JSON, one entry each.
     pub fn data(&self, args: &Args, wall: Duration, jobs: usize) -> Value {
         let world = if args.live { "live" } else { "simulated" };
         let entry = |file: &FileRuns, at: usize, run: &Ended| {
@@ -233,7 +234,7 @@ impl Report {
         })
     }
 
-    /// The suites of a JUnit report; `missing` is said of runs that have not ended.
+    /// Suites of a JUnit report. Runs that have not ended get `missing`.
     pub fn suites(&self, missing: &junit::Ended) -> Vec<junit::Suite> {
         let case = |(at, run): (usize, &Option<Ended>)| junit::Case {
             name: format!("seed {}", self.seeds[at]),
@@ -249,7 +250,7 @@ impl Report {
         self.files.iter().map(suite).collect()
     }
 
-    /// An annotation for each file that failed, of its first failure.
+    /// An annotation for each file that failed, with its first failure.
     pub fn annotations(&self, args: &Args) -> Vec<Annotation> {
         let annotation = |file: &FileRuns| {
             let (at, run) = file.failed().next()?;
@@ -272,19 +273,19 @@ impl Report {
     }
 }
 
-/// As much of a failure as fits beside a line of code: it begins with what matters.
+/// First lines of a failure, which fit beside a line of code and say the most.
 fn head(text: &str) -> String {
     let (shown, all) = (text.trim_end().lines().take(ANNOTATED).collect::<Vec<_>>(), text.trim_end().lines().count());
     let more = if all > shown.len() { "\n…" } else { "" };
     format!("{}{more}", shown.join("\n"))
 }
 
-/// A line about a file that does not run.
+/// Line about a skipped file.
 pub(super) fn skipped_line(skipped: &Skipped, style: Style) -> String {
     format!("{}\n", style.paint(Tone::Faint, &format!("– {} skipped: {}", skipped.file, skipped.why)))
 }
 
-/// How a case of a JUnit report ended.
+/// Result of a JUnit case.
 fn verdict(run: &Ended) -> junit::Ended {
     let (code, text) =
         run.failure.as_ref().map_or((run.exit.word(), ""), |failure| (failure.code.as_str(), failure.message.as_str()));
@@ -304,15 +305,15 @@ fn one_or(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
-/// A file for a JUnit report that can be written.
+/// A JUnit file that is known to be writable.
 #[derive(Debug)]
 pub(super) struct JunitFile<'a>(Option<&'a Path>);
 
 impl<'a> JunitFile<'a> {
-    /// Writes a report in which no run has ended, which stays when this process is killed.
+    /// Writes a report in which no run has ended. It stays if this process is killed.
     ///
     /// # Errors
-    /// Where the file cannot be written, with the reason.
+    /// If the file cannot be written, with the reason.
     pub fn begin(path: Option<&'a Path>, report: &Report) -> Result<Self, String> {
         let file = Self(path);
         let why = "the process ended before the run did: by a signal, or by its watchdog at --timeout";
@@ -320,7 +321,7 @@ impl<'a> JunitFile<'a> {
         Ok(file)
     }
 
-    /// Writes the report as it is at the end.
+    /// Writes the final report.
     ///
     /// # Errors
     /// As [`JunitFile::begin`].

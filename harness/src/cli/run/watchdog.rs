@@ -1,6 +1,6 @@
-//! Ends the process of a simulation that takes too long: it says at which step, and what happened last.
+//! Ends the process of a simulation that takes too long, and reports the current step and the last events.
 //!
-//! A simulation is one thread that never waits for the wall clock, so nothing within it can.
+//! A simulation is one thread that never waits for the wall clock, so it cannot do this itself.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -20,20 +20,20 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// What the run records goes here.
+    /// Sets the trace of the run.
     pub fn looks_at(&self, trace: &Trace) {
         // A run has one world.
         let _ = self.trace.set(trace.clone());
     }
 
-    /// The run has ended.
+    /// Stops the watchdog, because the run has ended.
     pub fn call_off(&self) {
-        // It may have barked: then the process is ending.
+        // It may have fired already: then the process is ending.
         let _ = self.alive.send(());
     }
 }
 
-/// Ends the process unless it is called off within `limit`.
+/// Starts a watchdog that ends the process unless it is called off within `limit`.
 pub(super) fn start(limit: Duration, scenario: &Scenario, format: Format) -> Watchdog {
     let (alive, done) = channel();
     let (trace, scenario) = (Arc::<OnceLock<Trace>>::default(), scenario.clone());
@@ -43,7 +43,7 @@ pub(super) fn start(limit: Duration, scenario: &Scenario, format: Format) -> Wat
             return;
         }
         if let Some(trace) = watched.get() {
-            // What is there of the file helps, whole or not.
+            // Even an incomplete trace file helps.
             let _ = trace.flush();
         }
         let events = watched.get().map(Trace::events).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `mooring up --detach`: starts the same command line in the background and ends once it is ready.
+//! `mooring up --detach`: starts the same command line in the background and returns once it is ready.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -10,32 +10,32 @@ use jiff::Timestamp;
 use crate::cli::day::place::Place;
 use crate::cli::refusal::{Refusal, lacking, late};
 
-/// Set in the process in the background: it serves.
+/// Set in the background process, which serves.
 const DETACHED: &str = "MOORING_DETACHED";
-/// How long the one in the background may take to become ready.
+/// Time limit for the background process to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often is looked.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whether this process is the one in the background.
+/// Returns true in the background process.
 pub(super) fn is_background() -> bool {
     std::env::var_os(DETACHED).is_some()
 }
 
-/// Leaves the terminal, so that its end is not ours. Until it is called, Ctrl-C ends both.
+/// Detaches from the terminal, so that its end does not end this process. Until then Ctrl-C ends both.
 pub(super) fn leave() {
-    // A process that leads a group of its own has left already.
+    // Fails if this process already leads a process group, as after an earlier call.
     let _ = rustix::process::setsid();
 }
 
-/// Starts this command line in the background and waits until its ready file is there; gives its exit code when it does
-/// not become ready.
+/// Starts this command line in the background and waits for its ready file. Returns its exit code if it does not become
+/// ready.
 ///
 /// # Errors
-/// When it cannot be started, and when it takes too long.
+/// If it cannot be started, or if it takes too long.
 pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
     if place.is_held() {
-        // Says what is up; one that ends just now takes its directory with it.
+        // Reports the Mooring that is up. If that ends just now, it removes its directory.
         drop(place.hold()?);
     }
     place.make()?;
@@ -57,7 +57,7 @@ pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
             return Ok(None);
         }
         if let Ok(Some(status)) = child.try_wait() {
-            // What it said is what this command says.
+            // Repeat its output as that of this command.
             let _ = std::io::stderr().lock().write_all(said(&log).as_bytes());
             forget(place);
             let code = status.code().and_then(|code| u8::try_from(code).ok());
@@ -71,18 +71,18 @@ pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
     }
 }
 
-/// What is written in the log, also when its file has been removed.
+/// Content of the log, even if its file has been removed.
 fn said(mut log: &File) -> String {
     let mut text = String::new();
-    // What cannot be read is not shown; the exit code says that it failed.
+    // If it cannot be read, the exit code still reports the failure.
     let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
     text
 }
 
-/// Removes the directory of one that never was.
+/// Removes the directory of a Mooring that never started.
 fn forget(place: &Place) {
     if !place.is_held() {
-        // Another one may have begun in it; then it is not empty and stays.
+        // Another one may have started in it; then it is not empty and stays.
         let _ = std::fs::remove_file(place.log());
         let _ = std::fs::remove_dir(place.directory());
     }

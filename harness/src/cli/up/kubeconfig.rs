@@ -1,4 +1,4 @@
-//! The cluster in kubeconfigs that have others: its context is put in and taken out, and what is not ours stays.
+//! Adds the cluster's context to existing kubeconfigs and removes it again. All other entries stay.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// How often the lock of a kubeconfig is tried, as kubectl's own writers do.
+/// Number of attempts to take the lock of a kubeconfig, as in kubectl.
 const TRIES: u32 = 100;
-/// How long is waited between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The lists of a kubeconfig that have entries by name.
+/// Lists of a kubeconfig with entries by name.
 const LISTS: [&str; 3] = ["clusters", "users", "contexts"];
-/// Words that YAML readers take for something else than text.
+/// Words that YAML readers do not take for text.
 const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
 
-/// Where kubectl reads its kubeconfig: of the files in $KUBECONFIG the first that is there, or the last; else
+/// Path of kubectl's kubeconfig: the first existing file in $KUBECONFIG, else its last file; without the variable
 /// ~/.kube/config.
 ///
 /// # Errors
-/// When there is no home.
+/// If there is no home directory.
 pub(in crate::cli) fn default_path() -> Result<PathBuf, String> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
@@ -30,11 +30,11 @@ pub(in crate::cli) fn default_path() -> Result<PathBuf, String> {
     home.map(|home| home.join(".kube").join("config")).ok_or_else(|| "HOME is not set".to_owned())
 }
 
-/// Puts cluster, user and context of `own`, a kubeconfig, into the one at `path`, which is made when it is not there,
-/// and makes the context the current one.
+/// Adds cluster, user and context of the kubeconfig `own` to the one at `path`, and makes the context the current one.
+/// Creates the file if needed.
 ///
 /// # Errors
-/// A file that is no kubeconfig, which stays as it is; and what the filesystem says.
+/// If the file is not a kubeconfig (it stays as it is), or if the filesystem fails.
 pub(in crate::cli) fn merge(path: &Path, own: &Value) -> Result<(), String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -60,9 +60,9 @@ pub(in crate::cli) fn merge(path: &Path, own: &Value) -> Result<(), String> {
     write(path, &config)
 }
 
-/// Takes cluster, user and context `name` out of the kubeconfig at `path`, and says whether one was there. Where nothing
-/// is left, the file goes. Nobody's context becomes the current one: the next command would reach a cluster that its
-/// user did not choose.
+/// Removes cluster, user and context `name` from the kubeconfig at `path`, and returns whether one was there. Removes
+/// the file if nothing else is left. No other context becomes the current one: the next command would reach a cluster
+/// that its user did not choose.
 ///
 /// # Errors
 /// As [`merge`].
@@ -96,7 +96,7 @@ pub(in crate::cli) fn remove(path: &Path, name: &str) -> Result<bool, String> {
     write(path, &config).map(|()| true)
 }
 
-/// The kubeconfig at `path`; nothing when there is none.
+/// Reads the kubeconfig at `path`; none if there is no file.
 fn read(path: &Path) -> Result<Option<Map<String, Value>>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -110,14 +110,14 @@ fn read(path: &Path) -> Result<Option<Map<String, Value>>, String> {
         Ok(Value::Object(config)) => Ok(Some(config)),
         Ok(_) => Err(format!("{} is no kubeconfig, and stays as it is", path.display())),
         Err(e) => {
-            // The rest of the message shows lines of the file, which has secrets.
+            // The rest of the message quotes lines of the file, which contains secrets.
             let why = e.to_string().lines().next().unwrap_or_default().to_owned();
             Err(format!("{} cannot be read as YAML, and stays as it is: {why}", path.display()))
         }
     }
 }
 
-/// Writes it in one step, where it really is: a link stays one.
+/// Writes the file atomically. A symbolic link stays; its target is written.
 fn write(path: &Path, config: &Map<String, Value>) -> Result<(), String> {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut text = String::new();
@@ -125,7 +125,7 @@ fn write(path: &Path, config: &Map<String, Value>) -> Result<(), String> {
     fake_apiserver::kubeconfig::write(&real, &text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The lock that kubectl and kind take: a file beside it that only one can make.
+/// Lock of kubectl and kind: a file beside the kubeconfig that only one process can create.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -147,7 +147,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Whoever comes next says that it is in the way.
+        // If this fails, the next process reports the lock.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -162,7 +162,7 @@ fn entries(out: &mut String, map: &Map<String, Value>, indent: usize) {
     }
 }
 
-/// Writes what stands after a key or the dash of an item.
+/// Writes the value after a key or after the dash of an item.
 fn block(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -175,7 +175,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
                 out.push_str(&" ".repeat(indent));
                 out.push('-');
                 match item {
-                    // The first entry stands beside the dash.
+                    // The first entry is on the line of the dash.
                     Value::Object(map) if !map.is_empty() => {
                         let mut inner = String::new();
                         entries(&mut inner, map, indent + 2);
@@ -199,7 +199,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// A text that every reader of YAML takes for the same text: as it is where that is plain, else in quotes.
+/// Formats a text for every YAML reader: plain if that is safe, else in quotes.
 fn scalar(text: &str) -> String {
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=@+:".contains(c);
@@ -207,7 +207,7 @@ fn scalar(text: &str) -> String {
     if begins && text.chars().all(plain) && !text.ends_with(':') && !word {
         return text.to_owned();
     }
-    // Text in JSON is text in YAML.
+    // A JSON string is a YAML string.
     Value::from(text).to_string()
 }
 

@@ -1,4 +1,5 @@
-//! Which ports a Mooring takes: those that its user names, or the usual ones, which move where another Mooring has them.
+//! Chooses the ports of a Mooring: those that its user names, or the usual ones, which move if another Mooring uses
+//! them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -7,17 +8,17 @@ use std::path::Path;
 use crate::cli::day::place;
 use crate::cli::refusal::{Refusal, lacking, next};
 
-/// How far a port moves at most.
+/// Maximum distance by which a port moves.
 const FURTHEST: u16 = 2_000;
 
-/// One of the servers, and where it listens when nobody says where.
+/// A server and its default address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
-    /// What it is.
+    /// Name in messages.
     pub what: &'static str,
-    /// The flag that names its address.
+    /// Flag that sets its address.
     pub flag: &'static str,
-    /// The usual port, on loopback.
+    /// Usual port, on loopback.
     pub usual: u16,
 }
 
@@ -32,22 +33,22 @@ pub(super) const PLAIN: Server = Server { what: "the API server without TLS", fl
 /// The admin API of the whole cluster.
 pub(super) const ADMIN: Server = Server { what: "the admin API", flag: "--admin-listen", usual: 0 };
 
-/// Who has a port.
+/// Owner of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Holder {
     /// Another Mooring, by its name or its process.
     Mooring(String),
     /// Another program.
     Program(String),
-    /// Somebody whom this user cannot see.
+    /// A process that this user cannot see.
     Unseen,
 }
 
-/// The address of `server`, from which on it has `count` ports: the one that is `given`, or the usual one, or the next
-/// that is free where another Mooring has that.
+/// Chooses the address of `server`, which needs `count` ports from there on: the `given` one, the usual one, or the
+/// next free one if another Mooring uses that.
 ///
 /// # Errors
-/// When a port is taken: who has it.
+/// If a port is taken, with its owner.
 pub(super) fn choose(server: Server, given: Option<SocketAddr>, count: u16) -> Result<SocketAddr, Refusal> {
     let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), server.usual);
     let first = given.unwrap_or(usual);
@@ -65,13 +66,13 @@ pub(super) fn choose(server: Server, given: Option<SocketAddr>, count: u16) -> R
     Err(refusal(server, busy, holder, &error))
 }
 
-/// The first of `count` ports from `first` on that cannot be had, and why.
+/// The first of `count` ports from `first` on that cannot be bound, with the error.
 fn taken(first: SocketAddr, count: u16) -> Option<(SocketAddr, std::io::Error)> {
     if first.port() == 0 {
         return None;
     }
     (0..count).find_map(|i| {
-        // Beyond the last port the last one is taken already.
+        // Past port 65535 the addition saturates; binding that port a second time fails.
         let address = SocketAddr::new(first.ip(), first.port().saturating_add(i));
         TcpListener::bind(address).err().map(|error| (address, error))
     })
@@ -93,7 +94,7 @@ fn refusal(server: Server, address: SocketAddr, holder: Option<Holder>, error: &
     next(refusal, format!("choose another address: {flag} {}:0 takes a free port", address.ip()))
 }
 
-/// Who listens on `port`.
+/// Finds the owner of `port`.
 fn holder(port: u16) -> Holder {
     for other in place::all().unwrap_or_default() {
         let ends = |text: &str| text.ends_with(&format!(":{port}"));
@@ -119,9 +120,9 @@ fn holder(port: u16) -> Holder {
     }
 }
 
-/// Whether a program is this one: by its file, or by its name.
+/// Returns true if a program is this one, by its file or its name.
 fn is_ours(program: &Path) -> bool {
-    // The file may have been replaced by a newer build while it runs.
+    // The file may have been replaced by a newer build while the program runs.
     let text = program.to_string_lossy();
     let file = Path::new(text.trim_end_matches(" (deleted)"));
     let own = fs::read_link("/proc/self/exe").ok();
@@ -129,7 +130,7 @@ fn is_ours(program: &Path) -> bool {
     name.is_some_and(|name| name == "mooring") || own.is_some_and(|own| own == file)
 }
 
-/// The process that listens on `port`, and its program, as far as this user may look.
+/// Process that listens on `port` and its program, if this user may see them.
 fn listener(port: u16) -> Option<(u32, std::path::PathBuf)> {
     let sockets: Vec<String> =
         listening(&sockets(), port).into_iter().map(|(_, inode)| format!("socket:[{inode}]")).collect();
@@ -145,17 +146,17 @@ fn listener(port: u16) -> Option<(u32, std::path::PathBuf)> {
     None
 }
 
-/// The kernel's tables of TCP sockets, which every user may read.
+/// TCP socket tables of the kernel, which every user may read.
 fn sockets() -> String {
     ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default()).concat()
 }
 
-/// The user whose socket listens on `port`.
+/// User whose socket listens on `port`.
 fn owner(table: &str, port: u16) -> Option<u32> {
     listening(table, port).into_iter().next()?.0.parse().ok()
 }
 
-/// A process of the user `uid` that is called as this program is: what it does is not for others to see, its name is.
+/// Finds a process of the user `uid` with the name of this program: other users cannot see its files, but its name.
 fn mooring_of(proc: &Path, uid: u32) -> Option<u32> {
     let pids = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let read = |pid: &u32, file: &str| fs::read_to_string(proc.join(pid.to_string()).join(file)).unwrap_or_default();
@@ -167,9 +168,9 @@ fn mooring_of(proc: &Path, uid: u32) -> Option<u32> {
     pids.into_iter().filter(|pid| read(pid, "comm").trim() == "mooring").find(of_user)
 }
 
-/// The users and the inodes of the sockets that listen on `port`, of the kernel's table of TCP sockets.
+/// Users and inodes of the sockets that listen on `port`, from the kernel's TCP socket table.
 fn listening(table: &str, port: u16) -> Vec<(String, String)> {
-    /// The state of a socket that listens.
+    /// State of a listening socket.
     const LISTEN: &str = "0A";
     let own = format!("{port:04X}");
     let row = |line: &str| {
@@ -216,14 +217,14 @@ mod tests {
         let (exit, failure) = choose(CLOUD, Some(address), 1).unwrap_err();
         assert_eq!(exit.code(), 3);
         let own = std::process::id().to_string();
-        // This test is the program under test: it is taken for another Mooring by its file.
+        // This test runs the program under test, so its own process counts as another Mooring.
         assert!(failure.message.contains("--ec2-listen") && failure.message.contains(&own), "{}", failure.message);
         assert!(failure.actions.iter().any(|action| action.contains("127.0.0.1:0")), "{failure:?}");
     }
 
     #[test]
     fn a_usual_port_that_a_mooring_has_moves_past_all_that_are_taken() {
-        // This process is one by its file.
+        // This process counts as a Mooring by its file.
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let usual = first.local_addr().unwrap().port();
         let Some(next) = usual.checked_add(1) else { return };

@@ -9,10 +9,10 @@ use crate::cluster::{ClusterSpec, names};
 use crate::program::ProgramSpec;
 use crate::scenario::object::check_name;
 
-/// The program that the command line asks for.
+/// Program that the command line asks for.
 ///
 /// # Errors
-/// A name that is none, and a component that there is not.
+/// If its name is invalid, or it replaces an unknown component.
 pub(super) fn of(args: &Args) -> Result<Option<ProgramSpec>, Refusal> {
     let Some(file) = args.command.first().filter(|_| args.run) else { return Ok(None) };
     if file.trim().is_empty() {
@@ -33,10 +33,10 @@ pub(super) fn of(args: &Args) -> Result<Option<ProgramSpec>, Refusal> {
     }))
 }
 
-/// A cluster with this program.
+/// Adds this program to a cluster.
 ///
 /// # Errors
-/// A name that a process of the cluster has.
+/// If a process of the cluster has its name.
 pub(super) fn added(mut spec: ClusterSpec, program: Option<ProgramSpec>) -> Result<ClusterSpec, Refusal> {
     let Some(program) = program else { return Ok(spec) };
     let known = names::of(&spec);
@@ -50,7 +50,7 @@ pub(super) fn added(mut spec: ClusterSpec, program: Option<ProgramSpec>) -> Resu
     Ok(spec)
 }
 
-/// A name out of that of a file: `./bin/My_Attacher.sh` is `my-attacher`.
+/// Derives a name from a file: `./bin/My_Attacher.sh` becomes `my-attacher`.
 fn named(file: &str) -> String {
     let stem = Path::new(file).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };

@@ -1,4 +1,4 @@
-//! One line when something happens that the user waits for.
+//! Prints one line for each event that the user waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
 use crate::output::{Progress, cut};
 use crate::scenario::object::Kind;
 
-/// Of a fault that fires again and again, the first times are told, then each tenth, hundredth …
+/// Number of firings of a fault that are printed; then every tenth, hundredth … is.
 const TOLD: u64 = 3;
-/// Of how many faults is known how often they fired: who stays up for days sees many.
+/// Maximum number of faults whose firings are counted. A cluster that stays up for days has many.
 const COUNTED: usize = 1_000;
-/// The longest line about a Warning, in characters.
+/// Maximum length of a line about a Warning, in characters.
 const SHOWN: usize = 200;
-/// Whose objects are not the user's.
+/// Namespace whose objects are not the user's.
 const SYSTEM: &str = "kube-system/";
 
-/// Tells, until it is told to be still.
+/// Prints events until it is silenced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Teller {
     still: Arc<AtomicBool>,
@@ -33,7 +33,7 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// Says in `progress` what happens in `world` from now on.
+    /// Prints the events of `world` to `progress` from now on.
     pub(super) fn start(world: &World, progress: &Progress) -> Self {
         let teller = Self::default();
         let (still, story, progress) = (teller.still.clone(), teller.story.clone(), progress.clone());
@@ -46,33 +46,34 @@ impl Teller {
         teller
     }
 
-    /// Says nothing while `still`: what is taken down on purpose is no news. What comes then begins anew.
+    /// Prints nothing while `still`, because an intended shutdown is not news. Forgets all objects, which are new
+    /// afterwards.
     pub(super) fn still(&self, still: bool) {
         let mut story = self.story.lock().unwrap_or_else(PoisonError::into_inner);
-        // Kubelets keep their drivers.
+        // Kubelets keep their registered drivers.
         *story = Story { drivers: std::mem::take(&mut story.drivers), ..Story::default() };
         self.still.store(still, Ordering::Relaxed);
     }
 }
 
-/// What is known of each object.
+/// Last reported state of objects.
 #[derive(Debug, Default)]
 struct Story {
-    /// The last thing that was told of an object, by resource and key.
+    /// Last line about each object, by resource and key.
     told: BTreeMap<(String, String), String>,
-    /// The claim of a volume.
+    /// Claim of each volume.
     claims: BTreeMap<String, String>,
-    /// The volume that the driver knows by a handle.
+    /// Volume of each driver handle.
     handles: BTreeMap<String, String>,
-    /// Volumes that are attached.
+    /// Attached volumes.
     attached: BTreeSet<String>,
-    /// How often each fault fired.
+    /// Number of firings of each fault.
     hits: BTreeMap<String, u64>,
-    /// Nodes that have been Ready, and whether they are.
+    /// Nodes that have been Ready, with their current state.
     nodes: BTreeMap<String, bool>,
     /// Drivers that a node has registered.
     drivers: BTreeSet<String>,
-    /// Warnings that were told: object and reason.
+    /// Printed Warnings: object and reason.
     warned: BTreeSet<(String, String)>,
 }
 
@@ -133,7 +134,7 @@ impl Story {
         None
     }
 
-    /// A Warning about an object, each reason once; and a claim that waits for a driver which no node has.
+    /// A Warning about an object, each reason once; and a claim that waits for a driver that no node has.
     fn warning(&mut self, told: &EventRecorded) -> Option<String> {
         let (kind, key) = told.object.split_once('/')?;
         if key.starts_with(SYSTEM) || self.warned.len() >= COUNTED {
@@ -146,7 +147,7 @@ impl Story {
                 let driver = told.message.split('\'').nth(1).filter(|driver| !self.drivers.contains(*driver))?;
                 format!("{name} waits for the driver {driver}, which no node has registered")
             }
-            // It ends with what to do.
+            // Not cut: the end of the message says what to do.
             "DriverNotRegistered" => format!("{name}: {}", told.message),
             reason if &*told.r#type == "Warning" => cut(&format!("{name}: {reason}: {}", told.message), SHOWN),
             _ => return None,
@@ -154,13 +155,13 @@ impl Story {
         self.warned.insert((name, told.reason.to_string())).then_some(line)
     }
 
-    /// One that has only begun is not Ready either.
+    /// A node that has just joined is not Ready, either; that is not reported.
     fn unready(&mut self, node: &str, says: &str) -> Option<String> {
         let ready = self.nodes.get_mut(node)?;
         std::mem::replace(ready, false).then(|| says.replace("{}", node))
     }
 
-    /// A call of the driver that brings a volume into a pod or out of it, or makes it larger.
+    /// A driver call that brings a volume into a pod or out of it, or grows it.
     fn called(&self, done: &CsiDone) -> Option<String> {
         let does = match done.rpc.as_str() {
             "NodeStageVolume" => "is staged on",
@@ -169,7 +170,7 @@ impl Story {
             "NodeUnstageVolume" => "is no longer staged on",
             _ => return self.expanded(done),
         };
-        // The Warning about the pod tells of failures.
+        // Failures appear as a Warning about the pod.
         let (handle, node) = (done.volume.as_deref()?, done.node.as_deref().filter(|_| done.code == "OK")?);
         let volume = self.handles.get(handle);
         let what = match volume.and_then(|volume| self.claims.get(volume)) {
@@ -179,7 +180,7 @@ impl Story {
         Some(format!("{what} {does} {node}"))
     }
 
-    /// A volume has its new size in the cloud, or on its node: in between a minute or more can pass.
+    /// A volume has its new size in the cloud, or on its node; the two can be a minute or more apart.
     fn expanded(&self, done: &CsiDone) -> Option<String> {
         let volume = self.handles.get(done.volume.as_deref()?).filter(|_| done.code == "OK")?;
         let claim = self.claims.get(volume)?;
@@ -253,13 +254,13 @@ impl Story {
         self.news(short, &commit.object, line.clone()).then_some(line)
     }
 
-    /// Whether that was not the last thing that was told of an object.
+    /// Returns true if this differs from the last line about the object.
     fn news(&mut self, kind: &str, object: &str, line: String) -> bool {
         let gone = line.ends_with("is gone") || line.contains(" is detached from ");
         let key = (kind.to_owned(), object.to_owned());
         let before = self.told.insert(key.clone(), line.clone());
         if gone {
-            // A later one of the same name is another one.
+            // A later object of the same name is a new one.
             self.told.remove(&key);
         }
         before.as_ref() != Some(&line)
@@ -280,7 +281,7 @@ mod tests {
         Commit::new(resource, object, 1, EventType::Modified)
     }
 
-    /// What is told of a trace.
+    /// Lines for a trace.
     fn told(story: impl FnOnce(&substrate::Trace)) -> Vec<String> {
         let trace = substrate::Trace::new(substrate::Clock::live(), Level::Info);
         let lines = Arc::new(Mutex::new((Story::default(), Vec::new())));

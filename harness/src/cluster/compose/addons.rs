@@ -1,5 +1,5 @@
-//! The `addons` program: puts in place what a cluster has before its user does anything, as an addon manager does, and
-//! again when the API server has lost its objects.
+//! The `addons` program creates the objects that a cluster has before its user does anything, like an addon manager. It
+//! creates them again after the API server has lost its objects.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use substrate::{BoxError, HttpService, dial};
 
 use crate::runner::{Objects, defaults};
 
-/// How long is waited between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// What tells one life of the API server from another: its uid is new in each.
+/// Object whose uid identifies one life of the API server.
 const LANDMARK: &str = "/api/v1/namespaces/kube-system";
-/// More than a namespace has.
+/// Maximum size of the namespace object in bytes.
 const LIMIT: usize = 1 << 20;
 
 /// Puts the CSIDriver object of the EBS driver and StorageClasses, one of them the default, in place, once for each life of
@@ -66,7 +66,7 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
                 host.ready(&json!({ "kubernetes": args.kubernetes }))?;
             }
             Ok(_) => silent = false,
-            // Said once for each time that it is away.
+            // Print only one line each time that the API server stops answering.
             Err(error) => {
                 if !std::mem::replace(&mut silent, true) {
                     eprintln!("addons: the API server does not answer: {error}");
@@ -77,7 +77,7 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Which life of the API server this is.
+/// Returns the uid of the landmark, which identifies the current life of the API server.
 async fn life(apiserver: &HttpService) -> Result<String, BoxError> {
     let request = Request::get(LANDMARK).header("host", "localhost").body(empty())?;
     let answer = call(apiserver.clone(), request).await?;

@@ -1,4 +1,4 @@
-//! What a scenario cannot have of a cluster of containers: others have started them.
+//! Checks that a scenario can run in a cluster of containers, which were started beforehand.
 
 use substrate::fault::Names;
 
@@ -7,10 +7,10 @@ use crate::cluster::{ClusterSpec, names, unable};
 use crate::scenario::model::DriverSettings;
 use crate::scenario::{Action, Scenario};
 
-/// Looks whether a scenario can run against containers.
+/// Checks that a scenario can run against containers.
 ///
 /// # Errors
-/// The first key, fault or step that cannot be, with its place.
+/// Names the first key, fault or step that cannot run, with its position.
 pub fn check(scenario: &Scenario) -> Result<(), String> {
     let set = [
         ("replicas", !scenario.replicas.is_empty()),
@@ -33,7 +33,7 @@ pub fn check(scenario: &Scenario) -> Result<(), String> {
     unable::first(scenario, |fault| place(&names, fault).map(drop), step, "run this without --target")
 }
 
-/// Why what is called `who` cannot end.
+/// Returns the reason if the process `who` must not be ended.
 fn no_container(names: &Names, who: &str) -> Option<String> {
     let loses = names.resolve(who).into_iter().any(|process| process == "fake-apiserver");
     loses.then(|| "`fake-apiserver` keeps its objects in memory and would lose them".to_owned())

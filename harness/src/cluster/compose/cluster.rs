@@ -1,4 +1,4 @@
-//! A cluster that others have started as containers: reached by its published ports, broken by docker.
+//! A cluster of running containers: reached through its published ports, broken through docker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,24 +27,24 @@ use crate::events::ClusterNode;
 use crate::runner::Objects;
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// kubelet's directory in a machine's container.
+/// Kubelet directory in the container of a machine.
 const ROOT: &str = "/var/lib/kubelet";
-/// Longest answer of an admin API about a fault.
+/// Maximum size in bytes of an admin API's answer about a fault.
 const LIMIT: usize = 1 << 20;
 
-/// Where the faults of a project are put in force: in a server, or in a network.
+/// Applies the faults of a project, in a server or in a network.
 pub(in crate::cluster) struct Desk {
     world: World,
     project: Project,
-    /// Where the servers' admin APIs are.
+    /// Admin APIs of the servers.
     servers: BTreeMap<&'static str, HttpService>,
-    /// Nodes of the project that the scenario knows nothing of, and that were schedulable.
+    /// Nodes that the run has cordoned: schedulable ones that are not in the scenario.
     cordoned: Vec<String>,
-    /// What is told to the processes in containers, by service.
+    /// Channel to the processes in containers, by service.
     voices: Mutex<BTreeMap<String, Arc<Voice>>>,
 }
 
-/// Where a fault acts.
+/// Point at which a fault acts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum At {
     /// In the admin API of this server.
@@ -55,10 +55,10 @@ pub(super) enum At {
     Processes(String),
 }
 
-/// Where a fault can act in containers.
+/// Point at which a fault acts in containers.
 ///
 /// # Errors
-/// The field that stands against it.
+/// Names the field that rules the fault out.
 pub(super) fn place(names: &Names, fault: &Fault) -> Result<At, Mistake> {
     if fault.when.until.is_some() {
         return Err(Mistake::new(
@@ -107,7 +107,7 @@ pub(super) fn place(names: &Names, fault: &Fault) -> Result<At, Mistake> {
     }
 }
 
-/// The container to take off a network, so that `end` does not reach `server`.
+/// Returns service and network to disconnect so that `end` does not reach `server`.
 fn between(names: &Names, end: &str, server: &str) -> Option<(String, &'static str)> {
     let network = match server {
         "apiserver" | "fake-apiserver" => "kubernetes",
@@ -122,7 +122,7 @@ fn between(names: &Names, end: &str, server: &str) -> Option<(String, &'static s
     there.then(|| (end.to_owned(), network))
 }
 
-/// The container whose processes make the requests of `end` to `server`.
+/// Returns the service whose processes send the requests of `end` to `server`.
 fn caller(names: &Names, end: &str, server: &str) -> Option<String> {
     let (machine, part) = end.split_once('/').map_or((end, None), |(machine, part)| (machine, Some(part)));
     let is_node = names.nodes.contains(machine) && part.is_none_or(|_| names.processes.contains(end));
@@ -137,10 +137,10 @@ fn caller(names: &Names, end: &str, server: &str) -> Option<String> {
 }
 
 impl Desk {
-    /// Puts a fault in force.
+    /// Applies a fault.
     ///
     /// # Errors
-    /// What stands against it.
+    /// Names the field and the reason.
     pub(in crate::cluster) async fn put(&self, fault: &Fault) -> Result<(), Mistake> {
         let names = self.world.faults().known().names().cloned().unwrap_or_default();
         match place(&names, fault)? {
@@ -174,7 +174,7 @@ impl Desk {
         let ended = match place(&names, fault) {
             Ok(At::Server(server)) => {
                 let request = self.request("DELETE", &format!("/admin/v1/faults/{}", fault.name), String::new());
-                // One that is over already is unknown.
+                // The server answers 404 if the fault is over already.
                 self.ask(server, request).await.or_else(|why| if why.starts_with("404") { Ok(()) } else { Err(why) })
             }
             Ok(At::Network(service, network)) => self.wire(&service, network, "connect").await,
@@ -185,7 +185,7 @@ impl Desk {
                 }
                 Err(why) => Err(why),
             },
-            // It was never put in force.
+            // The fault was never applied.
             Err(_) => Ok(()),
         };
         if let Err(why) = ended {
@@ -193,7 +193,7 @@ impl Desk {
         }
     }
 
-    /// Who speaks to the processes of a service, from the first time on.
+    /// Returns the channel to the processes of a service, and opens it on first use.
     fn voice(&self, service: &str, names: Names) -> Result<Arc<Voice>, String> {
         let container = self.project.container(service)?;
         let mut voices = self.voices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,7 +201,7 @@ impl Desk {
         Ok(voice.or_insert_with(|| Arc::new(Voice::start(&self.world, service, container, names))).clone())
     }
 
-    /// Takes a container off a network of the project, or back on it under its own name.
+    /// Disconnects a container from a network of the project, or connects it again under its own name.
     async fn wire(&self, service: &str, network: &str, verb: &str) -> Result<(), String> {
         let (network, container) = (format!("{}_{network}", self.project.name()), self.project.container(service)?);
         let alias: &[&str] = if verb == "connect" { &["--alias", service] } else { &[] };
@@ -237,17 +237,17 @@ fn wiring(why: impl std::fmt::Display) -> ClusterError {
 }
 
 impl Cluster {
-    /// Reaches a compose project that runs already, as a cluster of `spec`.
+    /// Connects to a compose project that runs already, as a cluster of `spec`.
     ///
     /// # Errors
-    /// When a node of `spec` is none of the project's, pods or claims are there already, which the end of a run would
-    /// delete, or a server does not answer.
+    /// If a node of `spec` is not in the project, if the cluster has pods or claims already (the end of a run would
+    /// delete them), or if a server does not answer.
     pub fn compose(
         world: &World,
         spec: ClusterSpec,
         project: Project,
     ) -> LocalBoxFuture<'_, Result<Self, ClusterError>> {
-        // Boxed, so that it is compiled once and not in each caller.
+        // Boxed so that it is compiled once and not in each caller.
         Box::pin(Self::of_compose(world, spec, project))
     }
 
@@ -298,7 +298,7 @@ impl Cluster {
             let disk = Arc::new(ContainerDisk { node: node.name.clone(), container: container.to_owned() });
             let parts = [node.name.clone(), names::csi_node(&node.name), names::kubelet(&node.name)];
             let container = Container::new(world, &node.name, container, &parts);
-            // They come and go with their machine, and so are no members of the node.
+            // These processes start and end with their machine, so they are not members of the node.
             for part in parts.iter().filter(|part| is_part(part)) {
                 members.insert(part.clone(), Member::Container(container.part(part)));
             }
@@ -324,8 +324,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Lets go of a compose project: ends faults, starts what a step has ended, and lets pods onto all nodes again. Its
-    /// containers go on.
+    /// Releases a compose project: ends faults, starts everything that a step ended, and uncordons its nodes. The
+    /// containers keep running.
     pub async fn release(&self) {
         self.clear_faults().await;
         for name in self.down_nodes() {
@@ -342,7 +342,7 @@ impl Cluster {
     }
 }
 
-/// That the teardown of a run deletes nothing of anybody else's.
+/// Checks that the cluster has no pods and no claims, because the teardown of a run deletes all of them.
 async fn is_fresh(objects: &Objects) -> Result<(), ClusterError> {
     for (kind, what) in [(Kind::pod(), "pod"), (Kind::claim(), "PersistentVolumeClaim")] {
         let there = objects.list(kind).await.map_err(wiring)?;

@@ -1,4 +1,4 @@
-//! A container as a part of a cluster: ended and started by docker, and its trace read from its log.
+//! A container as a part of a cluster: docker ends and starts it, and its log carries its trace.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -12,28 +12,28 @@ use tokio::process::Command;
 
 use crate::events;
 
-/// How long is waited between two looks at a container or its log.
+/// Interval between two looks at a container or its log.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a container may take to be well.
+/// Time limit for a container to become healthy.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long what a container said last may take.
+/// Time allowed for the last lines of a container's log to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// A container of a compose project, or one process of a machine's.
+/// A container of a compose project, or one process in the container of a machine.
 #[derive(Debug)]
 pub(in crate::cluster) struct Container {
     world: World,
-    /// The service, or the process as traces call it.
+    /// Name of the service, or of the process in traces.
     name: String,
     id: String,
-    /// It is one process of those in the container.
+    /// True if it is one of several processes in the container.
     is_part: bool,
-    /// The processes that run in it, by their names in the trace.
+    /// Processes that run in it, by their names in the trace.
     up: Arc<Mutex<BTreeSet<Arc<str>>>>,
 }
 
 impl Container {
-    /// The running container `id` of `service`, in which `processes` run. Its trace is followed from now on.
+    /// Wraps the running container `id` of `service`, which runs `processes`, and follows its trace from now on.
     pub(super) fn new(world: &World, service: &str, id: &str, processes: &[String]) -> Arc<Self> {
         let up = processes.iter().map(|name| Arc::from(name.as_str())).collect();
         let container = Self {
@@ -47,18 +47,19 @@ impl Container {
         Arc::new(container)
     }
 
-    /// The process `name` of this machine, which can end alone.
+    /// Returns the process `name` of this machine, which can end alone.
     pub(super) fn part(&self, name: &str) -> Arc<Self> {
         let (world, id, up) = (self.world.clone(), self.id.clone(), self.up.clone());
         Arc::new(Self { world, name: name.to_owned(), id, is_part: true, up })
     }
 
-    /// The service's name, or that of the process in traces.
+    /// Name of the service, or of the process in traces.
     pub(in crate::cluster) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Ends it as a power cut does, one process as `kill -9` does. What has ended already stays so.
+    /// Kills the container, as a power cut does, or the one process, as `kill -9` does. Does nothing if it has ended
+    /// already.
     pub(in crate::cluster) async fn kill(&self) {
         let ended = if self.is_part { self.tell("stop").await } else { docker(&["kill", &self.id]).await.map(drop) };
         if let Err(error) = ended
@@ -66,7 +67,7 @@ impl Container {
         {
             self.world.trace().info(&self.name.as_str().into(), ProcessFailed { error });
         }
-        // What it said before comes before its end.
+        // Its last events must come before its end in the trace.
         tokio::time::sleep(LAST_WORDS).await;
         let ended = {
             let mut up = lock(&self.up);
@@ -77,15 +78,15 @@ impl Container {
         }
     }
 
-    /// Has the machine end or start this process of it.
+    /// Tells the machine to end or start this process.
     async fn tell(&self, verb: &str) -> Result<(), String> {
         docker(&["exec", &self.id, "mooring", "component", "part", verb, &self.name]).await.map(drop)
     }
 
-    /// Starts it and waits until it is well.
+    /// Starts it and waits until it is healthy.
     ///
     /// # Errors
-    /// What docker says, or that it is not well in time.
+    /// Returns docker's error, or that it is not healthy in time.
     pub(in crate::cluster) async fn start(&self) -> Result<(), String> {
         if self.is_part {
             return self.tell("start").await;
@@ -102,17 +103,17 @@ impl Container {
         Err(format!("{} is not well within {START_LIMIT:?}: see `docker logs {}`", self.name, self.id))
     }
 
-    /// Reads its trace, through all its lives, into the world's.
+    /// Copies its trace into the world's, across restarts of the container.
     fn follow(&self) {
         let (world, service, id, up) = (self.world.clone(), self.name.clone(), self.id.clone(), self.up.clone());
         let name = format!("trace of {service}");
         let reader = substrate::Process::start(&self.world, &name, |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };
         let kinds = events::all();
-        // What was said before the run is not of the run.
+        // Events before the run do not belong to it.
         let mut last = jiff::Timestamp::now().to_string();
         ctx.spawn(async move {
-            // Keeps the process handle for as long as lines come.
+            // Keeps the process handle alive while lines arrive.
             let _reader = reader;
             loop {
                 let mut command = Command::new("docker");
@@ -145,23 +146,23 @@ impl Container {
                         }
                     }
                 }
-                // The log ends with each life of the container.
+                // The log stream ends when the container ends.
                 tokio::time::sleep(LOOK).await;
             }
         });
     }
 }
 
-/// The time and the text of a line of a log, when it is later than `last`. docker writes times so that they sort.
+/// Splits a log line into time and text if it is later than `last`. docker's timestamps sort as text.
 fn fresh<'a>(line: &'a str, last: &str) -> Option<(&'a str, &'a str)> {
     let (stamp, text) = line.split_once(' ')?;
     (stamp > last).then_some((stamp, text))
 }
 
-/// Runs docker and gives what it printed.
+/// Runs docker and returns its output.
 ///
 /// # Errors
-/// What it said.
+/// Returns its standard error.
 pub(super) async fn docker(args: &[&str]) -> Result<String, String> {
     let output = Command::new("docker").args(args).stdin(Stdio::null()).output().await;
     let output = output.map_err(|e| format!("docker does not start: {e}"))?;

@@ -1,4 +1,4 @@
-//! The disk of a machine that is a container: looked at from outside, and changed by nobody but the machine.
+//! The disk of a machine in a container, read from outside. Only the machine changes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::container::docker;
 
-/// What is on the disk of the machine in a container.
+/// Read-only view of the disk of the machine in a container.
 #[derive(Debug)]
 pub(super) struct ContainerDisk {
     /// The node's name.
@@ -28,7 +28,7 @@ impl ContainerDisk {
     }
 }
 
-/// From outside nothing is changed.
+/// Error of every call that would change the disk from outside.
 fn untouched<'a, T: Send + 'a>() -> DiskFuture<'a, T> {
     let why = "the disk of a container is only looked at from outside".to_owned();
     Box::pin(std::future::ready(Err(DiskError::Unsupported { backend: Backend::Loop, reason: why })))
@@ -92,7 +92,7 @@ impl Disk for ContainerDisk {
         Box::pin(async move { Ok(self.devices().await?.into_iter().find(|device| device.volume == volume)) })
     }
 
-    /// The kernel has taken all away with the container's last process.
+    /// The kernel removed all mounts with the last process of the container.
     fn crash(&self) -> DiskFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }

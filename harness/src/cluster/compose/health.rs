@@ -1,4 +1,4 @@
-//! Whether something answers: what the health checks of containers ask, which have neither a shell nor curl.
+//! Health checks of the containers, which have neither a shell nor curl.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use http::Request;
 use substrate::body::{call, empty};
 use substrate::{HttpService, dial};
 
-/// How long an answer may take.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What is asked of a driver, which answers at its socket.
+/// Path that is requested from a driver on its socket.
 const DRIVER_HEALTH: &str = "/healthz";
 
-/// Asks `target`: `http://HOST:PORT/PATH` and `unix:///PATH` of a driver must answer, the file `/PATH` must be there.
-/// An answer that refuses is one; a failure of the server is none.
+/// Checks `target`: `http://HOST:PORT/PATH` and the driver at `unix:///PATH` must answer, the file `/PATH` must exist.
+/// Any answer below 500 is healthy, including a refusal.
 ///
 /// # Errors
-/// What is wrong, with the target.
+/// Names the target and the failure.
 pub async fn check(target: &str) -> Result<(), String> {
     if target.starts_with("unix://") {
         let driver = dial::grpc(target).map_err(|e| e.to_string())?;
@@ -43,7 +43,7 @@ async fn ask(target: &str, server: HttpService, path: &str) -> Result<(), String
     }
 }
 
-/// The innermost cause, which says more than `client error`.
+/// Returns the innermost cause, which says more than `client error`.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,5 +1,4 @@
-//! The `look` program: what is on the disk of the machine whose container it runs in, for whoever looks from outside.
-//! It changes nothing.
+//! The `look` program prints the disk state of the machine in whose container it runs. It changes nothing.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,11 +9,11 @@ use csi_mock::disk::{self, Backend};
 use serde_json::{Value, json};
 use substrate::host;
 
-/// Prints what is on the disk of this machine, as JSON.
+/// Prints the disk state of this machine as JSON.
 #[derive(Debug, Parser)]
 #[command(name = "look", version, after_help = "Example:\n  look mounts")]
 struct Args {
-    /// What the node has written of itself.
+    /// The ready file of the node.
     #[arg(long, value_name = "PATH", default_value = "/run/mooring/ready.json")]
     node: PathBuf,
     #[command(subcommand)]
@@ -27,7 +26,7 @@ enum At {
     Devices,
     /// The volumes' mounts.
     Mounts,
-    /// The names in a directory; null when there is none.
+    /// The names in a directory; null if there is no such directory.
     Directory {
         /// The directory, below kubelet's.
         path: PathBuf,

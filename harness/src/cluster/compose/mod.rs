@@ -1,5 +1,5 @@
-//! A cluster of containers, as compose.yaml describes it: what runs in them beside the components, and how it is
-//! reached and broken from outside.
+//! A cluster of containers, as compose.yaml describes it: the helper programs in them, and the access to them from
+//! outside.
 
 pub mod addons;
 mod check;

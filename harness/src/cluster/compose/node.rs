@@ -1,5 +1,5 @@
-//! The `node` program: one machine with all that runs on it, as a container of its own has it. Machine, driver and
-//! kubelet are OS processes of their own, and who ends is started again.
+//! The `node` program runs one machine with all its processes in one container. Machine, driver and kubelet are
+//! separate OS processes, and the program restarts each that ends.
 
 use std::ffi::OsString;
 use std::io::BufRead;
@@ -21,19 +21,19 @@ use super::part;
 use crate::cluster::live::BackendChoice;
 use crate::cluster::names;
 
-/// How long a part may take until it is ready.
+/// Time limit for a part to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long the servers may take to be there.
+/// Time limit for the servers to become reachable.
 const NAME_LIMIT: Duration = Duration::from_secs(60);
-/// How often is looked whether they are.
+/// Interval between two tries to reach them.
 const NAME_LOOK: Duration = Duration::from_millis(50);
-/// How long a part is down that has ended, as a container that kubelet starts again for the first time.
+/// Delay before a part that has ended is restarted: kubelet's delay for the first restart of a container.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
-/// How often the node looks whether a part is to be up or down.
+/// Interval between two checks of the stop files.
 const ASKED_LOOK: Duration = Duration::from_millis(50);
-/// How often the node looks at its address.
+/// Interval between two checks of the node's own address.
 const LOOK: Duration = Duration::from_secs(2);
-/// The machine cannot do it.
+/// Exit code: the machine lacks something that the node needs.
 const ENVIRONMENT: u8 = 3;
 
 /// One node: the machine with its containers and devices, the driver's node service, and kubelet.
@@ -47,7 +47,7 @@ struct Args {
     /// Name of the Node object.
     #[arg(long, value_name = "NAME")]
     node_name: String,
-    /// The EC2 instance that the node is.
+    /// The id of the node's EC2 instance.
     #[arg(long, value_name = "i-…")]
     instance_id: String,
     /// Its availability zone.
@@ -74,25 +74,25 @@ struct Args {
     /// The directory of the volumes' bytes, as given to mock-ec2.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/mooring/volumes")]
     volume_dir: PathBuf,
-    /// Where sockets and ready files go; the node's own is ready.json.
+    /// The directory of sockets and ready files; the node's own is ready.json.
     #[arg(long, value_name = "DIR", default_value = "/run/mooring")]
     runtime_dir: PathBuf,
-    /// How disks work.
+    /// The kind of disks.
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "loop")]
     backend: BackendChoice,
-    /// Tags loop devices, so that one can tell whose they are.
+    /// Tag of the loop devices, which tells to which run they belong.
     #[arg(long, value_name = "NAME", default_value = "compose")]
     run: String,
-    /// The port at which kubelet answers, for logs.
+    /// The port of kubelet, which serves logs.
     #[arg(long, value_name = "PORT", default_value_t = 10250)]
     kubelet_port: u16,
-    /// What is left to somebody else: kubelet, csi-mock.
+    /// Parts to leave out, for one of your own: kubelet, csi-mock.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ["kubelet", "csi-mock"])]
     without: Vec<String>,
-    /// Writes the traces of all parts as JSON lines to standard output, their own words go to standard error.
+    /// Writes the traces of all parts as JSON lines to standard output, and their own output to standard error.
     #[arg(long)]
     trace: bool,
-    /// The root of all random choices.
+    /// The seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Divides all waits.
@@ -129,7 +129,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     )
 }
 
-/// Runs all parts until one does not start; says why.
+/// Runs all parts until one fails to start, and returns the reason.
 async fn run(args: &Args) -> String {
     match supervise(args).await {
         Ok(never) => match never {},
@@ -150,7 +150,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
     let (mut told, mut orders) = (Told::default(), listen());
     let mut running = Vec::new();
     for part in &parts {
-        // Nobody has asked anything of a machine that boots.
+        // Stop files of an earlier life do not count after a boot.
         gone(&part.stop)?;
         running.push(Some(part.start(args, address).await?));
     }
@@ -171,14 +171,14 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
             }
             Change::Moved(moved) => {
                 let was = std::mem::replace(&mut address, moved);
-                // kubelet says in its Node where it is reached.
+                // The Node object carries the address, and kubelet writes it.
                 let kubelet = parts.iter().position(|part| part.component == KUBELET);
                 let Some(kubelet) = kubelet.filter(|at| running[*at].is_some()) else { continue };
                 eprintln!("node: its address is {moved} now, no longer {was}; kubelet starts again");
                 end(&mut running[kubelet]).await;
                 kubelet
             }
-            // The machine is as well as it was: only what was asked for is down.
+            // The machine stays ready: only the requested part is down.
             Change::Stop(at) => {
                 end(&mut running[at]).await;
                 gone(&parts[at].ready)?;
@@ -205,10 +205,10 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
     }
 }
 
-/// Reads orders about faults from standard input, as components do, for the parts. Ends when that does.
+/// Reads orders about faults for the parts from standard input, as components do. The channel closes at end of input.
 fn listen() -> mpsc::UnboundedReceiver<Order> {
     let (orders, heard) = mpsc::unbounded_channel();
-    // A read of standard input cannot be cancelled and would hold up the runtime's end.
+    // A read of standard input cannot be cancelled and would delay the shutdown of the runtime.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };
@@ -225,7 +225,7 @@ fn listen() -> mpsc::UnboundedReceiver<Order> {
     heard
 }
 
-/// What the parts have been told, and one that starts again has to be told.
+/// Orders in force, which a restarted part must receive again.
 #[derive(Debug, Default)]
 struct Told(Vec<Order>);
 
@@ -244,12 +244,12 @@ impl Told {
             }
             Order::Begin => return,
         }
-        // Names come first: faults are checked by them.
+        // Names come first: faults are validated against them.
         let at = if matches!(order, Order::Names(_)) { 0 } else { self.0.len() };
         self.0.insert(at, order);
     }
 
-    /// Tells a part that has just started.
+    /// Sends the orders in force to a part that has just started.
     async fn to(&self, (child, mut stdin): Running) -> Running {
         for order in &self.0 {
             say(&mut stdin, order).await;
@@ -262,15 +262,15 @@ async fn say(stdin: &mut Option<ChildStdin>, order: &Order) {
     let mut line = serde_json::to_vec(order).unwrap_or_default();
     line.push(b'\n');
     if let Some(stdin) = stdin {
-        // Who has ended is told anew when it starts.
+        // A part that has ended receives all orders again when it starts.
         let _ = stdin.write_all(&line).await;
     }
 }
 
-/// A part that runs, and its standard input.
+/// A running part and its standard input.
 type Running = (Child, Option<ChildStdin>);
 
-/// Waits until one of those that run ends.
+/// Waits until one of the running parts ends.
 async fn one_ends(running: &mut [Option<Running>]) -> (usize, String) {
     let waits: Vec<_> = running
         .iter_mut()
@@ -294,7 +294,7 @@ async fn end(part: &mut Option<Running>) {
     }
 }
 
-/// Waits until somebody wants another part to be up or down than those that are.
+/// Waits until a stop file appears for a running part, or disappears for a stopped one.
 async fn asked(parts: &[Part], is_up: &[bool]) -> Change {
     loop {
         for (at, (part, is_up)) in parts.iter().zip(is_up).enumerate() {
@@ -308,21 +308,21 @@ async fn asked(parts: &[Part], is_up: &[bool]) -> Change {
     }
 }
 
-/// What happens to a node that runs.
+/// Event in the life of a running node.
 enum Change {
-    /// This part has ended, so.
+    /// This part has ended, with this status.
     Ended(usize, String),
     /// The machine has this address now.
     Moved(IpAddr),
-    /// Somebody wants this part to be down; see [`super::part`].
+    /// The stop file of this part appeared; see [`super::part`].
     Stop(usize),
-    /// Nobody does any more.
+    /// The stop file of this part disappeared.
     Start(usize),
-    /// There is something to tell the parts.
+    /// An order for the parts arrived.
     Told(Order),
 }
 
-/// Sees to it that there is a /dev/loop-control, which a container lacks.
+/// Creates /dev/loop-control, which a container lacks.
 #[cfg(target_os = "linux")]
 fn prepare(backend: BackendChoice) -> Result<(), String> {
     match backend {
@@ -336,7 +336,7 @@ fn prepare(_: BackendChoice) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes a file that says what no longer holds.
+/// Removes a stale file; a missing one is fine.
 fn gone(path: &Path) -> Result<(), String> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {e}", path.display())),
@@ -344,7 +344,7 @@ fn gone(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Waits for the directory of the volumes' bytes: the cloud makes it, which could not write to one of ours.
+/// Waits until mock-ec2 has created the directory of the volumes' bytes. It could not write to a directory of ours.
 async fn there(dir: &Path) -> Result<(), String> {
     for _ in 0..NAME_LIMIT.as_millis() / NAME_LOOK.as_millis() {
         if dir.is_dir() {
@@ -355,7 +355,8 @@ async fn there(dir: &Path) -> Result<(), String> {
     Err(format!("--volume-dir {}: is not there; mock-ec2 with the same --volume-dir makes it", dir.display()))
 }
 
-/// The address from which this machine reaches `endpoint`, whose name is known only once its container runs.
+/// Returns the address from which this machine reaches `endpoint`. Retries, because the name resolves only once the
+/// container of the server runs.
 async fn own_address(endpoint: &str) -> Result<IpAddr, String> {
     let tries = NAME_LIMIT.as_millis() / NAME_LOOK.as_millis();
     let mut last = String::new();
@@ -369,7 +370,8 @@ async fn own_address(endpoint: &str) -> Result<IpAddr, String> {
     Err(format!("--kubernetes: {last}"))
 }
 
-/// Waits until this machine has another address than `known`. Without a way to the API server it has none.
+/// Waits until this machine has an address other than `known`. Without a route to the API server the address counts as
+/// unchanged.
 async fn another_address(endpoint: &str, known: IpAddr) -> IpAddr {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -387,7 +389,7 @@ fn address_towards(endpoint: &str) -> Result<IpAddr, String> {
     let mut found = (host, uri.port_u16().unwrap_or(80)).to_socket_addrs().map_err(|e| failed(&e))?;
     let server = found.next().ok_or_else(|| failed(&"its name has no address"))?;
     let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
-    // A datagram socket sends nothing when it connects: the kernel only chooses a way.
+    // Connecting a datagram socket sends nothing: the kernel only chooses a route.
     let socket = UdpSocket::bind((any, 0)).map_err(|e| failed(&e))?;
     socket.connect(server).map_err(|e| failed(&e))?;
     socket.local_addr().map(|own| own.ip()).map_err(|e| failed(&e))
@@ -399,12 +401,12 @@ const KUBELET: &str = "node-agent";
 /// A process of the node.
 #[derive(Debug)]
 struct Part {
-    /// As it is called in traces.
+    /// Name in traces.
     name: String,
     component: &'static str,
     args: Vec<(&'static str, String)>,
     ready: PathBuf,
-    /// There when it is to be down.
+    /// If this file exists, the part must be down.
     stop: PathBuf,
 }
 
@@ -413,7 +415,7 @@ impl Args {
         format!("unix://{}", self.runtime_dir.join(format!("{name}.sock")).display())
     }
 
-    /// What the node says of itself once it is ready; `look` reads it.
+    /// Content of the ready file, which `look` reads.
     fn describe(&self, address: IpAddr) -> serde_json::Value {
         json!({
             "node": self.node_name, "address": address, "backend": self.backend(), "root": self.root,
@@ -428,7 +430,7 @@ impl Args {
         }
     }
 
-    /// Where kubelet looks for drivers; below its root.
+    /// Kubelet's plugin registration directory, below its root.
     fn registry(&self) -> PathBuf {
         self.root.join(controllers::node_agent::PLUGINS_REGISTRY)
     }
@@ -458,7 +460,7 @@ impl Args {
             ("--node-id", self.instance_id.clone()),
             ("--endpoint", self.socket("csi")),
             ("--registration-dir", registry.clone()),
-            // The machine has the slots for devices: they stay when the driver ends.
+            // The machine provides the device slots, which outlive the driver.
             ("--no-plug", String::new()),
         ]);
         let mut kubelet = place;
@@ -491,7 +493,8 @@ impl Args {
 }
 
 impl Part {
-    /// Starts it and waits until it is ready. It ends with its standard input, which waiting for it would close.
+    /// Starts it and waits until it is ready. The process ends when its standard input closes, so the caller must keep
+    /// it open (waiting on the child would close it).
     async fn start(&self, node: &Args, address: IpAddr) -> Result<Running, String> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", self.name);
         gone(&self.ready)?;
@@ -511,7 +514,7 @@ impl Part {
         }
         command.args(["--seed", &node.seed.to_string(), "--time-scale", &node.time_scale.to_string()]);
         command.arg("--ready-file").arg(&self.ready);
-        // It ends when its standard input does, however this process ends.
+        // The process ends with its standard input, even after `kill -9` of this one.
         command.env(PARENT_PIPE, "end").env(PROCESS_NAME, &self.name).stdin(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(|e| failed(&e))?;
         let stdin = child.stdin.take();

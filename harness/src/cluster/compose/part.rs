@@ -1,5 +1,6 @@
-//! The `part` program: ends a process of the machine in whose container it runs, and starts it again. What it wants is a
-//! file in the machine's runtime directory, which the `node` program looks at: a machine that boots has none.
+//! The `part` program ends a process of the machine in whose container it runs, and starts it again. It creates or
+//! removes a stop file in the machine's runtime directory, which the `node` program watches. `node` removes all stop
+//! files when it boots.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,18 +11,18 @@ use clap::{Parser, Subcommand};
 use substrate::host;
 use substrate::words::nearest;
 
-/// The processes of a machine that can end alone, with the components that they are.
+/// Processes of a machine that can end alone, each with its component.
 const PARTS: [(&str, &str); 2] = [("kubelet", "node-agent"), ("csi-node", "csi-mock")];
-/// How long the machine may take to do it: a process of it may just be starting.
+/// Time limit for the machine to act: one of its processes may still be starting.
 const LIMIT: Duration = Duration::from_secs(40);
-/// How often is looked.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Ends a process of this machine, and starts it again.
 #[derive(Debug, Parser)]
 #[command(name = "part", version, after_help = "Example:\n  part stop kubelet\n  part start kubelet")]
 struct Args {
-    /// Where the machine has its sockets and ready files.
+    /// The directory of the machine's sockets and ready files.
     #[arg(long, value_name = "DIR", default_value = "/run/mooring")]
     runtime_dir: PathBuf,
     #[command(subcommand)]
@@ -30,29 +31,29 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Ends it, as `kill -9` does; it stays so until it is started.
+    /// Ends the process, as `kill -9` does; it stays down until it is started.
     Stop {
-        /// kubelet or csi-node; also as traces call it, node-a/kubelet.
+        /// kubelet or csi-node; also as traces name it, node-a/kubelet.
         part: String,
     },
-    /// Starts it, and waits until it is ready.
+    /// Starts the process and waits until it is ready.
     Start {
-        /// kubelet or csi-node; also as traces call it, node-a/kubelet.
+        /// kubelet or csi-node; also as traces name it, node-a/kubelet.
         part: String,
     },
 }
 
-/// Whether `process`, as traces call it, can end alone in its machine's container.
+/// Returns true if `process` (a name of traces) can end alone in the container of its machine.
 pub(super) fn is_part(process: &str) -> bool {
     process.split_once('/').is_some_and(|(_, part)| component(part).is_ok())
 }
 
-/// The file that says that a component is to be down.
+/// File that keeps a component down while it exists.
 pub(super) fn stop_file(runtime_dir: &Path, component: &str) -> PathBuf {
     runtime_dir.join(format!("{component}.stop"))
 }
 
-/// The file that says that a component is ready.
+/// File that exists while a component is ready.
 pub(super) fn ready_file(runtime_dir: &Path, component: &str) -> PathBuf {
     runtime_dir.join(format!("{component}.ready"))
 }
@@ -98,7 +99,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn stop(dir: &Path, component: &str, limit: Duration) -> Result<(), String> {
     let file = stop_file(dir, component);
     std::fs::write(&file, "").map_err(|e| format!("{}: {e}; is this a machine's container?", file.display()))?;
-    // The machine removes its ready file once it has ended.
+    // The machine removes the ready file once the process has ended.
     until(limit, "still runs", || !ready_file(dir, component).exists())
 }
 

@@ -1,5 +1,5 @@
-//! A compose project that runs already, as docker tells of it by the labels that both `docker compose` and
-//! `docker-compose` give their containers. Nothing here starts a project or takes one down.
+//! A running compose project, found through the labels that both `docker compose` and `docker-compose` set on
+//! containers. This module never starts a project or takes one down.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,14 +8,14 @@ use std::process::Command;
 use serde_json::Value;
 use substrate::admin::Secret;
 
-/// The labels of a container.
+/// Labels of a container.
 const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
-/// The services by which a project is one of ours.
+/// Services that identify a project as Mooring's.
 pub const SERVERS: [&str; 2] = ["mock-ec2", "fake-apiserver"];
-/// Where fake-apiserver writes its kubeconfig in its container.
+/// Path of fake-apiserver's kubeconfig in its container.
 const KUBECONFIG: &str = "/run/kubernetes/kubeconfig";
-/// The ports of the servers in their containers.
+/// Ports of the servers in their containers.
 const EC2_PORT: u16 = 4566;
 const KUBERNETES_PORT: u16 = 6443;
 const KUBERNETES_HTTP_PORT: u16 = 8080;
@@ -27,7 +27,7 @@ pub struct Project {
     containers: BTreeMap<String, String>,
 }
 
-/// Where a project's servers answer on this machine.
+/// Addresses of a project's servers on this machine.
 #[derive(Clone, Debug)]
 pub struct Doors {
     /// The cloud, `http://…`.
@@ -38,15 +38,15 @@ pub struct Doors {
     pub kubernetes_http: String,
     /// The kubeconfig for this machine, as JSON.
     pub kubeconfig: Value,
-    /// What requests to the API server, and admin requests to the cloud, carry.
+    /// Bearer token for the API server and for admin requests to the cloud.
     pub token: Secret,
 }
 
 impl Project {
-    /// The project called `name`; without a name, the only one that runs our servers.
+    /// Finds the project called `name`; without a name, the only project that runs Mooring's servers.
     ///
     /// # Errors
-    /// When docker does not answer, there is no such project, or there are several.
+    /// If docker does not answer, there is no such project, or there are several.
     pub fn find(name: Option<&str>) -> Result<Self, String> {
         let format = format!("{{{{.ID}}}} {{{{.Label \"{PROJECT}\"}}}} {{{{.Label \"{SERVICE}\"}}}}");
         let listed = docker(&["ps", "--all", "--filter", &format!("label={PROJECT}"), "--format", &format])?;
@@ -81,20 +81,20 @@ impl Project {
         }
     }
 
-    /// Its name.
+    /// Name of the project.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its services.
+    /// Names of its services.
     pub fn services(&self) -> impl Iterator<Item = &str> {
         self.containers.keys().map(String::as_str)
     }
 
-    /// The container of a service.
+    /// Id of the container of a service.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn container(&self, service: &str) -> Result<&str, String> {
         self.containers
             .get(service)
@@ -102,23 +102,23 @@ impl Project {
             .ok_or_else(|| format!("{} has no service {service}", self.name))
     }
 
-    /// Where a port of a service is reached on this machine.
+    /// Address of a port of a service on this machine.
     ///
     /// # Errors
-    /// When it is not published, or the container does not run.
+    /// If the port is not published, or the container does not run.
     pub fn port(&self, service: &str, port: u16) -> Result<SocketAddr, String> {
         let said = docker(&["port", self.container(service)?, &format!("{port}/tcp")])?;
         let mut addresses = said.lines().filter_map(|line| line.trim().parse::<SocketAddr>().ok());
         let address = addresses.next().ok_or_else(|| format!("port {port} of {service} is not published"))?;
-        // What is published on all addresses is reached here, too.
+        // A port that is published on all addresses is reachable on loopback.
         let here = SocketAddr::from(([127, 0, 0, 1], address.port()));
         Ok(if address.ip().is_unspecified() { here } else { address })
     }
 
-    /// How each service does: `healthy`, `starting`, `unhealthy`, or the state of one without a health check.
+    /// Health of each service: `healthy`, `starting`, `unhealthy`, or the container's state if it has no health check.
     ///
     /// # Errors
-    /// When docker does not answer.
+    /// If docker does not answer.
     pub fn health(&self) -> Result<BTreeMap<String, String>, String> {
         let format = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}";
         let mut args = vec!["inspect", "--format", format];
@@ -127,10 +127,10 @@ impl Project {
         Ok(self.containers.keys().cloned().zip(said.lines().map(|line| line.trim().to_owned())).collect())
     }
 
-    /// Where its servers answer, and the credentials for them.
+    /// Addresses of its servers and the credentials for them.
     ///
     /// # Errors
-    /// When a server does not run yet.
+    /// If a server does not run yet.
     pub fn doors(&self) -> Result<Doors, String> {
         let kubernetes = format!("https://{}", self.port("fake-apiserver", KUBERNETES_PORT)?);
         let kubernetes_http = format!("http://{}", self.port("fake-apiserver", KUBERNETES_HTTP_PORT)?);
@@ -149,7 +149,7 @@ impl Project {
     }
 }
 
-/// The kubeconfig of a container for the machine around it, and its token.
+/// Rewrites the kubeconfig of a container for the host, and returns it with its token.
 fn for_here(text: &str, endpoint: &str) -> Option<(Value, Secret)> {
     let mut config: Value = serde_json::from_str(text).ok()?;
     let token = Secret::new(config["users"].get(0)?["user"]["token"].as_str()?);
@@ -158,7 +158,7 @@ fn for_here(text: &str, endpoint: &str) -> Option<(Value, Secret)> {
     Some((config, token))
 }
 
-/// The projects of lines such as `ID PROJECT SERVICE`. Of a service with several containers the first counts.
+/// Parses lines such as `ID PROJECT SERVICE`. If a service has several containers, the first one is used.
 fn read(listed: &str) -> Vec<Project> {
     let mut all: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
     for line in listed.lines() {
@@ -170,10 +170,10 @@ fn read(listed: &str) -> Vec<Project> {
     all.into_iter().map(|(name, containers)| Project { name: name.to_owned(), containers }).collect()
 }
 
-/// Runs docker and gives what it printed.
+/// Runs docker and returns its output.
 ///
 /// # Errors
-/// What it said.
+/// Returns its standard error.
 pub fn docker(args: &[&str]) -> Result<String, String> {
     let output = Command::new("docker").args(args).output().map_err(|e| format!("docker does not start: {e}"))?;
     if output.status.success() {

@@ -1,5 +1,5 @@
-//! What is told to the processes in a container: on their standard input, by `docker attach`, again in each of their
-//! lives.
+//! Sends orders to the processes in a container: on their standard input, through `docker attach`, and again after each
+//! restart of the container.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 
-/// How long is waited until docker has passed on what was said.
+/// Time allowed for docker to deliver an order.
 const PASSED_ON: Duration = Duration::from_millis(500);
-/// How long is waited for a container that does not run.
+/// Delay before the next attempt to attach to a container that does not run.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The faults that hold in a container.
+/// Sends the names and faults that hold in a container.
 #[derive(Debug)]
 pub(super) struct Voice {
     said: Arc<Mutex<Said>>,
@@ -32,7 +32,7 @@ struct Said {
 }
 
 impl Said {
-    /// Takes note of an order.
+    /// Records an order.
     fn note(&mut self, order: &Order) {
         match order {
             Order::Names(names) => self.names = names.clone(),
@@ -42,7 +42,7 @@ impl Said {
         }
     }
 
-    /// What a process has to know that has just started.
+    /// Orders for a process that has just started.
     fn brief(&self) -> Vec<Order> {
         let faults = self.faults.values().map(|fault| Order::Fault(Box::new(fault.clone())));
         std::iter::once(Order::Names(self.names.clone())).chain(faults).collect()
@@ -50,7 +50,7 @@ impl Said {
 }
 
 impl Voice {
-    /// Begins to speak to the processes in container `id` of `service`.
+    /// Starts a task that sends orders to the processes in container `id` of `service`.
     pub fn start(world: &World, service: &str, id: &str, names: Names) -> Self {
         let said = Arc::new(Mutex::new(Said { names, ..Said::default() }));
         let (news, heard) = mpsc::unbounded_channel();
@@ -58,7 +58,7 @@ impl Voice {
         let speaker = substrate::Process::start(world, &format!("orders of {service}"), |_| std::future::pending());
         if let Some(ctx) = speaker.ctx() {
             ctx.spawn(async move {
-                // Keeps the process handle for as long as anybody has something to say.
+                // Keeps the process handle alive while there can be orders.
                 let _speaker = speaker;
                 speak(&id, &what, heard).await;
             });
@@ -66,10 +66,10 @@ impl Voice {
         Self { said, news }
     }
 
-    /// Tells the processes of a fault, or of its end.
+    /// Sends the processes a fault, or the end of one.
     pub async fn order(&self, order: Order) {
         lock(&self.said).note(&order);
-        // Who speaks lives as long as this.
+        // The receiving task lives as long as the sender.
         let _ = self.news.send(order);
         tokio::time::sleep(PASSED_ON).await;
     }
@@ -79,11 +79,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says what there is to say, in each life of the container, until there will be nothing more.
+/// Sends all orders, in each life of the container, until the channel closes.
 async fn speak(id: &str, said: &Mutex<Said>, mut heard: mpsc::UnboundedReceiver<Order>) {
     loop {
         if let Some((mut child, mut stdin)) = attach(id) {
-            // What comes from here on is said twice at most, and a fault that is known is refused.
+            // Orders that arrive from here on are sent twice at most, and a component refuses a fault that it already
+            // has.
             let brief = lock(said).brief();
             for order in &brief {
                 say(&mut stdin, order).await;
@@ -105,7 +106,8 @@ async fn speak(id: &str, said: &Mutex<Said>, mut heard: mpsc::UnboundedReceiver<
     }
 }
 
-/// Takes hold of a container's standard input. When this lets go, it stays open: the container is started so.
+/// Attaches to the standard input of a container. It stays open when this client detaches, because compose.yaml starts
+/// the container with `stdin_open`.
 fn attach(id: &str) -> Option<(Child, ChildStdin)> {
     let mut command = Command::new("docker");
     command.args(["attach", "--sig-proxy=false", id]);
@@ -118,7 +120,7 @@ fn attach(id: &str) -> Option<(Child, ChildStdin)> {
 async fn say(stdin: &mut ChildStdin, order: &Order) {
     let mut line = serde_json::to_vec(order).unwrap_or_default();
     line.push(b'\n');
-    // A container that has ended is told anew when it runs.
+    // A container that has ended receives all orders again when it runs.
     let _ = stdin.write_all(&line).await;
 }
 

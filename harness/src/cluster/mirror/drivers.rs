@@ -1,4 +1,4 @@
-//! Nodes without a driver: which they are, since when, and what whoever waits there is told. A pure machine.
+//! Nodes without a driver, since when, and the message for pods that wait there. A pure machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use substrate::json::Text;
 
-/// The reason of the Event.
+/// Reason of the Event.
 pub(super) const REASON: &str = "DriverNotRegistered";
-/// How long a driver may take to register before somebody is told: ours takes less than a second.
+/// Time that a driver has to register before a message is written. Ours takes less than a second.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// The page that says what to do.
+/// Documentation page that the message names.
 const PAGE: &str = "docs/test-your-driver.md";
 
-/// A node, as its CSINode object says.
+/// Drivers of a node, as its CSINode object lists them.
 #[derive(Clone, Debug)]
 struct Seat {
-    /// When it joined, or lost a driver.
+    /// Time at which the node joined or last lost a driver.
     since: Timestamp,
     drivers: BTreeSet<Text>,
 }
@@ -63,7 +63,7 @@ impl Drivers {
     pub fn lack(&self, driver: &str, node: Option<&str>, registry: impl Fn(&str) -> Option<PathBuf>) -> Option<String> {
         let nodes: Vec<(&str, Timestamp)> = match node {
             Some(node) => vec![(node, self.missing(driver, node)?)],
-            // One node is enough.
+            // A driver on one node is enough.
             None => self.0.keys().map(|node| Some((&**node, self.missing(driver, node)?))).collect::<Option<_>>()?,
         };
         let ((first, since), more) = (nodes.first()?, nodes.len() - 1);
@@ -80,7 +80,7 @@ impl Drivers {
         Some(format!("no driver {driver} has registered on {on} since {}: {place}", clock(*since)))
     }
 
-    /// The nodes without any driver for longer than [`GRACE`], for `mooring status`.
+    /// Nodes that have had no driver for longer than [`GRACE`], for `mooring status`.
     pub fn bare(&self, now: Timestamp, registry: impl Fn(&str) -> Option<PathBuf>) -> Vec<Value> {
         let age = |seat: &Seat| now.duration_since(seat.since).unsigned_abs();
         let bare = self.0.iter().filter(|(_, seat)| seat.drivers.is_empty() && age(seat) >= GRACE);

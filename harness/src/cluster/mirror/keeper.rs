@@ -1,4 +1,4 @@
-//! Keeps the stand-in pods as their processes are, and writes Events about objects that no loop works on.
+//! Creates the stand-in pods and keeps their status, and writes Events about objects that no control loop handles.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -15,12 +15,12 @@ use super::suspects::Suspects;
 use super::{Created, Inner, lock, unserved};
 use crate::cluster::names;
 
-/// How long news is gathered before it is acted on.
+/// Time in which changes are collected before they are handled.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How long until another try when the API server refused or did not answer.
+/// Delay before a retry when the API server refused or did not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Keeps the pods, for ever.
+/// Keeps the pods up to date, forever.
 pub(super) async fn run(ctx: &Ctx, client: Client, inner: &Arc<Inner>) {
     let recorder = EventRecorder::new(&client, "mooring");
     let mut changed = inner.changed.subscribe();
@@ -64,7 +64,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Brings all pods to what they are to be.
+    /// Creates, updates or deletes each pod as needed.
     async fn pass(&mut self) -> Result<(), ApiError> {
         let recovered = std::mem::take(&mut lock(&self.inner.news).recovered);
         let nodes = self.pods.nodes().await?;
@@ -75,7 +75,7 @@ impl Keeper {
         for pod in &inner.pods {
             let there = live.remove(&*pod.name);
             let Some(host) = hosts.get(&*pod.node).copied().or((pod.node == CONTROL_PLANE).then_some(None)) else {
-                // Its node has gone, and it with it.
+                // The pod goes with its node.
                 self.remove(there).await?;
                 continue;
             };
@@ -104,14 +104,14 @@ impl Keeper {
         let mut object = match there {
             Some(there) if !there.is_deleting() => there.clone(),
             there => {
-                // As kubelet makes its mirror pods again.
+                // As kubelet recreates a deleted mirror pod.
                 self.remove(there).await?;
                 Pod::clone(&*self.pods.create(&pod.object().map_err(unreadable)?).await?)
             }
         };
         let status = {
             let log = lock(&self.inner.log);
-            // Nobody speaks for a node whose kubelet is down.
+            // A kubelet that is down writes no status.
             if self.inner.names.nodes.contains(&pod.node) && !log.life(&names::kubelet(&pod.node)).is_up() {
                 return Ok(());
             }
@@ -120,7 +120,7 @@ impl Keeper {
         let now = (object.uid().to_owned(), status);
         if self.written.get(&pod.name) != Some(&now) {
             object.status = Some(now.1.clone());
-            // Whoever else wrote it, this is how it is.
+            // Overwrite whatever another client wrote.
             object.metadata.resource_version = None;
             self.pods.replace_status(&object).await?;
             self.written.insert(pod.name.clone(), now);
@@ -128,7 +128,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes an Event about an object that no loop works on; one that is gone by now needs none.
+    /// Writes an Event about an object that no control loop handles, unless it is gone by now.
     async fn tell(&self, recorder: &EventRecorder, created: &Created) {
         let Created { row, key } = created;
         let Ok(bytes) = self.client.get(&row.path(key)).await else { return };
@@ -147,7 +147,7 @@ impl Keeper {
     }
 }
 
-/// Where a node is within the cluster.
+/// Internal IP address of a node.
 fn address(node: &Node) -> Option<&str> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
     addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| &*address.address)

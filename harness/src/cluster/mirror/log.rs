@@ -1,4 +1,4 @@
-//! What the components of a cluster have said, the newest of it, and those who read it. A pure machine.
+//! The newest log lines of the components of a cluster, and their readers. A pure machine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use controllers::machine::container_log::{LineWriter, LogOptions};
 use jiff::Timestamp;
 
-/// Bytes that the lines of all components may take. Who says most loses lines first, so that what a quiet component said
-/// long ago is still there, and the log of a cluster that has been up for some minutes grows no more.
+/// Maximum size of the lines of all components in bytes. The component with the most bytes loses lines first, so old
+/// lines of a quiet component stay, and the log has a fixed size after some minutes.
 const MOST_BYTES: usize = 3 << 20;
-/// What a line takes beside its text: about that of a small allocation and a place in two trees.
+/// Overhead of a line beside its text: about a small allocation and an entry in two trees.
 const PER_LINE: usize = 120;
 
-/// Something that a component said.
+/// A log line of a component.
 #[derive(Debug)]
 struct Line {
     at: Timestamp,
@@ -22,21 +22,21 @@ struct Line {
     text: Box<str>,
 }
 
-/// How a component is.
+/// Run state of a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Life {
-    /// How often it was started.
+    /// Number of starts.
     pub incarnation: u32,
-    /// Since when it runs, or ran last.
+    /// Start of the current or last incarnation.
     pub started: Option<Timestamp>,
-    /// When it ended; nothing while it runs.
+    /// End of the last incarnation; none while it runs.
     pub ended: Option<Timestamp>,
-    /// Start and end of the incarnation before.
+    /// Start and end of the previous incarnation.
     pub last: Option<(Timestamp, Timestamp)>,
 }
 
 impl Life {
-    /// Whether it runs.
+    /// Returns true if it runs.
     pub fn is_up(&self) -> bool {
         self.incarnation > 0 && self.ended.is_none()
     }
@@ -45,34 +45,35 @@ impl Life {
 #[derive(Debug, Default)]
 struct Component {
     life: Life,
-    /// The numbers of its lines.
+    /// Numbers of its lines.
     lines: VecDeque<u64>,
     bytes: usize,
 }
 
-/// The lines of all components, in the order in which they were said.
+/// Log lines of all components, in the order of writing.
 #[derive(Debug, Default)]
 pub(super) struct ComponentLog {
     lines: BTreeMap<u64, Line>,
     next: u64,
     components: BTreeMap<Arc<str>, Component>,
-    /// What all lines take.
+    /// Size of all lines in bytes.
     bytes: usize,
 }
 
-/// Which lines a reader gets.
+/// Selection of lines for a reader.
 #[derive(Clone, Debug)]
 pub(super) enum Selection {
-    /// Of one incarnation of a component, those of the kinds that are its container's: what `kubectl logs` shows.
+    /// Lines of one incarnation of a component, of the event kinds that belong to its container: the output of `kubectl
+    /// logs`.
     Container {
         /// The component.
         process: String,
-        /// Which incarnation.
+        /// The incarnation.
         incarnation: u32,
-        /// Whether a line of this kind is the container's.
+        /// Returns true for kinds that belong to the container.
         has: fn(&str) -> bool,
     },
-    /// All of these components, each line with the name of its component where there are several.
+    /// All lines of these components. If there are several, each line begins with the component's name.
     Components(BTreeSet<String>),
 }
 
@@ -88,19 +89,19 @@ impl Selection {
 }
 
 impl ComponentLog {
-    /// A component has started for the `incarnation`th time.
+    /// Records that a component has started for the `incarnation`th time.
     pub fn started(&mut self, at: Timestamp, process: &Arc<str>, incarnation: u32) {
         let life = &mut self.component(process).life;
         life.last = life.started.map(|started| (started, life.ended.unwrap_or(at)));
         (life.incarnation, life.started, life.ended) = (incarnation, Some(at), None);
     }
 
-    /// A component has ended.
+    /// Records that a component has ended.
     pub fn ended(&mut self, at: Timestamp, process: &Arc<str>) {
         self.component(process).life.ended.get_or_insert(at);
     }
 
-    /// Adds what a component said; what no longer fits of it is forgotten.
+    /// Adds a line, and drops old lines beyond the limit.
     pub fn write(&mut self, at: Timestamp, process: &Arc<str>, kind: &'static str, text: &str) {
         let number = self.next;
         self.next += 1;
@@ -115,7 +116,7 @@ impl ComponentLog {
         }
     }
 
-    /// Forgets the oldest line of whose lines take most.
+    /// Drops the oldest line of the component with the most bytes.
     fn forget_one(&mut self) {
         let Some(component) = self.components.values_mut().max_by_key(|component| component.bytes) else { return };
         let Some(line) = component.lines.pop_front().and_then(|oldest| self.lines.remove(&oldest)) else { return };
@@ -128,13 +129,13 @@ impl ComponentLog {
         self.components.entry(process.clone()).or_default()
     }
 
-    /// How a component is.
+    /// Run state of a component.
     pub fn life(&self, process: &str) -> Life {
         self.components.get(process).map(|component| component.life.clone()).unwrap_or_default()
     }
 }
 
-/// How far one reader has come.
+/// Position of one reader.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     selection: Selection,
@@ -144,12 +145,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// A reader that begins where `options` say.
+    /// Creates a reader that begins at the position in `options`.
     pub fn new(log: &ComponentLog, selection: Selection, options: &LogOptions) -> Self {
         let next = options.tail.map_or(0, |tail| {
             let last = |count: u64| {
                 let mut newest = log.lines.iter().rev().filter(|(_, line)| selection.takes(line));
-                // A log that is as long does not fit into memory.
+                // More lines than usize::MAX do not fit into memory.
                 newest.nth(usize::try_from(count - 1).unwrap_or(usize::MAX)).map_or(0, |(number, _)| *number)
             };
             if tail == 0 { log.next } else { last(tail) }
@@ -157,7 +158,7 @@ impl Reader {
         Self { selection, follow: options.follow, next, writer: LineWriter::new(options) }
     }
 
-    /// What there is to read now, each line by itself.
+    /// Returns the lines that can be read now.
     pub fn read(&mut self, log: &ComponentLog) -> Vec<String> {
         let several = matches!(&self.selection, Selection::Components(names) if names.len() > 1);
         let mut out = Vec::new();
@@ -172,7 +173,7 @@ impl Reader {
         out
     }
 
-    /// Whether nothing more will come: after [`Reader::read`].
+    /// Returns true if no more lines will come. Call it after [`Reader::read`].
     pub fn is_done(&self, log: &ComponentLog) -> bool {
         let ended = match &self.selection {
             Selection::Container { process, incarnation, .. } => {

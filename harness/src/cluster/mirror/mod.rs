@@ -1,7 +1,7 @@
-//! Control loops and drivers as pods of kube-system, with their own logs, in `mooring up`: what is looked at with
-//! kubectl in production can be looked at here. And who creates an object that no loop works on is told.
+//! Control loops and drivers as pods of kube-system with logs of their own, in `mooring up`, so that kubectl shows the
+//! same as in production. Also warns the creator of an object that no control loop handles.
 //!
-//! Nobody counts these pods: a process of its own, `mirror`, makes them and keeps them as the processes are.
+//! The process `mirror` creates these pods and keeps their status. The scheduler, the node agent and pod GC ignore them.
 
 mod drivers;
 mod keeper;
@@ -42,14 +42,14 @@ use super::{ClusterSpec, names};
 use crate::events::ProgramStarted;
 use crate::program::Sink;
 
-/// As many objects wait to be looked at.
+/// Maximum number of objects that wait to be examined.
 const MOST: usize = 1_000;
 /// The process that keeps the pods.
 const PROCESS: &str = "mirror";
-/// What the keeper calls itself.
+/// User agent of the keeper.
 const USER_AGENT: &str = "mooring-mirror";
 
-/// What belongs in a component's log, and is told only to who asks.
+/// Kinds of events that belong in a component's log and that are emitted only for subscribers.
 const HEARD: [&str; 14] = [
     loops::AttacherError::KIND,
     loops::BinderError::KIND,
@@ -67,7 +67,7 @@ const HEARD: [&str; 14] = [
     CloudRequest::KIND,
 ];
 
-/// An object that was created and that no loop works on.
+/// A created object that no control loop handles.
 struct Created {
     row: &'static Row,
     /// `namespace/name`, or `name`.
@@ -80,32 +80,32 @@ struct Inner {
     components: BTreeSet<String>,
     pods: Vec<MirrorPod>,
     unserved: Unserved,
-    /// The directories in which kubelets look for drivers that are somebody else's.
+    /// Directories in which kubelets look for drivers of the user, by node.
     registries: BTreeMap<String, PathBuf>,
     wording: Wording,
     log: Mutex<ComponentLog>,
-    /// The log has grown, or a process has ended.
+    /// Signals that the log has grown or a process has ended.
     grown: latest::Sender<()>,
     news: Mutex<News>,
-    /// There is something for the keeper to look at.
+    /// Signals that there is news for the keeper.
     changed: latest::Sender<()>,
 }
 
-/// What the keeper has to look at.
+/// News for the keeper.
 #[derive(Default)]
 struct News {
     created: VecDeque<Created>,
-    /// Which nodes are ready.
+    /// Readiness of nodes.
     ready: BTreeMap<Arc<str>, bool>,
-    /// Nodes that have become ready, whose pods are ready again too.
+    /// Nodes that have become ready again; the status of their pods is rewritten.
     recovered: BTreeSet<Arc<str>>,
-    /// The drivers of nodes.
+    /// Drivers of the nodes.
     drivers: Drivers,
-    /// Objects that may wait for one.
+    /// Objects that may wait for a driver.
     suspects: BTreeSet<Suspect>,
 }
 
-/// The stand-ins of a cluster's components, and their logs. Clones are the same.
+/// Stand-in pods of a cluster's components, and their logs. Clones share the state.
 #[derive(Clone)]
 pub(super) struct Mirrors(Arc<Inner>);
 
@@ -114,7 +114,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mirrors {
-    /// Those of a cluster of `spec`, from the first event of `world` on.
+    /// Creates the stand-ins of a cluster of `spec`, which observe `world` from its first event.
     pub fn new(world: &World, spec: &ClusterSpec, roots: &BTreeMap<String, PathBuf>) -> Self {
         let names = names::of(spec);
         let foreign_manager = controllers::manager_is_left_out(&spec.without);
@@ -141,14 +141,14 @@ impl Mirrors {
         Self(inner)
     }
 
-    /// What the API server warns of.
+    /// Warnings that the API server sends for kinds that no control loop handles.
     pub fn warnings(&self) -> Warnings {
         let unserved = self.0.unserved;
         Arc::new(move |group, kind| unserved.warning(group, kind))
     }
 
-    /// Where the API server reads the logs of these pods. A pod of a node is read through the node's kubelet: when that
-    /// is down, so is the log.
+    /// Returns the dialer through which the API server reads the logs of these pods. The log of a pod on a node is read
+    /// through the node's kubelet, and is not available while that is down.
     pub fn dial(&self, wiring: &Arc<dyn Wiring>) -> LogDial {
         let (inner, wiring) = (self.0.clone(), wiring.clone());
         Arc::new(move |ctx, namespace, name| {
@@ -159,17 +159,18 @@ impl Mirrors {
         })
     }
 
-    /// The logs of all components.
+    /// Service for the logs of all components.
     pub fn logs(&self) -> HttpService {
         serve::components(&self.0)
     }
 
-    /// The nodes without any driver, for `mooring status`: each with its name, since when, and where its kubelet looks.
+    /// Nodes without any driver, for `mooring status`: each with its name, the time since then, and the directory in
+    /// which its kubelet looks.
     pub fn bare_nodes(&self) -> Vec<Value> {
         lock(&self.0.news).drivers.bare(self.0.clock.wall(), |node| self.0.registry(node))
     }
 
-    /// Takes each line that the program `name` of the user's prints.
+    /// Returns a sink for the lines that the user's program `name` prints.
     pub fn sink(&self, name: &str) -> Sink {
         let (inner, process): (_, Arc<str>) = (self.0.clone(), name.into());
         Arc::new(move |line| {
@@ -178,7 +179,7 @@ impl Mirrors {
         })
     }
 
-    /// Starts to keep the pods.
+    /// Starts the process that keeps the pods.
     pub fn start(&self, world: &World, wiring: &Arc<dyn Wiring>) -> Process {
         let (inner, wiring) = (self.0.clone(), wiring.clone());
         Process::start(world, PROCESS, move |ctx| {
@@ -194,7 +195,7 @@ impl Mirrors {
 }
 
 impl Inner {
-    /// Returns the directory in which the kubelet of `node` looks for a driver that is not ours.
+    /// Returns the directory in which the kubelet of `node` looks for a driver of the user.
     fn registry(&self, node: &str) -> Option<PathBuf> {
         self.registries.get(node).cloned()
     }
@@ -234,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Whether a commit is something for the keeper to look at.
+    /// Records a commit for the keeper. Returns true if the keeper must look at it.
     fn notice(&self, commit: &Commit) -> bool {
         let mut news = lock(&self.news);
         news.drivers.learn(self.clock.wall(), commit);

@@ -1,4 +1,4 @@
-//! Which pods stand for the control loops and drivers of a cluster, and what they look like. Pure.
+//! Pods that stand for the control loops and drivers of a cluster. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,38 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 use super::log::Life;
 use crate::cluster::{ClusterSpec, names};
 
-/// The namespace of all of them.
+/// Namespace of all of them.
 pub(super) const NAMESPACE: &str = "kube-system";
-/// Where processes are that run on none of the cluster's nodes; there is no Node object of this name.
+/// Node name of processes that run on none of the cluster's nodes. There is no Node object of this name.
 pub(super) const CONTROL_PLANE: &str = "control-plane";
 
 const COLLECTOR: &str = "pod-garbage-collector-controller";
 
-/// A container, and the process that it stands for.
+/// A container and its process.
 #[derive(Clone, Debug)]
 pub(super) struct Container {
-    /// Its name, as upstream deploys it.
+    /// Name, as in upstream's deployments.
     pub name: &'static str,
-    /// The process.
+    /// Process that it stands for.
     pub process: String,
-    /// Whether an event of this kind is a line of its log.
+    /// Returns true for event kinds that belong in its log.
     pub has: fn(&str) -> bool,
 }
 
 /// A pod that stands for processes.
 #[derive(Clone, Debug)]
 pub(super) struct MirrorPod {
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// The node that it is on.
+    /// Node of the pod.
     pub node: String,
     labels: Vec<(&'static str, &'static str)>,
     priority_class: &'static str,
-    /// Its containers.
+    /// Containers of the pod.
     pub containers: Vec<Container>,
 }
 
-/// A process does not tell of its own end.
+/// A process does not log its own crash.
 fn own(kind: &str) -> bool {
     kind != ProcessCrashed::KIND
 }
@@ -57,12 +57,12 @@ fn of_registrar(kind: &str) -> bool {
     kind == CsiRegistration::KIND || kind == ProcessStarted::KIND
 }
 
-/// The pods of a cluster of `spec`. What is left out has none. Those of nodes are missing where the nodes' kubelet is
-/// somebody else's, which removes mirror pods that it knows nothing of.
+/// Pods of a cluster of `spec`, without those of components that are left out. Nodes with a real kubelet have no such
+/// pods: it removes mirror pods that it does not know.
 pub(super) fn of(spec: &ClusterSpec) -> Vec<MirrorPod> {
     let mut pods = Vec::new();
     let has_kubelet = !spec.without.contains("kubelet");
-    // Somebody else's pod garbage collector takes pods away whose node does not exist.
+    // A real pod garbage collector removes pods whose node does not exist.
     let place = match spec.without.contains(COLLECTOR) {
         false => Some(CONTROL_PLANE),
         true => spec.nodes.first().filter(|_| has_kubelet).map(|node| node.name.as_str()),
@@ -141,7 +141,7 @@ impl MirrorPod {
         }))
     }
 
-    /// Its status, by how its processes are.
+    /// Status of the pod, from the run states of its processes.
     pub fn status(&self, life: impl Fn(&str) -> Life, host: Option<&str>) -> Result<PodStatus, serde_json::Error> {
         let lives: Vec<Life> = self.containers.iter().map(|container| life(&container.process)).collect();
         let ready = lives.iter().all(Life::is_up);
@@ -221,7 +221,7 @@ fn image(container: &Container) -> String {
     format!("mooring/{}", container.name)
 }
 
-/// A time as objects have it.
+/// A time in the format of the API.
 fn seconds(at: Timestamp) -> Value {
     json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
@@ -263,9 +263,9 @@ mod tests {
         assert!(!pods.contains("kube-scheduler") && pods.contains("ebs-plugin csi-provisioner csi-resizer"), "{pods}");
         let pods = without(&["csi-mock", "csi-attacher", "csi-provisioner", "csi-resizer"]).join("\n");
         assert!(!pods.contains("ebs-csi"), "{pods}");
-        // A loop of a process is no process.
+        // A single loop of a process is not a process.
         assert_eq!(without(&["persistentvolume-binder-controller"]).len(), 5);
-        // Somebody else's pod GC and kubelet take away what they do not know.
+        // The user's own pod garbage collector and kubelet remove pods that they do not know.
         assert!(without(&["kube-controller-manager"]).iter().all(|pod| pod.contains(" on node-a: ")));
         assert!(without(&["kube-controller-manager", "kubelet"]).is_empty());
         assert!(without(&["kubelet"]).iter().all(|pod| pod.contains(" on control-plane: ")));

@@ -1,4 +1,4 @@
-//! The logs over HTTP: of a container, as kubelet serves them; of components, for `mooring logs`.
+//! Logs over HTTP: of a container, as kubelet serves them, and of components, for `mooring logs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::log::{Reader, Selection};
 use super::pods::MirrorPod;
 use super::{Inner, lock};
 
-/// The path of the logs of components.
+/// Path of the logs of components.
 const COMPONENTS: &str = "/admin/v1/logs";
 
-/// A refusal: the code and why.
+/// A refusal: status code and reason.
 type Refusal = (StatusCode, String);
 
-/// The logs of a pod's containers, `/containerLogs/{namespace}/{pod}/{container}`. That of a node's pod is there as long
-/// as its `kubelet` answers.
+/// Serves the logs of a pod's containers at `/containerLogs/{namespace}/{pod}/{container}`. The logs of a pod on a node
+/// are served only while its `kubelet` answers.
 pub(super) fn container(
     inner: &Arc<Inner>,
     pod: &MirrorPod,
@@ -58,7 +58,8 @@ fn of_container(inner: &Arc<Inner>, pod: &MirrorPod, request: &Request<Body>) ->
     Ok(read(inner, selection, &options))
 }
 
-/// The logs of components, `/admin/v1/logs?component=NAME…` with the parameters of pods/log; of all where none is named.
+/// Serves the logs of components at `/admin/v1/logs?component=NAME…`, with the parameters of pods/log. Without a name
+/// it serves those of all components.
 pub(super) fn components(inner: &Arc<Inner>) -> HttpService {
     let inner = inner.clone();
     HttpService::new(move |request| {
@@ -87,7 +88,7 @@ fn of_components(inner: &Arc<Inner>, request: &Request<Body>) -> Result<Body, Re
     Ok(read(inner, Selection::Components(chosen), &options))
 }
 
-/// The processes that a name stands for: one, a group, those of a node, or those of a container or a pod.
+/// Resolves a name to processes: a process, a group, a node, a container or a pod.
 fn find(inner: &Inner, name: &str) -> Vec<String> {
     let found = inner.names.resolve(name);
     if !found.is_empty() {
@@ -113,9 +114,9 @@ fn options(request: &Request<Body>, now: Timestamp) -> Result<LogOptions, Refusa
     })
 }
 
-/// The log as it is, or line by line as it grows.
+/// Returns the log as it is, or a stream of lines that follows it.
 fn read(inner: &Arc<Inner>, selection: Selection, options: &LogOptions) -> Body {
-    // From before the first look on, so that nothing is missed between a look and the wait after it.
+    // Subscribe before the first read, so that no line is missed between a read and the wait after it.
     let grown = inner.grown.subscribe();
     let mut reader = Reader::new(&lock(&inner.log), selection, options);
     if !options.follow {

@@ -1,4 +1,5 @@
-//! Claims and attachments that may wait for a driver that is not there: looked at once the driver had its time.
+//! Claims and attachments that may wait for a missing driver. They are examined after the driver has had time to
+//! register.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use substrate::json::Value;
 use super::drivers::{self, GRACE};
 use super::{Inner, MOST, lock};
 
-/// The node that the scheduler chose for a claim.
+/// Annotation with the node that the scheduler chose for a claim.
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
-/// The driver that is to provision it.
+/// Annotation with the driver that must provision the claim.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 /// An object that may wait for a driver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,16 +24,16 @@ pub(super) enum Suspect {
     Attachment(Arc<str>),
 }
 
-/// Suspects that are still to be looked at, and the messages that were sent.
+/// Suspects that wait to be examined, and messages that were sent.
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     waiting: VecDeque<(Duration, Suspect)>,
-    /// Uids of claims, each with what was said.
+    /// Uids of claims, each with the message that was sent.
     told: BTreeSet<(String, String)>,
 }
 
 impl Suspects {
-    /// Takes suspects that are known since `now`.
+    /// Adds suspects that were found at `now`.
     pub fn take(
         &mut self,
         now: Duration,
@@ -46,12 +47,12 @@ impl Suspects {
         }
     }
 
-    /// When the next one is to be looked at.
+    /// Time at which the next one must be examined.
     pub fn next(&self) -> Option<Duration> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
-    /// Looks at those whose time has come, and writes an Event about each claim that waits for a driver.
+    /// Examines the suspects that are due, and writes an Event about each claim that waits for a driver.
     pub async fn look(&mut self, now: Duration, client: &Client, recorder: &EventRecorder, inner: &Inner) {
         while self.next().is_some_and(|at| at <= now) {
             let Some((_, suspect)) = self.waiting.pop_front() else { return };
@@ -80,10 +81,10 @@ impl Suspects {
     }
 }
 
-/// The claim that a suspect is about, its driver, and the node where it waits; nothing if it does not wait for one.
+/// Claim of a suspect, its driver, and the node on which it waits. None if it does not wait for a driver.
 async fn of(client: &Client, suspect: &Suspect) -> Option<(Value, String, Option<String>)> {
     let get = async |path: String| -> Option<Value> {
-        // What is gone by now waits for nothing.
+        // An object that is gone by now waits for nothing.
         serde_json::from_slice(&client.get(&path).await.ok()?).ok()
     };
     let claim_at =

@@ -1,4 +1,4 @@
-//! The stand-ins of a whole cluster in virtual time.
+//! Stand-in pods of a whole cluster in virtual time.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn apply(cluster: &Cluster, word: &str, name: &str, spec: Value) {
     cluster.objects().apply(&Manifest { object, value }).await.unwrap();
 }
 
-/// A claim, and a pod that uses it.
+/// Creates a claim and a pod that uses it.
 async fn use_a_volume(cluster: &Cluster) {
     let requests = json!({ "requests": { "storage": "1Gi" } });
     apply(cluster, "pvc", "data", json!({ "accessModes": ["ReadWriteOnce"], "resources": requests })).await;
@@ -53,7 +53,7 @@ async fn pod(cluster: &Cluster, key: &str) -> Option<Tree> {
     cluster.objects().get(&ObjectRef::new(Kind::pod(), Some(namespace), name)).await.unwrap()
 }
 
-/// Whether a pod is ready, and how often each of its containers has restarted.
+/// Returns true if a pod is ready, and the number of restarts of each of its containers.
 async fn readiness(cluster: &Cluster, key: &str) -> (bool, Vec<u64>) {
     let pod = pod(cluster, key).await.unwrap();
     let ready = pod["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
@@ -110,7 +110,7 @@ fn a_pod_is_as_its_processes_are() {
     });
 }
 
-/// The node agent would start them, and pod GC would remove those whose node has no object.
+/// Otherwise the node agent would start them, and pod GC would remove those whose node has no object.
 #[test]
 fn no_loop_starts_places_or_removes_them() {
     story(async |world, cluster| {
@@ -152,7 +152,7 @@ fn the_invariants_wait_for_none_of_them_and_take_none_for_a_leftover() {
         assert_eq!((&report["total"], &report["violations"]), (&json!(0), &json!([])), "{report}");
         assert!(report["leftovers"].as_object().unwrap().values().all(|list| list == &json!([])), "{report}");
         assert!(report["checked"]["I3"].as_u64() >= Some(2) && report["checked"]["I5"] == 1, "{report}");
-        // What is broken on purpose is ended first.
+        // A crashed node must be restarted first.
         cluster.crash("node-a").await.unwrap();
         let asked = serde_json::from_value(json!({ "rest": true })).unwrap();
         assert!(checks.look(&cluster, asked).await.unwrap_err().starts_with("node-a was crashed"));
@@ -171,7 +171,7 @@ fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
         let again = pod(&cluster, CONTROLLER).await.unwrap();
         assert_ne!(again["metadata"]["uid"], uid);
         assert!(readiness(&cluster, CONTROLLER).await.0);
-        // The log is the process' own.
+        // The log comes from the process itself.
         assert!(!cluster.objects().logs(CONTROLLER, "container=ebs-plugin").await.unwrap().is_empty());
         cluster.crash("node-a").await.unwrap();
         seconds(1).await;

@@ -1,5 +1,5 @@
-//! An event as a line of its component's log, in klog's form: severity and time, the kind of the event in the place of
-//! a source line, what it says, and its fields.
+//! Formats an event as a line of its component's log, in klog's form: severity and time, the kind of the event where
+//! klog has the source line, the text of the kind, and its fields.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,8 @@ use substrate::events::{FaultFired, LinkReply, LinkRequest};
 use substrate::json::Value;
 use substrate::{Event, EventKind, EventType};
 
-/// What would drown the rest: messages, streams and their events, requests of the API server, each record of a writer.
+/// Kinds that would drown the others: messages, streams and their events, requests of the API server, each record of a
+/// writer.
 const UNSAID: [&str; 9] = [
     LinkRequest::KIND,
     LinkReply::KIND,
@@ -27,18 +28,18 @@ const UNSAID: [&str; 9] = [
     WorkloadSynced::KIND,
 ];
 
-/// What each kind of event says.
+/// Log text of each kind of event.
 #[derive(Debug)]
 pub(crate) struct Wording(BTreeMap<&'static str, &'static str>);
 
 impl Wording {
-    /// The first sentence of each kind's description.
+    /// Takes the first sentence of each kind's description.
     pub fn new(kinds: &[EventKind]) -> Self {
         let first = |about: &'static str| about.trim().split(". ").next().unwrap_or_default().trim_end_matches('.');
         Self(kinds.iter().map(|kind| (kind.kind, first(kind.about))).collect())
     }
 
-    /// The line of an event; nothing for what no log has.
+    /// Returns the log line of an event. None for kinds that are not logged.
     pub fn line(&self, at: Timestamp, event: &Event) -> Option<String> {
         let kind = event.kind();
         let of_housekeeping =
@@ -48,7 +49,7 @@ impl Wording {
         }
         let fields = event.line().fields;
         let mut line = String::with_capacity(160);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             line,
             "{}{}       1 {kind}] {}",
@@ -63,7 +64,7 @@ impl Wording {
     }
 }
 
-/// klog's letter: errors are what says what went wrong.
+/// Severity letter of klog: E for an event with an error or a failed code, W for a Warning event or a fault.
 fn severity(event: &Event, field: impl Fn(&str) -> Option<Value>) -> char {
     let failed = |name: &str| field(name).is_some_and(|value| !matches!(value, Value::Null) && value != "");
     let refused = field("code").is_some_and(|code| code != "OK");
@@ -84,7 +85,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A text in quotes, on one line.
+/// Quotes a text on one line.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of what is recorded.
+    /// Returns the log lines of the recorded events.
     fn lines(record: impl FnOnce(&Trace, &Arc<str>)) -> Vec<String> {
         let wording = Wording::new(&crate::events::all());
         let told = Arc::new(Mutex::new(Vec::new()));

@@ -1,17 +1,17 @@
-//! Kinds that no loop of this program works on: who creates such an object is told, and so is who looks at it.
+//! Kinds that no control loop of Mooring handles. The creator of such an object gets a warning, and so does its reader.
 
-/// One of them.
+/// A kind that no control loop handles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     group: &'static str,
     version: &'static str,
-    /// The kind.
+    /// Kind of the object.
     pub kind: &'static str,
-    /// The resource, as URLs name it.
+    /// Resource name, as in URLs.
     plural: &'static str,
-    /// Who works on it in a cluster that has everything.
+    /// Component that handles it in a complete cluster.
     by: &'static str,
-    /// What does not happen.
+    /// Consequence of its absence.
     lacks: &'static str,
 }
 
@@ -26,12 +26,12 @@ const fn row(
 }
 
 impl Row {
-    /// Group and version, as manifests have them.
+    /// Group and version, as in manifests.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The URL path of an object, by its `namespace/name` or `name`.
+    /// URL path of an object, from its `namespace/name` or `name`.
     pub fn path(&self, key: &str) -> String {
         let root = if self.group.is_empty() { "api" } else { "apis" };
         let place = match key.split_once('/') {
@@ -48,7 +48,7 @@ const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const SNAPSHOTS: (&str, &str) = ("snapshot.storage.k8s.io", "v1");
 const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
 
-/// Those of kube-controller-manager, and those of drivers' add-ons.
+/// Kinds of kube-controller-manager and of drivers' add-ons.
 const ROWS: [Row; 13] = [
     row(APPS, "DaemonSet", "daemonsets", MANAGER, "it makes no pods"),
     row(APPS, "Deployment", "deployments", MANAGER, "it makes no pods"),
@@ -67,13 +67,13 @@ const ROWS: [Row; 13] = [
 
 const MANAGER: &str = "kube-controller-manager";
 
-/// The reason of the Event.
+/// Reason of the Event.
 pub(super) const REASON: &str = "NoController";
 
-/// Which of these kinds nobody works on.
+/// Kinds of this cluster that no component handles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unserved {
-    /// Whether kube-controller-manager is somebody else's, who works on all that it works on.
+    /// True if the user runs kube-controller-manager, which handles all its kinds.
     pub foreign_manager: bool,
 }
 
@@ -86,13 +86,13 @@ impl Unserved {
         self.rows().find(|row| row.group == group && row.kind == kind)
     }
 
-    /// Says that nothing works on objects of this kind, if that is so.
+    /// Returns the text that no component handles objects of this kind. None if one does.
     pub fn lack(self, group: &str, kind: &str) -> Option<String> {
         let row = self.row(group, kind)?;
         Some(format!("{} is stored, but nothing in this cluster works on it: {}", row.kind, row.lacks))
     }
 
-    /// What who creates an object of this kind is told.
+    /// Warning for the creator of an object of this kind.
     pub fn warning(self, group: &str, kind: &str) -> Option<String> {
         let (row, lack) = (self.row(group, kind)?, self.lack(group, kind)?);
         let how = if row.by == MANAGER {
@@ -103,12 +103,12 @@ impl Unserved {
         Some(format!("{lack}; {how}"))
     }
 
-    /// The same of what one of these kinds is.
+    /// Warning for the kind of `row`.
     pub fn text(self, row: &Row) -> String {
         self.warning(row.group, row.kind).unwrap_or_default()
     }
 
-    /// The kind of a resource, if nobody works on it. Only custom resources have a group here.
+    /// Finds the kind of a resource that no component handles. Only custom resources have a group here.
     pub fn find(self, group: Option<&str>, plural: &str) -> Option<&'static Row> {
         self.rows().find(|row| row.plural == plural && group.is_none_or(|group| group == row.group))
     }

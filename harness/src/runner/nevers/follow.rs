@@ -1,4 +1,4 @@
-//! Follows objects as a client does: a list, then a watch from its revision on, so that no revision is missed.
+//! Follows objects like a client: a list, then a watch from its revision on, so that no revision is missed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use super::key;
 use crate::runner::objects::Objects;
 use crate::scenario::predicate::Subject;
 
-/// How long is waited before a stream that ended is opened again.
+/// Pause before a broken watch is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the last revisions may take to arrive.
+/// Time limit for the last revisions to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest line that is read.
+/// Maximum length of a line in bytes.
 const LINE_LIMIT: usize = 16 << 20;
 
-/// One change.
+/// A change of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Revision {
     pub(super) key: String,
@@ -29,7 +29,7 @@ pub(super) struct Revision {
     deleted: bool,
 }
 
-/// What has been looked at, for whoever waits for the end.
+/// Checked revisions, for the task that waits for the end.
 #[derive(Debug)]
 pub(super) struct Progress {
     path: String,
@@ -39,19 +39,19 @@ pub(super) struct Progress {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The revision of each object that is there.
+    /// Revision of each object that exists.
     objects: BTreeMap<String, u64>,
-    /// All revisions up to this one have been looked at.
+    /// All revisions up to this one have been checked.
     to: u64,
-    /// Why the stream cannot go on.
+    /// Reason for which the watch cannot continue.
     lost: Option<String>,
 }
 
 impl Progress {
-    /// Waits until all has been looked at that is there now.
+    /// Waits until everything that exists now has been checked.
     ///
     /// # Errors
-    /// Why that is not to be.
+    /// Returns the reason if that is impossible.
     pub(super) async fn catch_up(&self, objects: &Objects) -> Result<(), String> {
         let unwatched = |why: String| format!("it could not be watched to its end: {why}");
         let (list, revision) = objects.list_tree(&self.path).await.map_err(|e| unwatched(e.to_string()))?;
@@ -67,7 +67,7 @@ impl Progress {
                     if let Some(why) = &seen.lost {
                         return Err(unwatched(why.clone()));
                     }
-                    // What is there and was not listed has come later; otherwise it has yet to be told of that it went.
+                    // An object that is not in the list is newer than the list, or its deletion has yet to arrive.
                     let gone = seen.objects.iter().all(|(key, number)| listed.contains(key) || *number > revision);
                     if seen.to >= newest && gone {
                         return Ok(());
@@ -98,10 +98,10 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Lists what is there and opens the watch.
+    /// Lists the objects and opens the watch.
     ///
     /// # Errors
-    /// What the API server says.
+    /// Returns the error of the API server.
     pub(super) async fn begin(objects: &Objects, clock: &Clock, subject: Subject) -> Result<Self, String> {
         let selector = match &subject {
             Subject::Object(object) => format!("?fieldSelector=metadata.name%3D{}", object.name),
@@ -127,17 +127,17 @@ impl Follower {
         Ok(follower)
     }
 
-    /// What has been looked at.
+    /// Checked revisions.
     pub(super) fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// What is there, after the last revision that [`Follower::next`] gave.
+    /// Objects after the last revision that [`Follower::next`] returned.
     pub(super) fn objects(&self) -> &BTreeMap<String, Value> {
         &self.objects
     }
 
-    /// Says that a revision has been looked at.
+    /// Records that a revision has been checked.
     pub(super) fn seen(&self, revision: &Revision) {
         {
             let mut seen = self.progress.state();
@@ -151,7 +151,7 @@ impl Follower {
         self.progress.changed.notify_waiters();
     }
 
-    /// The next revision; nothing when revisions were lost, which the progress tells.
+    /// Returns the next revision. None if revisions were lost; the progress has the reason.
     pub(super) async fn next(&mut self) -> Option<Revision> {
         loop {
             if let Some(revision) = self.waiting.pop_front() {
@@ -169,7 +169,7 @@ impl Follower {
                     Err(e) if e.is_gone() => {
                         return self.lose("revisions were lost while no stream was open".to_owned());
                     }
-                    // The next try may find the API server again.
+                    // The next attempt may reach the API server again.
                     Err(_) | Ok(()) => {}
                 }
                 continue;
@@ -195,7 +195,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes in a line of the stream.
+    /// Applies a line of the watch.
     fn take(&mut self, line: &[u8]) -> Result<(), String> {
         let mut event: Value = serde_json::from_slice(line).map_err(|e| format!("a watch event is no JSON: {e}"))?;
         let object = event["object"].take();
@@ -204,7 +204,7 @@ impl Follower {
             if object["code"] == 410 {
                 return Err("revisions were lost: the watch expired".to_owned());
             }
-            // Any other end of a stream is one after which it is opened again.
+            // After any other error the watch is opened again.
             self.stream = None;
             return Ok(());
         }
@@ -223,12 +223,12 @@ impl Follower {
     }
 }
 
-/// The revision of an object.
+/// Revision of an object.
 fn number(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The next line of a stream; nothing when it has ended or broken.
+/// Reads the next line of a stream; none if it has ended or broken.
 async fn next_line(body: &mut Body, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
         if let Some(at) = buffer.iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! Whether what must not be is so, by the objects that are there.
+//! Checks forbidden conditions against objects.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::runner::steps::{event_count, is_event};
 use crate::scenario::model::EventSeen;
 use crate::scenario::predicate::{Holds, Subject, That};
 
-/// What a look came to.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// It is not so.
+    /// The condition does not hold.
     Fine,
-    /// It is so, and this was seen.
+    /// The forbidden condition holds; with a description.
     Broken(String),
-    /// Nothing can be said.
+    /// The condition cannot be evaluated.
     Unsaid(String),
 }
 
-/// Looks at objects.
+/// Checker of one forbidden condition.
 #[derive(Debug)]
 pub(super) enum Judge {
-    /// A condition holds of an object or a list.
+    /// A condition on an object or a list.
     That(Subject, That),
-    /// Events were recorded: by name, how often before and how often now.
+    /// Events, by name: their counts at the beginning and now.
     Events(EventSeen, BTreeMap<String, (u64, u64)>),
 }
 
@@ -38,7 +38,7 @@ impl Judge {
         Self::Events(event.clone(), BTreeMap::new())
     }
 
-    /// Looks at what is there at the beginning.
+    /// Checks the initial objects.
     pub(super) fn begin(&mut self, objects: &BTreeMap<String, Value>) -> Verdict {
         if let Self::Events(wanted, seen) = self {
             for (name, event) in objects.iter().filter(|(_, event)| is_event(event, wanted)) {
@@ -49,7 +49,7 @@ impl Judge {
         self.of(objects)
     }
 
-    /// Looks at what is there after a change.
+    /// Checks the objects after a change.
     pub(super) fn look(&mut self, objects: &BTreeMap<String, Value>, revision: &Revision) -> Verdict {
         let Self::Events(wanted, seen) = self else { return self.of(objects) };
         if let Some(event) = objects.get(&revision.key).filter(|event| is_event(event, wanted)) {

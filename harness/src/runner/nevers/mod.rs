@@ -1,8 +1,8 @@
-//! What must not be, from a step on: looked at whenever it can change, until it ends.
+//! Forbidden conditions (`never`), checked from their step on after every possible change, until they end.
 //!
-//! Objects and Events are watched as a client does, revision by revision; calls, and states and attachments of volumes,
-//! are heard one by one; what else the cloud has, and metrics, are looked at upon every change in the cloud, and what lasts
-//! shorter than a look may go unseen.
+//! Objects and Events are watched like a client does, revision by revision. Calls, and states and attachments of
+//! volumes, are taken from single events. All other states of the cloud, and metrics, are checked after every change in
+//! the cloud; a state that is shorter than a check can be missed.
 
 mod follow;
 mod judge;
@@ -28,7 +28,7 @@ use super::objects::Objects;
 use crate::scenario::object::Kind;
 use crate::scenario::predicate::{Forbidden, Never, Subject};
 
-/// What the runner asks while something is forbidden.
+/// Clients that the checks use.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) clock: Clock,
@@ -38,7 +38,7 @@ pub(super) struct Tools {
     pub(super) ears: Arc<Ears>,
 }
 
-/// One `never` in force.
+/// A `never` in force.
 struct Active {
     never: Never,
     from: Duration,
@@ -46,15 +46,15 @@ struct Active {
     progress: Option<Arc<Progress>>,
 }
 
-/// What a `never` has looked at.
+/// Results of the checks of a `never`.
 #[derive(Debug, Default)]
 struct Looks(Mutex<Looked>);
 
 #[derive(Debug, Default)]
 struct Looked {
-    /// It could be said that it is not so.
+    /// The condition was evaluated to false at least once.
     said: bool,
-    /// Why it could not be said, the last time.
+    /// Last error of an evaluation.
     error: Option<String>,
 }
 
@@ -69,10 +69,10 @@ impl Looks {
     }
 }
 
-/// The work of looking, for whoever drives it.
+/// Checks as futures, for the task that drives them.
 pub(super) type Jobs = mpsc::UnboundedReceiver<BoxFuture<'static, ()>>;
 
-/// All that is forbidden in a run.
+/// All conditions that are forbidden in a run.
 pub(super) struct Nevers {
     tools: Tools,
     active: Mutex<BTreeMap<usize, Active>>,
@@ -82,14 +82,14 @@ pub(super) struct Nevers {
 }
 
 impl Nevers {
-    /// Nothing is forbidden yet; the other half has to be driven while the story goes on.
+    /// Starts with no forbidden conditions. The caller must drive the returned jobs while the steps run.
     pub(super) fn new(tools: Tools) -> (Arc<Self>, Jobs) {
         let (work, jobs) = mpsc::unbounded_channel();
         let (active, broken, notify) = (Mutex::default(), Mutex::default(), Notify::new());
         (Arc::new(Self { tools, active, broken, notify, work }), jobs)
     }
 
-    /// Looks at all that is forbidden until something of it happens.
+    /// Checks all forbidden conditions until one of them holds.
     pub(super) async fn watch(&self, mut jobs: Jobs) -> Failure {
         let mut at_work = FuturesUnordered::new();
         loop {
@@ -109,7 +109,7 @@ impl Nevers {
         }
     }
 
-    /// Forbids something from now on.
+    /// Forbids a condition from now on.
     pub(super) async fn begin(self: &Arc<Self>, index: usize, never: &Never) -> Result<(), Failure> {
         let (looks, from) = (Arc::<Looks>::default(), self.tools.clock.mono());
         let active = Active { never: never.clone(), from, looks: looks.clone(), progress: None };
@@ -133,7 +133,7 @@ impl Nevers {
         self.broken().map_or(Ok(()), Err)
     }
 
-    /// Ends what ends at the beginning of the step of this name.
+    /// Ends the conditions that end at the step `name`.
     pub(super) async fn end_at(&self, name: &str) -> Result<(), Failure> {
         let ends = |active: &&Active| active.never.until.as_deref() == Some(name);
         let over: Vec<usize> = self.active().iter().filter(|(_, a)| ends(a)).map(|(index, _)| *index).collect();
@@ -143,7 +143,7 @@ impl Nevers {
         Ok(())
     }
 
-    /// Ends all that is forbidden: the story is over.
+    /// Ends all conditions, because the steps are over.
     pub(super) async fn end_all(&self) -> Result<(), Failure> {
         let all: Vec<usize> = self.active().keys().copied().collect();
         for index in all {
@@ -152,7 +152,7 @@ impl Nevers {
         Ok(())
     }
 
-    /// Looks at what has happened until now, and then no more.
+    /// Checks everything that has happened so far, and then ends the condition.
     async fn end(&self, index: usize) -> Result<(), Failure> {
         let (what, progress) = match self.active().get(&index) {
             Some(active) => (active.never.clone(), active.progress.clone()),
@@ -222,7 +222,7 @@ impl Nevers {
         Ok(())
     }
 
-    /// Looks now, and then upon every change in the cloud.
+    /// Checks now and after every change in the cloud.
     async fn keep_looking(self: Arc<Self>, index: usize, never: Never) {
         loop {
             let changed = self.tools.ears.cloud_changed();
@@ -264,11 +264,11 @@ impl Nevers {
     }
 
     fn queue(&self, job: impl Future<Output = ()> + Send + 'static) {
-        // The other half goes only with the run, and then nobody looks any more.
+        // The receiver is dropped only at the end of the run, when no checks are needed.
         let _ = self.work.send(Box::pin(job));
     }
 
-    /// What has happened that must not, if something has.
+    /// Failure of a forbidden condition that held, if one did.
     fn broken(&self) -> Option<Failure> {
         for (index, ms, seen) in self.tools.ears.take_reached() {
             let failure = self.failure(index, format!("at {}: {seen}", moment(Duration::from_millis(ms))));
@@ -291,12 +291,12 @@ impl Nevers {
     }
 }
 
-/// A moment of the run: `12.345s`.
+/// Formats a time of the run: `12.345s`.
 fn moment(at: Duration) -> String {
     format!("{}.{:03}s", at.as_secs(), at.subsec_millis())
 }
 
-/// The name that tells an object from others of its kind.
+/// Key that identifies an object among others of its kind.
 fn key(object: &substrate::json::Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is done to the cloud past Kubernetes.
+//! Steps that act on the cloud directly.
 
 use substrate::json::Value as Tree;
 
@@ -7,13 +7,13 @@ use crate::runner::ec2::{self, Answer};
 use crate::scenario::acts::{About, Call, Id, Poke};
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// The volume behind a claim or a PersistentVolume, as Kubernetes knows it.
+/// Volume behind a claim or a PersistentVolume, as Kubernetes knows it.
 pub(super) struct Known {
-    /// The PersistentVolume.
+    /// Name of the PersistentVolume.
     pub(super) pv: String,
-    /// The driver.
+    /// Name of the driver.
     pub(super) driver: String,
-    /// The volume handle.
+    /// Volume handle.
     pub(super) handle: String,
 }
 
@@ -77,7 +77,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// An id, now that the step begins.
+    /// Resolves an id at the start of the step.
     async fn id(&self, id: &Id) -> Result<String, Failure> {
         match id {
             Id::Text(text) => Ok(text.clone()),
@@ -93,7 +93,7 @@ impl Run<'_> {
         }
     }
 
-    /// The volume of a claim, or of a PersistentVolume.
+    /// Finds the volume of a claim or a PersistentVolume.
     pub(super) async fn known_volume(&self, object: &ObjectRef) -> Result<Known, Failure> {
         let expected = format!("{object} has a volume");
         let read = async |object: &ObjectRef| -> Result<Tree, Failure> {

@@ -1,4 +1,4 @@
-//! How often calls were made and Events recorded.
+//! Counts calls and recordings of Events.
 
 use substrate::json::Value;
 
@@ -8,13 +8,13 @@ use crate::scenario::model::EventSeen;
 use crate::scenario::object::Kind;
 use crate::scenario::predicate::{CallPlane, Calls, Subject};
 
-/// How often an Event was recorded.
+/// Number of recordings of an Event.
 pub(in crate::runner) fn event_count(event: &Value) -> u64 {
     let series = event["series"]["count"].as_u64().unwrap_or(0);
     event["count"].as_u64().unwrap_or(0).max(series).max(1)
 }
 
-/// Whether an Event is one that is meant.
+/// Returns true if an Event matches.
 pub(in crate::runner) fn is_event(event: &Value, wanted: &EventSeen) -> bool {
     let contains = wanted.contains.as_deref().unwrap_or_default();
     is_about(event, wanted)

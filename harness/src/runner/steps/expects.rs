@@ -1,4 +1,4 @@
-//! What must be true.
+//! Checks expectations.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::runner::watchman::Sign;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation};
 use crate::scenario::object::Kind;
 
-/// How long a workload may take to read what it finds.
+/// Time limit for a workload to read the records that it finds.
 const READING: Duration = Duration::from_secs(30);
 
 impl Run<'_> {
@@ -21,12 +21,12 @@ impl Run<'_> {
             Expectation::Calls(calls) => self.expect_calls(calls).await,
             Expectation::Metric(metric) => self.expect_metric(metric).await,
             Expectation::Cloud(cloud) => self.expect_cloud(cloud).await,
-            // What is demanded of the whole run is known at its end.
+            // Expectations on the whole run are checked at its end.
             Expectation::Checked(_) | Expectation::Violation(_) => Ok(()),
         }
     }
 
-    /// A container is running, and told so, before its workload has read what it finds.
+    /// Waits, because a container is reported as running before its workload has read the records.
     pub(super) async fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
         let expected = format!("{} finds at least {} intact records when it starts", wanted.pod, wanted.records);
         self.until(READING, Sign::Records(wanted.pod.key()), async || {
@@ -67,12 +67,12 @@ impl Run<'_> {
         .await
     }
 
-    /// Durations of a scenario are in its own time, so what passed in the world is multiplied by the scale.
+    /// Durations of a scenario are in its own time, so the elapsed time of the world is multiplied by the scale.
     fn expect_elapsed(&self, wanted: &Elapsed) -> Result<(), Failure> {
         let since = wanted.since.and_then(|step| self.began.get(step).copied()).unwrap_or(self.started);
         let passed = self.cluster.unscaled(self.time().saturating_sub(since));
         let early = wanted.at_least.is_some_and(|least| passed < least);
-        // Real work takes real time, which no scale shortens: an upper bound is meant for virtual time.
+        // Real work takes real time, which no scale shortens, so an upper bound applies only to virtual time.
         let late = self.cluster.is_simulated() && wanted.at_most.is_some_and(|most| passed > most);
         if early || late {
             let bounds = format!(

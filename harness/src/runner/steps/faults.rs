@@ -1,4 +1,4 @@
-//! Faults in force, and those that never fired.
+//! Puts faults in force and clears them.
 
 use substrate::fault::Fault;
 

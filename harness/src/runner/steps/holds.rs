@@ -1,4 +1,4 @@
-//! Conditions of objects and lists, and what the cloud and metrics say.
+//! Checks conditions on objects, lists, the cloud and metrics.
 
 use super::{Failure, Run};
 use crate::runner::condition::{self, Look};
@@ -7,7 +7,7 @@ use crate::scenario::model::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};
 use substrate::json::{Value, from_value};
 
-/// Events after which the cloud has something else.
+/// Kinds of events that report a change in the cloud.
 const CLOUD: &[&str] = &["ec2.volume", "ec2.attachment", "ec2.instance", "ec2.modification", "ec2.snapshot"];
 
 impl Run<'_> {
@@ -42,7 +42,7 @@ impl Run<'_> {
         Err(self.failure(expected, seen))
     }
 
-    /// Waits until all that is said of an object holds at once.
+    /// Waits until all conditions on an object hold at the same time.
     pub(super) async fn wait_that(&self, wait: &Wait, that: &That) -> Result<(), Failure> {
         let object = &wait.object;
         let expected = wait.to_string();

@@ -1,4 +1,4 @@
-//! What each step of a scenario does.
+//! Carries out the steps of a scenario.
 
 mod cloud;
 mod counts;
@@ -30,10 +30,10 @@ use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
 
-/// Where a file demands that invariants were looked at, and on how many occasions.
+/// Required numbers of checks of invariants, and the index of the step with this requirement.
 type Demand = (Option<usize>, BTreeMap<Id, u64>);
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Run<'a> {
     scenario: &'a Scenario,
     cluster: &'a Cluster,
@@ -42,22 +42,22 @@ pub(super) struct Run<'a> {
     started: Duration,
     began: Vec<Duration>,
     declared: Vec<String>,
-    /// Those that were cleared before they had fired.
+    /// Faults that were cleared before they had fired.
     cleared: Vec<SilentFault>,
-    /// How often invariants must have been looked at by the end, and where that is demanded.
+    /// Required numbers of checks of invariants at the end of the run.
     demanded: Vec<Demand>,
-    /// The step that is done now, by its index.
+    /// Index of the current step.
     now: Option<usize>,
     ears: Arc<Ears>,
     teller: Teller,
     meter: Meter,
     nevers: Arc<Nevers>,
-    /// How many calls had been heard when each step began.
+    /// Number of recorded calls at the start of each step.
     heard: Vec<usize>,
-    /// Ids of the cloud that steps saved.
+    /// Saved ids of the cloud by name.
     saved: BTreeMap<String, String>,
     attendant: &'a Attendant,
-    /// What the step that is done now saw last, and is not content with.
+    /// Last failed check of the current step.
     last: Mutex<Option<Failure>>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         (run, nevers, jobs)
     }
 
-    /// Waits until all nodes are ready, then puts the scenario's objects and faults in place.
+    /// Waits until all nodes are ready, then creates the scenario's objects and puts its faults in force.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         for node in &self.scenario.nodes {
             let object = ObjectRef::new(Kind::node(), None, &node.name);
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
             Action::Wait(wait) => self.wait_step(wait).await?,
             Action::WaitFor(holds) => self.holds(holds).await?,
             Action::Never(never) => self.nevers.begin(step.index, never).await?,
-            // What is demanded of the whole run is known at its end.
+            // Expectations on the whole run are checked at its end.
             Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
             Action::Expect(expectation) => self.expect(expectation).await?,
             Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
@@ -157,8 +157,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The failure of a story that is ended from outside, since `limit` is over: what the step that it is at demands, and
-    /// what it saw last.
+    /// Failure of steps that exceeded `limit`: the expectation of the current step, and the state that it saw last.
     pub(super) fn cut_off(&self, limit: &str) -> Failure {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         match last {
@@ -171,12 +170,12 @@ impl<'a> Run<'a> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    /// Ends what is forbidden to the end of the story.
+    /// Ends the conditions that are forbidden until the end of the steps.
     pub(super) async fn story_ends(&self) -> Result<(), Failure> {
         self.nevers.end_all().await
     }
 
-    /// Faults that were declared and never fired; only asked of a run that came to its end.
+    /// Faults that were declared and never fired. Empty if the run did not reach its end.
     pub(super) fn silent_faults(&self, ended: bool) -> Vec<SilentFault> {
         if !ended {
             return Vec::new();
@@ -186,7 +185,8 @@ impl<'a> Run<'a> {
         silent.chain(self.cleared.iter().cloned()).collect()
     }
 
-    /// What the file demands of the whole run: that invariants were looked at, and that declared deviations occurred.
+    /// Checks the requirements on the whole run: the numbers of checks of invariants, and the declared deviations that
+    /// must occur.
     pub(super) fn demands(&self, checked: &Checked, missing: &[String]) -> Result<(), Failure> {
         for (step, counts) in &self.demanded {
             for (id, least) in counts {
@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Replaces each `{uid: PATH}` in a manifest by the uid that the object has now.
+    /// Replaces each `{uid: PATH}` in a manifest by the current uid of the object.
     async fn fill_in_uids(&self, manifest: &mut Manifest) -> Result<(), Failure> {
         let mut uids = BTreeMap::new();
         for path in saved::uids(&manifest.value) {
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Checks `probe` now and after every sign in the trace until it is content or `within` has passed.
+    /// Calls `probe` now and after every sign in the trace, until it succeeds or `within` has passed.
     async fn until<T>(
         &self,
         within: Duration,
@@ -264,7 +264,7 @@ impl<'a> Run<'a> {
         loop {
             let changed = self.watchman.seen();
             tokio::pin!(changed);
-            // Registered before the look, so that a change between look and wait is not missed.
+            // Registered before the check, so that a change between the check and the wait is not missed.
             changed.as_mut().enable();
             let failure = match probe().await {
                 Ok(value) => {
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
                 () = tokio::time::sleep(self.cluster.poll()) => {}
                 () = tokio::time::sleep_until(deadline) => {}
             }
-            // A burst of changes is looked at once.
+            // One check covers a burst of changes.
             tokio::time::sleep(self.cluster.settle()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Files on the disks of nodes.
+//! Removes files from the disks of nodes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use csi_mock::disk::{Disk, DiskError};
 use super::{Failure, Run};
 use crate::scenario::acts::{File, NodeFile};
 
-/// As many files as a report shows.
+/// Maximum number of files in a report.
 const SHOWN: usize = 20;
 
 impl Run<'_> {
@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 }
 
-/// Removes those of `files` that are there; says whether any was.
+/// Removes the existing ones of `files`. Returns true if there were any.
 async fn remove(disk: &Arc<dyn Disk>, files: &[PathBuf]) -> Result<bool, DiskError> {
     let mut found = false;
     for file in files {
@@ -62,11 +62,11 @@ async fn remove(disk: &Arc<dyn Disk>, files: &[PathBuf]) -> Result<bool, DiskErr
     Ok(found)
 }
 
-/// Which files are there below `root`, in words.
+/// Lists the files below `root` for a report.
 async fn files(disk: &Arc<dyn Disk>, root: &Path) -> String {
     let mut directories = vec![root.to_owned()];
     let mut found = Vec::new();
-    // What is mounted is the volumes', and not the node's.
+    // Mounted filesystems belong to volumes, not to the node.
     let mounts: Vec<PathBuf> = disk.mounts().await.unwrap_or_default().into_iter().map(|m| m.path).collect();
     while let Some(directory) = directories.pop().filter(|_| found.len() <= SHOWN) {
         let mut names = disk.list_dir(&directory).await.ok().flatten().unwrap_or_default();

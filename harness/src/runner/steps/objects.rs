@@ -1,4 +1,4 @@
-//! What is done to objects: deletion, taints, cordons.
+//! Steps that act on objects: deletion, taints, cordons.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Patches of any object and subresource.
+//! Patches any object or subresource.
 
 use super::{Failure, Run};
 use crate::runner::objects::ObjectError;

@@ -1,4 +1,4 @@
-//! Waiting for objects and records.
+//! Waits for objects and records.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl Run<'_> {
         if let Some(that) = &wait.that {
             return self.wait_that(wait, that).await;
         }
-        // Who is on a node is there.
+        // A pod on a node exists.
         let state = wait.is.or(wait.on.is_some().then_some(State::Exists));
         if let Some(state) = state {
             self.wait(&wait.object, state, wait.on.as_deref(), wait.within).await?;

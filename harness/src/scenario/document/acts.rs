@@ -1,4 +1,4 @@
-//! Steps against the cloud, objects of any kind, links and nodes' files, as they are written.
+//! Written form of steps on the cloud, objects of any kind, links and files of nodes.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::scenario::acts::PatchType;
 use crate::scenario::place::Placed;
 
 one_of! {
-    /// A call of the cloud, or something that only its operator can do.
+    /// A call of the cloud, or an operation that only its operator can do.
     struct Ec2 {
         with: Placed<Map<String, Value>>,
         fails: Placed<String>,
@@ -54,7 +54,7 @@ pub(in crate::scenario) struct Partition {
     pub name: Option<Placed<String>>,
 }
 
-/// `heal: cut`, or `heal:` where one partition is in force.
+/// `heal: cut`, or `heal:` if only one partition is in force.
 #[derive(Debug)]
 pub(in crate::scenario) struct Heal(pub Option<String>);
 
@@ -66,7 +66,7 @@ pub(in crate::scenario) struct NodeFile {
     pub of: Option<Placed<String>>,
 }
 
-/// No keys.
+/// An empty map.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}

@@ -1,4 +1,4 @@
-//! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
+//! Written form of a scenario file: types for serde, with positions, not checked across fields.
 
 mod acts;
 mod predicate;
@@ -65,7 +65,7 @@ pub(super) struct Document {
     pub possible_violations: Vec<Placed<String>>,
 }
 
-/// The state that a cluster begins in.
+/// Initial state of a cluster.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Begin {
@@ -75,7 +75,7 @@ pub(super) struct Begin {
     pub objects: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
 }
 
-/// Switches of the CSI driver.
+/// Settings of the CSI driver.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Driver {
@@ -86,7 +86,7 @@ pub(super) struct Driver {
     pub capacity_gib: Option<u64>,
 }
 
-/// A world that a scenario is for.
+/// A world in which a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum World {

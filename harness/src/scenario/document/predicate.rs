@@ -1,4 +1,4 @@
-//! Conditions and counts as they are written.
+//! Written form of conditions and counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::scenario::place::Placed;
 use crate::scenario::predicate::CallPlane;
 
 one_of! {
-    /// All conditions as optional keys; exactly one may be there.
+    /// All conditions as optional keys; exactly one must be present.
     struct Never {
         that: Placed<String>,
         namespace: Placed<String>,
@@ -51,7 +51,7 @@ pub(in crate::scenario) struct MetricIs {
     pub value: Placed<Amount>,
 }
 
-/// What the cloud has.
+/// Resources of the cloud.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct CloudIs {
@@ -70,7 +70,7 @@ pub(in crate::scenario) enum All {
     All,
 }
 
-/// Defines a number, or a map of bounds.
+/// Defines a type that is written as a number or as a map of bounds.
 macro_rules! bounds {
     ($(#[doc = $about:literal])+ $name:ident, $bounds:ident of $number:ty, $expecting:literal) => {
         $(#[doc = $about])+
@@ -118,10 +118,10 @@ macro_rules! bounds {
 }
 
 bounds! {
-    /// How often.
+    /// Number of occurrences.
     Times, TimesBounds of u64, "a number or {at-least: N, at-most: N}"
 }
 bounds! {
-    /// How much.
+    /// Value of a metric.
     Amount, AmountBounds of f64, "a number or {at-least: N, at-most: N}"
 }

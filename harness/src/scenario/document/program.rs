@@ -1,4 +1,4 @@
-//! A program of the user's as it is written.
+//! Written form of a program of the user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Replaced {
     }
 }
 
-/// A text of any number of lines, a number or a truth value, as text.
+/// A text of any number of lines, a number or a boolean, as text.
 #[derive(Debug)]
 pub(in crate::scenario) struct Argument(pub String);
 

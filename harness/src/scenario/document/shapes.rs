@@ -1,7 +1,7 @@
-//! Values that may be written in several ways, and keys of which exactly one may be there.
+//! Values with several written forms, and maps in which exactly one of some keys is present.
 //!
-//! Serde's own untagged enums buffer the value and so lose positions and the list of valid keys; these visitors look at
-//! the first token only.
+//! Serde's own untagged enums buffer the value and so lose positions and the list of valid keys; these visitors look
+//! only at the first token.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::{Count, EachTimeScale, Nodes, Replicas, TimeScale};
 use crate::scenario::place::Placed;
 
-/// Defines a map in which exactly one of some keys stands, beside keys of its own, and the choice that it comes to.
+/// Defines a map in which exactly one of some keys is present, beside keys of its own, and the enum of these choices.
 macro_rules! one_of {
     ($(#[doc = $about:literal])+ struct $name:ident { $($own:ident: $own_type:ty),* } does $choice:ident {
         $($key:ident: $variant:ident($value:ty),)+
@@ -23,11 +23,11 @@ macro_rules! one_of {
         #[serde(rename_all = "kebab-case", deny_unknown_fields)]
         pub(in crate::scenario) struct $name {
             $(pub $own: Option<$own_type>,)*
-            // What is there and says nothing is not absent.
+            // A present key with a null value is an error, not an absent key.
             $(#[serde(default, deserialize_with = "crate::scenario::document::there")] pub $key: Option<Placed<$value>>,)+
         }
 
-        /// The one key that is there, with its value.
+        /// The one key that is present, with its value.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
         pub(in crate::scenario) enum $choice {
@@ -35,10 +35,10 @@ macro_rules! one_of {
         }
 
         impl $name {
-            /// The keys of which one must be there, as they are written.
+            /// Keys of which one must be present, as Rust identifiers.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
-            /// Takes out what is there, in the order of [`Self::KEYS`], each with its key and place.
+            /// Takes out all present choices in the order of [`Self::KEYS`], each with its key and place.
             pub fn take(&mut self) -> Vec<(String, crate::scenario::place::Place, $choice)> {
                 let mut found = Vec::new();
                 $(if let Some(value) = self.$key.take() {
@@ -51,7 +51,7 @@ macro_rules! one_of {
 }
 pub(super) use one_of;
 
-/// Reads a value that may be absent but not null.
+/// Deserializes a value that may be absent but not null.
 pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,4 +1,4 @@
-//! Short forms of common objects, and what stands for several items of a list: repetition and fragments.
+//! Short forms of common objects, and items that expand to several: repetitions and fragments.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::shapes::one_of;
 use crate::scenario::place::Placed;
 
 one_of! {
-    /// What may stand in a list of objects beside a manifest.
+    /// Short forms that a list of objects can contain beside manifests.
     struct Short {} does Made {
         claim: Claim(Claim),
         pod: Pod(Pod),
@@ -35,7 +35,7 @@ pub(in crate::scenario) struct Claim {
     pub volume: Option<String>,
 }
 
-/// Access modes, as Kubernetes names them.
+/// Access modes, with Kubernetes' names.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[expect(clippy::enum_variant_names, reason = "they are called so")]
 pub(in crate::scenario) enum AccessMode {
@@ -74,21 +74,21 @@ pub(in crate::scenario) struct Class {
     pub parameters: Map<String, Value>,
 }
 
-/// When volumes of a class are made, as Kubernetes names it.
+/// Binding modes of a class, with Kubernetes' names.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub(in crate::scenario) enum Binding {
     WaitForFirstConsumer,
     Immediate,
 }
 
-/// What becomes of a volume whose claim is gone, as Kubernetes names it.
+/// Reclaim policies of a class, with Kubernetes' names.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 pub(in crate::scenario) enum Reclaim {
     Delete,
     Retain,
 }
 
-/// The items of a list several times, with a variable in their text.
+/// Repeats the items of a list, with a variable in their text.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Repeat {
@@ -100,14 +100,14 @@ pub(in crate::scenario) struct Repeat {
     pub body: Placed<IgnoredAny>,
 }
 
-/// The items of another file.
+/// Includes the items of another file.
 #[derive(Debug)]
 pub(in crate::scenario) struct Include {
     pub file: String,
     pub with: Vec<(String, Word)>,
 }
 
-/// A text, a number or a truth value, as text.
+/// A text, a number or a boolean, as text.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Word(pub String);
 
@@ -211,7 +211,7 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// A map whose first key was read already.
+/// A map whose first key was already read.
 struct Again<A> {
     first: Option<String>,
     map: A,

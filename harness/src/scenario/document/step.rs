@@ -1,4 +1,4 @@
-//! A step as it is written: a name, and one key that says what it does.
+//! Written form of a step: an optional name, and one key for its action.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::scenario::object::State;
 use crate::scenario::place::Placed;
 
 one_of! {
-    /// All actions as optional keys; exactly one may be there.
+    /// All actions as optional keys; exactly one must be present.
     struct Step { name: Placed<String> } does Act {
         apply: Apply(OneOrMany<Map<String, Value>>),
         claim: Claim(Claim),
@@ -44,7 +44,7 @@ one_of! {
 }
 
 one_of! {
-    /// All demands as optional keys; exactly one may be there.
+    /// All expectations as optional keys; exactly one must be present.
     struct Expect {
         records: Placed<u64>,
         that: Placed<String>,

@@ -1,4 +1,4 @@
-//! The state that a cluster begins in.
+//! Checks the initial state of a cluster.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::scenario::model::{Begin, Manifest};
 use crate::scenario::place::Placed;
 
 impl Steps<'_> {
-    /// Checks the volumes and objects that are there from the start.
+    /// Checks the initial volumes and objects.
     pub(super) fn begin(&mut self, begin: doc::Begin) -> Begin {
         let mut checked = Begin::default();
         for volume in begin.volumes {
@@ -34,7 +34,7 @@ impl Steps<'_> {
         checked
     }
 
-    /// The value, unless there is a mistake in it.
+    /// Returns the value, or records its error.
     fn kept<T>(&self, checked: Checked<T>) -> Option<T> {
         checked.map_err(|mistake| self.heed(Err(mistake))).ok()
     }

@@ -1,4 +1,4 @@
-//! What the cluster is made of beside its nodes: what is left out, the driver's settings, zones, worlds.
+//! Checks the parts of a cluster beside its nodes: left-out components, driver settings, zones, worlds.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(super) fn worlds(worlds: Option<Placed<Vec<Placed<doc::World>>>>) -> Checked
     }
 }
 
-/// The zones of the cloud, in which all nodes are that name one.
+/// Checks the zones of the cloud, which must contain the zones of all nodes.
 pub(super) fn zones(zones: Vec<Placed<String>>, nodes: &[NodeSpec]) -> Checked<Vec<String>> {
     let Some(first) = zones.first() else { return Ok(Vec::new()) };
     let place = first.place;

@@ -1,4 +1,4 @@
-//! Calls of the cloud: actions and parameters that the mock knows, ids by reference.
+//! Checks calls of the cloud: actions and parameters that the mock knows, ids by reference.
 
 use mock_ec2::faults::ERROR_CODES;
 use mock_ec2::state::command::ACTIONS;
@@ -15,14 +15,14 @@ use crate::scenario::model::Action;
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::place::{Place, Placed};
 
-/// What stands for an id in parameters. EC2's own names begin with a capital letter.
+/// Keys of references to ids in parameters. EC2's own names begin with a capital letter.
 const REFERENCES: [&str; 3] = ["volume", "instance", "saved"];
-/// The fields of answers that can be saved.
+/// Fields of answers that can be saved.
 const SAVABLE: [&str; 4] = ["VolumeId", "InstanceId", "SnapshotId", "ResourceId"];
-/// What belongs to a call, and to nothing else.
+/// Keys that only calls have.
 const OF_CALLS: [&str; 4] = ["with", "fails", "save", "from"];
 
-/// An id of the right form for a field of [`SAVABLE`].
+/// A well-formed sample id for a field of [`SAVABLE`].
 pub(super) fn placeholder(field: &str) -> &'static str {
     match field {
         "InstanceId" => "i-0123456789abcdef0",
@@ -31,7 +31,7 @@ pub(super) fn placeholder(field: &str) -> &'static str {
     }
 }
 
-/// The name of a parameter with each number as `N`.
+/// Replaces each number in the name of a parameter by `N`.
 fn numbered(name: &str) -> String {
     let part = |part: &str| if part.parse::<u64>().is_ok() { "N".to_owned() } else { part.to_owned() };
     name.split('.').map(part).collect::<Vec<_>>().join(".")
@@ -92,7 +92,7 @@ impl Steps<'_> {
             }
             Ec2Error::UnknownParameter(name) => self.unknown(action, place, name),
             Ec2Error::MissingParameter(name) => {
-                // It may be there by another name.
+                // The parameter may be present with a misspelled name.
                 let known = parameters::of(action);
                 let meant = |(written, _): &&(String, Id)| {
                     !known.contains(&numbered(written).as_str())
@@ -110,7 +110,7 @@ impl Steps<'_> {
 
     fn unknown(&self, action: &Placed<String>, place: Place, name: &str) -> Mistake {
         let known = parameters::of(action);
-        // The name may be written in several maps, one in the other.
+        // The name may be spread over several nested maps.
         let parts = name.split('.').filter(|part| part.parse::<u64>().is_err());
         let written = [name].into_iter().chain(parts.rev());
         let place = written.filter_map(|word| find::word(&self.origin.text, place, word)).next().unwrap_or(place);
@@ -152,7 +152,7 @@ impl Steps<'_> {
         Ok(Some(Save { name: name.value, from: from.value }))
     }
 
-    /// Lists and maps in a parameter as the Query API has them: `Filter.1.Value.2`.
+    /// Flattens lists and maps of a parameter to the form of the Query API: `Filter.1.Value.2`.
     fn flatten(&self, name: String, value: &Value, place: Place, out: &mut Vec<(String, Id)>) -> Checked<()> {
         match value {
             Value::Object(map) if map.keys().any(|key| key.starts_with(|c: char| c.is_ascii_lowercase())) => {
@@ -179,7 +179,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// `{volume: pvc/data}`.
+    /// Reads a reference such as `{volume: pvc/data}`.
     fn reference(&self, map: &Map<String, Value>, place: Place) -> Checked<Id> {
         let at = |word: &str| find::word(&self.origin.text, place, word).unwrap_or(place);
         let mut entries = map.iter();
@@ -202,7 +202,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A claim or a PersistentVolume.
+    /// Reads the name of a claim or a PersistentVolume.
     pub(super) fn volume(&self, text: &Placed<String>) -> Checked<ObjectRef> {
         let object = self.object(text)?;
         if [Kind::claim(), Kind::volume()].contains(&object.kind) {
@@ -212,7 +212,7 @@ impl Steps<'_> {
         Err(Mistake::new(text.place, message, "here").help("write pvc/NAME or pv/NAME"))
     }
 
-    /// What an earlier step saved, which must be a `field`.
+    /// Reads the name of an id that an earlier step saved, which must be a `field`.
     pub(super) fn saved_id(&self, name: &Placed<String>, field: Option<&str>) -> Checked<Id> {
         match self.saved.get(&name.value) {
             Some(kind) if field.is_none_or(|field| field == kind) => Ok(Id::Saved(name.value.clone())),
@@ -221,7 +221,7 @@ impl Steps<'_> {
         }
     }
 
-    /// That nobody saved it.
+    /// Error for a name that no earlier step saves.
     pub(super) fn unknown_saved(&self, name: &Placed<String>) -> Mistake {
         let message = format!("no earlier step saves `{}`", name.value);
         let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
@@ -230,7 +230,7 @@ impl Steps<'_> {
 }
 
 impl doc::Ec2 {
-    /// The keys that are there beside what the step does.
+    /// Keys that are present beside the key of the action.
     fn given(&self) -> impl Iterator<Item = (&'static str, Place)> {
         fn at<T>(key: &'static str, value: &Option<Placed<T>>) -> Option<(&'static str, Place)> {
             value.as_ref().map(|value| (key, value.place))
@@ -257,7 +257,7 @@ impl doc::Ec2 {
         .flatten()
     }
 
-    /// The keys of a poke that say what it does, and not to what.
+    /// Keys of a poke except those that name its target.
     pub(super) fn options(&self) -> impl Iterator<Item = (&'static str, Place)> {
         self.given().filter(|(key, _)| !["instance", "volume", "snapshot", "token"].contains(key))
     }

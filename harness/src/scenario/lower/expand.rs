@@ -1,7 +1,7 @@
-//! Items of a list that stand for several: `repeat` and `include`.
+//! Expands items of a list that stand for several: `repeat` and `include`.
 //!
-//! Their text is taken as it stands in the file, variables are replaced in it, and it is read as if it stood there, in
-//! its line and column. So a mistake in it is shown at its place, with the values that the variables had.
+//! Their text is taken unchanged from the file. Variables are replaced, and the result is parsed as if it were at the
+//! same line and column. So an error is shown at its place in the file, with the values of the variables.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::scenario::document as doc;
 use crate::scenario::place::{Place, Placed};
 use crate::scenario::{MAX_BYTES, options};
 
-/// As often as items are repeated, at most.
+/// Maximum number of repetitions.
 const MAX_COUNT: usize = 10_000;
-/// As deep as repetitions and fragments stand in each other, at most.
+/// Maximum nesting of repetitions and fragments.
 const MAX_DEPTH: usize = 8;
-/// As much text as all of them come to, at most.
+/// Maximum size of all expanded text in bytes.
 pub(super) const MAX_TEXT: usize = 8 << 20;
-/// What reading one of them costs, however short it is.
+/// Minimum cost of an expansion in bytes, however short its text is.
 const LEAST: usize = 256;
 
-/// A text that is read, and the file that it is of.
+/// A text that is being read, and its file.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Origin {
     pub source: Arc<str>,
     pub text: Arc<str>,
 }
 
-/// The text of a repetition or fragment.
+/// Parsed items of a repetition or fragment, with their text.
 pub(super) struct Body<T> {
     items: Vec<Placed<T>>,
     origin: Origin,
@@ -40,7 +40,7 @@ pub(super) struct Body<T> {
 }
 
 impl Steps<'_> {
-    /// The items of a repetition, once for each of its values.
+    /// Expands a repetition: its items once for each value.
     pub(super) fn repeated<T: DeserializeOwned>(&mut self, repeat: Placed<doc::Repeat>) -> Checked<Vec<Body<T>>> {
         let Placed { place, value: repeat } = repeat;
         check_variable(&repeat.variable)?;
@@ -79,7 +79,7 @@ impl Steps<'_> {
         values.into_iter().map(one).collect()
     }
 
-    /// The items of another file.
+    /// Reads the items of another file.
     pub(super) fn included<T: DeserializeOwned>(&mut self, include: Placed<doc::Include>) -> Checked<Body<T>> {
         let Placed { place, value: include } = include;
         let wrong = |message: String| Mistake::new(place, message, "this file");
@@ -105,7 +105,7 @@ impl Steps<'_> {
         self.read(source, text, variables)
     }
 
-    /// Reads a list of items, for which there must be room.
+    /// Parses a list of items, if it fits into the remaining size.
     fn read<T: DeserializeOwned>(
         &self,
         source: Arc<str>,
@@ -133,12 +133,12 @@ impl Steps<'_> {
             None if errors.is_empty() => {
                 Err(Mistake::new(Place::default(), "there are no items here", "here").of(&origin))
             }
-            // Their mistakes were told.
+            // Its errors were already recorded.
             None => Ok(Body { items: Vec::new(), origin, variables }),
         }
     }
 
-    /// Does `work` with the items of a repetition or fragment, in its text and with its variables.
+    /// Calls `work` with the items of a repetition or fragment, in its text and with its variables.
     pub(super) fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Placed<T>>) -> R) -> R {
         let outer = std::mem::replace(&mut self.origin, body.origin);
         let variables = std::mem::replace(&mut self.variables, body.variables);
@@ -168,11 +168,11 @@ fn unknown_variable(origin: &Origin, place: Place, unknown: &str, known: &[(Stri
     Mistake::new(place, format!("there is no variable `{unknown}` here"), "this variable").help(help).of(origin)
 }
 
-/// `text` with `${NAME}` replaced. What a repetition further in names (`as: NAME`) is left to it, and so is `$${`, which
+/// Replaces `${NAME}` in `text`. Leaves the variables of inner repetitions (`as: NAME`) to them, and also `$${`, which
 /// manifests read as `${`.
 ///
 /// # Errors
-/// The name of a variable that is not there.
+/// Returns the name of an unknown variable.
 fn replaced(text: &str, variables: &[(String, String)]) -> Result<String, String> {
     let inner = |name: &str| {
         text.match_indices("as:").any(|(at, _)| {
@@ -197,7 +197,7 @@ fn replaced(text: &str, variables: &[(String, String)]) -> Result<String, String
     Ok(out + rest)
 }
 
-/// `$${` as `${` in all texts of a manifest.
+/// Replaces `$${` by `${` in all texts of a manifest.
 pub(super) fn plain(value: &mut Value) {
     match value {
         Value::String(text) if text.contains("$${") => *text = text.replace("$${", "${"),
@@ -217,7 +217,7 @@ fn list_at(text: &str, place: Place) -> Option<(usize, usize, &str)> {
     if !rest.starts_with('-') {
         return None;
     }
-    // What follows is further in, or is another item in the same column.
+    // The list continues with deeper lines and with items in the same column.
     let indent = column.saturating_sub(1);
     let mut end = 0;
     for (at, piece) in rest.split_inclusive('\n').scan(0, |at, piece| {
@@ -237,7 +237,7 @@ fn list_at(text: &str, place: Place) -> Option<(usize, usize, &str)> {
     Some((line, column, &rest[..end]))
 }
 
-/// Where a bracketed list ends.
+/// End of a bracketed list.
 fn flow_end(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quote = None;
@@ -247,7 +247,7 @@ fn flow_end(text: &str) -> Option<usize> {
             (Some('"'), '"') if before != '\\' => quote = None,
             (Some('\''), '\'') => quote = None,
             (Some(_), _) => {}
-            // A quote begins a text only where a value begins.
+            // A quote opens a string only at the start of a value.
             (None, '"' | '\'') if matches!(before, ' ' | '[' | '{' | ',' | ':' | '\n') => quote = Some(c),
             (None, '[' | '{') => depth += 1,
             (None, ']' | '}') => {

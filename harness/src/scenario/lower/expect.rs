@@ -1,4 +1,4 @@
-//! Demands.
+//! Checks expectations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

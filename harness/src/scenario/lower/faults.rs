@@ -1,4 +1,4 @@
-//! Faults: what the catalogue takes, and which of them are in force.
+//! Checks faults against the catalogue, and tracks the faults in force.
 
 use substrate::fault::{Effect, Fault, Plane};
 
@@ -9,7 +9,7 @@ use crate::scenario::object::Condition;
 use crate::scenario::place::Placed;
 
 impl Steps<'_> {
-    /// A fault that is in force here, which then is so no more.
+    /// Checks that a fault is in force here, and removes it.
     pub(super) fn clear_fault(&mut self, name: Placed<String>) -> Checked<String> {
         self.partitions.remove(&name.value);
         if !self.faults.remove(&name.value) {

@@ -1,14 +1,14 @@
-//! Where words, keys and fields stand in the text of a file, for those who know a mistake by its words only.
+//! Finds words, keys and fields in the text of a file, for errors that are known only by their words.
 
 use crate::scenario::place::Place;
 
-/// Where the key `word` stands last before `place`.
+/// Place of the last key `word` before `place`.
 pub(super) fn key_before(text: &str, place: Place, word: &str) -> Place {
     let before = text.get(..place.offset).unwrap_or_default();
     before.rfind(&format!("{word}:")).map_or(place, |at| Place::of(text, at, word.len()))
 }
 
-/// Where the field `path` of the manifest at `place` stands, or the last part of it that does.
+/// Place of the field `path` of the manifest at `place`, or of its longest part that is present.
 pub(super) fn field(text: &str, place: Place, path: &str) -> Option<Place> {
     let mut found = None;
     let mut from = place.offset;
@@ -27,7 +27,7 @@ pub(super) fn field(text: &str, place: Place, path: &str) -> Option<Place> {
     found
 }
 
-/// Where `word` stands in the block that begins at `place`.
+/// Place of `word` in the block that begins at `place`.
 pub(super) fn word(text: &str, place: Place, word: &str) -> Option<Place> {
     let rest = text.get(place.offset..)?;
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
@@ -39,7 +39,7 @@ pub(super) fn word(text: &str, place: Place, word: &str) -> Option<Place> {
     Some(Place::of(text, place.offset + at, word.len()))
 }
 
-/// How long the text of a block is that begins at `place`: what follows is further in, or goes on in the same line.
+/// Length of the block that begins at `place`: it continues on the same line and on deeper lines.
 fn block_length(text: &str, place: Place) -> usize {
     let rest = text.get(place.offset..).unwrap_or_default();
     let indent = place.column.saturating_sub(1) as usize;

@@ -1,4 +1,4 @@
-//! What stands before the steps: nodes, links, scales, replicas.
+//! Checks the keys before the steps: nodes, links, scales, replicas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use crate::scenario::model::{NodeSpec, TimeScales};
 use crate::scenario::object::check_name;
 use crate::scenario::place::{Place, Placed};
 
-/// As many nodes as the design's largest figure times ten.
+/// Maximum number of nodes of a cluster.
 const MAX_NODES: u32 = 1000;
-/// The instance type when the file names none: Nitro, 26 volumes besides the root volume, with one interface.
+/// Default instance type: Nitro, takes 26 volumes beside the root volume and one network interface.
 const INSTANCE_TYPE: &str = "m5.large";
-/// As many replicas as make sense of anything that has one leader.
+/// Maximum number of replicas; only one of them leads.
 const MAX_REPLICAS: u64 = 5;
 
 pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTreeMap<String, usize>> {
@@ -40,7 +40,7 @@ pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTree
     Ok(counted)
 }
 
-/// Flags by their upstream names, each with a value that it can have.
+/// Checks flags by their upstream names, and their values.
 pub(super) fn flags(
     text: &str,
     flags: BTreeMap<String, Placed<BTreeMap<String, Placed<doc::Word>>>>,
@@ -54,7 +54,7 @@ pub(super) fn flags(
         for (name, word) in set.value {
             let value = word.value.0;
             controllers::flags::set(&mut controllers::Timers::default(), &process, &name, &value).map_err(|error| {
-                // A key stands before its value.
+                // The key is before its value.
                 let place =
                     if error.word == value { word.place } else { find::key_before(text, word.place, &error.word) };
                 let mistake = Mistake::new(place, error.message.as_str(), "here");
@@ -82,7 +82,7 @@ pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
     ids.into_iter().map(check).collect()
 }
 
-/// A key without which there is no scenario.
+/// Error for a missing required key.
 pub(super) fn missing(text: &str, key: &str) -> Mistake {
     let begin = text.lines().position(|line| !line.trim().is_empty() && !line.starts_with(['#', '-'])).unwrap_or(0);
     let offset = text.split_inclusive('\n').take(begin).map(str::len).sum();
@@ -91,7 +91,7 @@ pub(super) fn missing(text: &str, key: &str) -> Mistake {
     Mistake::new(place, format!("the key `{key}` is missing"), "in this map").help(format!("add `{key}: …`"))
 }
 
-/// The nodes that a text speaks of, where it does not say in a readable way which there are.
+/// Guesses the nodes from words in the text, if the file does not list them in a readable way.
 pub(super) fn probable_nodes(text: &str) -> Vec<NodeSpec> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let words: BTreeSet<&str> = text.split(|c: char| !is_part(c)).filter(|word| word.starts_with("node-")).collect();

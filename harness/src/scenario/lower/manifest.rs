@@ -1,4 +1,4 @@
-//! Manifests of objects.
+//! Checks manifests of objects.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::scenario::place::{Place, Placed};
 use crate::scenario::saved;
 use crate::scenario::words::{self, Plain};
 
-/// Stands for the uid of an object while a manifest is checked.
+/// Placeholder for the uid of an object while a manifest is checked.
 const SAMPLE_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Steps<'_> {
-    /// A manifest as it is written here, if the API server would take it.
+    /// Checks that the API server would accept a manifest.
     pub(super) fn manifest(&mut self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
         if self.depth > 0 {
             map.values_mut().for_each(plain);
@@ -47,7 +47,7 @@ impl Steps<'_> {
         Ok(manifest)
     }
 
-    /// Replaces the objects in `{uid: KIND/NAME}` by their paths, so that a run need not know custom kinds.
+    /// Replaces the objects in `{uid: KIND/NAME}` by their paths, so that the runner need not know custom kinds.
     fn name_owners(&self, place: Place, manifest: &mut Value) -> Checked<()> {
         let mut paths = BTreeMap::new();
         for name in saved::uids(manifest) {
@@ -59,7 +59,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Says of an object that no loop works on it.
+    /// Adds a remark if no control loop handles the object.
     fn remark(&self, place: Place, object: &ObjectRef) {
         let table = object.kind.table();
         let Some(message) = self.unserved.lack(table.group, table.kind) else { return };
@@ -72,13 +72,13 @@ impl Steps<'_> {
         }
     }
 
-    /// What the API server's own schemas and rules say.
+    /// Applies the API server's own schemas and validation rules.
     pub(super) fn judge(&self, place: Place, manifest: &Manifest) -> Checked<()> {
         let ObjectRef { kind, namespace, .. } = &manifest.object;
         if kind.is_custom() {
             return Ok(());
         }
-        // What is there already is patched, so a part of it will do; nodes are there from the beginning.
+        // An object that exists already is patched, so a part of it suffices. Nodes exist from the beginning.
         let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
         let mut mistakes = wrong.into_iter().map(|ManifestError { field, message, known }| {
@@ -102,7 +102,7 @@ impl Steps<'_> {
 }
 
 impl Steps<'_> {
-    /// The mistake of a value that cannot be read as a quantity, with the quantity that is probably meant.
+    /// Error for a value that is not a quantity, with the quantity that is probably meant.
     fn quantity(&self, place: Place, manifest: &Value, field: &str, message: &str) -> Option<Mistake> {
         let is_of_quantity = ["quantities must match", "unable to parse quantity"].iter().any(|w| message.contains(w));
         is_of_quantity.then_some(())?;
@@ -119,7 +119,7 @@ impl Steps<'_> {
     }
 }
 
-/// Checks a manifest, and takes in the kinds that it defines.
+/// Checks a manifest, and learns the kinds that it defines.
 pub(in crate::scenario) fn manifest(place: Place, map: Map<String, Value>, customs: &mut Customs) -> Checked<Manifest> {
     let bad = |message: String| Mistake::new(place, message, "this manifest");
     let text = |path: &[&str]| -> Checked<Option<String>> {

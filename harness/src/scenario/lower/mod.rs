@@ -1,4 +1,4 @@
-//! From the file as written to the checked model: defaults, and everything that serde cannot see.
+//! Converts the written form to the checked model: fills in defaults and checks everything that serde cannot.
 
 mod begin;
 mod cluster;
@@ -31,35 +31,35 @@ use crate::cluster::spec::NodeSpec as ClusterNode;
 use crate::cluster::{ClusterSpec, Unserved, names};
 use crate::program::ProgramSpec;
 
-/// How long a scenario may take when the file does not say.
+/// Default deadline of a scenario.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 type Checked<T> = Result<T, Mistake>;
 
-/// The most mistakes of a file that are told.
+/// Maximum number of reported errors of a file.
 const MOST_MISTAKES: usize = 50;
 
-/// The text of a scenario, and how it is read.
+/// Text of a scenario, and the way in which it is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'t> {
-    /// The file.
+    /// Name of the file.
     pub source: &'t str,
-    /// What is in it.
+    /// Content of the file.
     pub text: &'t str,
-    /// Whether other files may stand beside it.
+    /// True if it is a file that can include others.
     pub has_files: bool,
-    /// Whether parts of it were left out because they could not be read.
+    /// True if unreadable parts of it were left out.
     pub is_partial: bool,
 }
 
 /// Checks a document and fills in defaults.
 ///
 /// # Errors
-/// All mistakes in it, in the order in which they are found.
+/// Returns all errors in it, in the order of detection.
 pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario, Vec<Mistake>> {
     let Text { source, text, .. } = from;
     let mut found = Found(Vec::new());
-    // A part that could not be read was told of.
+    // An unreadable part was already reported.
     let absent = |key: &str| (!from.is_partial).then(|| header::missing(text, key));
     let name = match document.name {
         Some(name) => {
@@ -169,11 +169,11 @@ pub(super) fn lower(from: Text<'_>, document: doc::Document) -> Result<Scenario,
     })
 }
 
-/// The mistakes that are found so far.
+/// Errors found so far.
 struct Found(Vec<Mistake>);
 
 impl Found {
-    /// The value, unless there is a mistake in it.
+    /// Returns the value, or records its error.
     fn of<T>(&mut self, checked: Checked<T>) -> Option<T> {
         checked.map_err(|mistake| self.0.push(mistake)).ok()
     }

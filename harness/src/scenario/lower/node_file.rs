@@ -1,4 +1,4 @@
-//! Files on the disks of nodes.
+//! Checks files on the disks of nodes.
 
 use super::Checked;
 use super::steps::Steps;
@@ -6,9 +6,9 @@ use crate::scenario::acts::{File, NodeFile};
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 
-/// The file in which kubelet keeps what it knows of a volume.
+/// File in which kubelet saves the data of a volume.
 const VOL_DATA: &str = "vol_data.json";
-/// The word for the socket by which a driver registers.
+/// Word for the socket through which a driver registers.
 const REGISTRATION_SOCKET: &str = "registration-socket";
 
 impl Steps<'_> {

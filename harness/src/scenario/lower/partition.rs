@@ -1,4 +1,4 @@
-//! Partitions: faults of the catalogue by a shorter word.
+//! Checks partitions, which are a short form of faults.
 
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 
@@ -9,7 +9,7 @@ use crate::scenario::document as doc;
 use crate::scenario::place::Placed;
 
 impl Steps<'_> {
-    /// The fault that a partition is.
+    /// Converts a partition to its fault.
     pub(super) fn partition(&mut self, partition: Placed<doc::Partition>) -> Checked<Fault> {
         let Placed { value: doc::Partition { between, one_way, name }, place } = partition;
         let [one, other] = between.as_slice() else {
@@ -39,7 +39,7 @@ impl Steps<'_> {
         Ok(fault.value)
     }
 
-    /// The name of the partition that is healed.
+    /// Returns the name of the partition to heal.
     pub(super) fn heal(&mut self, heal: Placed<doc::Heal>) -> Checked<String> {
         let list = |all: &std::collections::BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
         let name = match heal.value.0 {

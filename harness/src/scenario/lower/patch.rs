@@ -1,4 +1,4 @@
-//! Patches of objects and of their subresources.
+//! Checks patches of objects and of their subresources.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::place::Placed;
 
-/// The reasons of a Status (apimachinery `StatusReason`).
+/// Reasons of a Status (apimachinery `StatusReason`).
 const REASONS: [&str; 17] = [
     "BadRequest",
     "Unauthorized",
@@ -66,7 +66,7 @@ impl Steps<'_> {
     }
 }
 
-/// `422` or `Invalid`.
+/// Parses `422` or `Invalid`.
 fn refused(fails: Placed<Value>) -> Checked<Refused> {
     match &fails.value {
         Value::Number(n) => match n.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)) {

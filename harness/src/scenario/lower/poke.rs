@@ -1,4 +1,4 @@
-//! Pokes of the cloud: what its operator does and no customer can.
+//! Checks pokes of the cloud: operations of its operator that no customer can do.
 
 use mock_ec2::state::device::DeviceSlot;
 use mock_ec2::state::ids::{InstanceId, SnapshotId, VolumeId};
@@ -12,18 +12,18 @@ use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::place::{Place, Placed};
 
-/// One poke.
+/// A kind of poke.
 struct Row {
     verb: &'static str,
-    /// What it can be about.
+    /// Kinds of targets.
     about: &'static [About],
-    /// The keys that say more.
+    /// Additional keys.
     options: &'static [&'static str],
 }
 
 const INSTANCE: &[About] = &[About::Instance];
 const VOLUME: &[About] = &[About::Volume];
-/// The verbs are those of the admin API; `stop`, `start` and `reboot` are actions that every customer has.
+/// The verbs are those of the admin API. `stop`, `start` and `reboot` are actions that every customer can do.
 const POKES: &[Row] = &[
     Row { verb: "terminate", about: INSTANCE, options: &[] },
     Row { verb: "stop", about: INSTANCE, options: &[] },
@@ -83,7 +83,7 @@ impl Steps<'_> {
         Ok(Poke { verb: verb.value, about, target, body: Value::Object(body) })
     }
 
-    /// What the poke is about.
+    /// Checks the target of a poke.
     fn target(&self, row: &Row, verb: &Placed<String>, ec2: doc::Ec2) -> Checked<(About, Id)> {
         let token = ec2.token.map(|token| Placed { place: token.place, value: Value::String(token.value) });
         let there = [
@@ -142,7 +142,7 @@ impl Steps<'_> {
     }
 }
 
-/// The body of the request.
+/// Builds the body of the request.
 fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String, Value>> {
     let mut body = Map::new();
     if row.verb == "hardware" {

@@ -1,4 +1,4 @@
-//! Conditions in CEL, and counts of calls and Events.
+//! Checks conditions in CEL, and counts of calls and Events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::scenario::predicate::{
 
 /// States of an instance.
 const INSTANCE_STATES: [&str; 6] = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"];
-/// States of a volume, and what it is when it is not there.
+/// States of a volume; `deleted` if it does not exist.
 const VOLUME_STATES: [&str; 6] = ["creating", "available", "in-use", "deleting", "error", "deleted"];
 
 impl Steps<'_> {
@@ -34,7 +34,7 @@ impl Steps<'_> {
         })
     }
 
-    /// Where line and column `at` of a text stand in the file; the beginning of the text where that is not to be found.
+    /// Place in the file of a line and column `at` of a text; the start of the text if it is not found.
     fn within(&self, that: &Placed<String>, at: Option<(usize, usize)>, length: usize) -> Place {
         let found = at.and_then(|(line, column)| {
             let written = that.lines().nth(line - 1)?;
@@ -46,7 +46,7 @@ impl Steps<'_> {
         found.unwrap_or(that.place)
     }
 
-    /// All objects of a kind.
+    /// Checks a list of all objects of a kind.
     pub(super) fn list(&self, list: Placed<String>, namespace: Option<Placed<String>>) -> Checked<Subject> {
         let Some(kind) = Kind::find(&list, &self.customs) else {
             let words: Vec<String> = Kind::words(&self.customs).collect();
@@ -85,7 +85,7 @@ impl Steps<'_> {
         Ok(Holds { of, that: self.that(that)?, within })
     }
 
-    /// Refuses keys that say nothing beside this demand.
+    /// Refuses keys that do not apply to this expectation.
     pub(super) fn own_keys(&self, expect: &doc::Expect, demand: &doc::Demand) -> Checked<()> {
         use doc::Demand as D;
         let object = matches!(demand, D::Object(_) | D::List(_));
@@ -121,7 +121,7 @@ impl Steps<'_> {
         Ok(EventSeen { object, reason, contains, times: times_of, within })
     }
 
-    /// Calls of a plane: operations and attributes are those that faults know, and how the call ended.
+    /// Checks calls of a plane. Operations and attributes are those of faults, and the result of the call.
     pub(super) fn calls(
         &self,
         call: Placed<doc::CallMade>,
@@ -179,7 +179,7 @@ impl Steps<'_> {
         })
     }
 
-    /// The operations that are meant, checked by asking for a fault that only counts them.
+    /// Resolves the operations of calls, validated as the match of a fault that only counts.
     fn operations(
         &self,
         plane: CallPlane,
@@ -191,7 +191,7 @@ impl Steps<'_> {
             CallPlane::K8s => Plane::K8s,
             CallPlane::Ec2 => Plane::Ec2,
         };
-        // What is no request and yet can be broken is in no class.
+        // Operations that can be broken but are not requests have no class.
         let is_call = |name: &str| {
             let mut all = self.catalogue.operations();
             all.any(|o| o.plane == of && o.name == name && (plane == CallPlane::Csi || !o.classes.is_empty()))
@@ -214,7 +214,7 @@ impl Steps<'_> {
         Ok(calls)
     }
 
-    /// Whether a call of `plane` can end in `code`; what to write instead, if not.
+    /// Checks that a call of `plane` can end with `code`. The error says what to write instead.
     fn outcome(&self, plane: CallPlane, code: &str) -> Result<(), String> {
         let stem = code.strip_suffix('*').unwrap_or(code);
         match plane {
@@ -229,7 +229,7 @@ impl Steps<'_> {
         }
     }
 
-    /// What an attribute must be: ids may be said by the names of what has them.
+    /// Converts the value of an attribute; ids can be written as the names of their objects.
     fn pattern(&self, name: &str, word: String, place: Place) -> Checked<Pattern> {
         match name {
             "volume" => self.volume_or_id(word, place),
@@ -240,7 +240,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A volume by its id, or by its claim or PersistentVolume.
+    /// Converts a volume: its id, or its claim or PersistentVolume.
     fn volume_or_id(&self, word: String, place: Place) -> Checked<Pattern> {
         if word.ends_with('*') || is_id(&word, "vol-") {
             return Ok(Pattern::Word(word));
@@ -362,7 +362,7 @@ impl Steps<'_> {
         Ok(Never { what, until })
     }
 
-    /// Each `never` that ends at a step ends at one that comes later.
+    /// Checks that each `until` of a `never` names a later step.
     pub(super) fn check_untils(&self) {
         for (until, index) in &self.untils {
             let later = || self.done.iter().skip(index + 1).filter_map(|step| step.name.as_deref());
@@ -375,7 +375,7 @@ impl Steps<'_> {
     }
 }
 
-/// An object of the Kubernetes API, `pod/web`, is its resource and its key there.
+/// Replaces an object of the Kubernetes API, `pod/web`, by its resource and key.
 fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
     let Some(object) = words.get("object").and_then(|word| word.parse::<ObjectRef>().ok()) else { return };
     if plane == CallPlane::K8s {
@@ -384,7 +384,7 @@ fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
     }
 }
 
-/// `namespace` stands beside `list`.
+/// Refuses `namespace` without `list`.
 pub(super) fn no_namespace(namespace: Option<Placed<String>>) -> Checked<()> {
     match namespace {
         None => Ok(()),
@@ -395,12 +395,12 @@ pub(super) fn no_namespace(namespace: Option<Placed<String>>) -> Checked<()> {
     }
 }
 
-/// Whether `word` is an id that begins like this.
+/// Returns true if `word` is an id with this prefix.
 fn is_id(word: &str, prefix: &str) -> bool {
     word.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-/// Nothing if `word` is one of `known`, or begins one where it ends in `*`; what to write instead, if not.
+/// Checks that `word` is one of `known`, or a prefix of one if it ends in `*`. The error says what to write instead.
 fn known(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Result<(), String> {
     if known.clone().any(|code| substrate::fault::wild(word, code)) {
         return Ok(());
@@ -440,7 +440,7 @@ fn times_of(times: Placed<doc::Times>, timed: bool) -> Checked<Times> {
     Ok(Times { at_least, at_most })
 }
 
-/// What a `never` counts has a least number only.
+/// Checks that the count of a `never` has only a lower bound.
 fn counted(times: Option<&Placed<doc::Times>>) -> Checked<()> {
     match times {
         Some(times) if times.at_most.is_some() || times.at_least == Some(0) => {

@@ -1,4 +1,4 @@
-//! Programs of the user's: names that nobody else has, commands that can be started, components that can be replaced.
+//! Checks programs of the user: unique names, commands that can start, components that can be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::scenario::document as doc;
 use crate::scenario::object::check_name;
 use crate::scenario::place::{Place, Placed};
 
-/// The most programs of one file.
+/// Maximum number of programs in one file.
 const MOST: usize = 16;
 
 /// A program, and the place of its name.
 pub(super) type Named = (ProgramSpec, Place);
 
-/// Reads programs; the names of other processes are not known yet.
+/// Checks programs; the names of other processes are not known yet.
 pub(super) fn programs(from: Text<'_>, run: Vec<Placed<doc::Program>>) -> Checked<Vec<Named>> {
     if let Some(more) = run.get(MOST) {
         let message = format!("a file runs at most {MOST} programs, and this one has {}", run.len());
@@ -58,7 +58,7 @@ pub(super) fn programs(from: Text<'_>, run: Vec<Placed<doc::Program>>) -> Checke
     Ok(programs)
 }
 
-/// Looks whether a process of `spec` has the name of a program.
+/// Checks that no process of `spec` has the name of a program.
 pub(super) fn check_names(programs: &[Named], spec: &ClusterSpec) -> Checked<()> {
     let known = names::of(spec);
     for (program, place) in programs {
@@ -75,7 +75,7 @@ pub(super) fn check_names(programs: &[Named], spec: &ClusterSpec) -> Checked<()>
     Ok(())
 }
 
-/// The worlds of a file that runs programs: the live one.
+/// Worlds of a file that runs programs: only the live one.
 pub(super) fn worlds(programs: &[Named], written: Option<Place>, worlds: Vec<WorldKind>) -> Checked<Vec<WorldKind>> {
     match written {
         _ if programs.is_empty() => Ok(worlds),
@@ -87,7 +87,7 @@ pub(super) fn worlds(programs: &[Named], written: Option<Place>, worlds: Vec<Wor
     }
 }
 
-/// The directory of the file, in which its programs are started.
+/// Directory of the file, which is the working directory of its programs.
 fn directory(from: Text<'_>) -> Checked<PathBuf> {
     let parent = Path::new(from.source).parent().filter(|_| from.has_files);
     let directory =
@@ -110,7 +110,7 @@ fn command(command: &Placed<Vec<Placed<doc::Argument>>>) -> Checked<Vec<String>>
     command.iter().map(|word| plain(word).map(str::to_owned)).collect()
 }
 
-/// A text that a process can be given.
+/// Checks that a text can be an argument of a process.
 fn plain(word: &Placed<doc::Argument>) -> Checked<&str> {
     let is_good = !word.0.contains('\0');
     is_good.then_some(word.0.as_str()).ok_or_else(|| Mistake::new(word.place, "no process takes a zero byte", "here"))

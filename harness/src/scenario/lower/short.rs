@@ -1,4 +1,4 @@
-//! Short forms of common objects as the manifests that they stand for.
+//! Converts short forms of common objects to manifests.
 
 use serde_json::{Map, Value, json};
 
@@ -11,12 +11,12 @@ use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef, check_name};
 use crate::scenario::place::{Place, Placed};
 
-/// The class of claims that name none. A file that has no class of this name gets it.
+/// Default class of claims. It is added to a file that does not define it.
 pub(super) const CLASS: &str = "gp3";
-/// The size of claims that name none.
+/// Default size of claims.
 const SIZE: &str = "1Gi";
 
-/// The class of claims that name none, with the driver's defaults.
+/// The default class, with the driver's defaults.
 pub(super) fn default_class() -> Manifest {
     let value = json!({
         "apiVersion": "storage.k8s.io/v1",
@@ -72,7 +72,7 @@ impl Steps<'_> {
         let Placed { place, value: pod } = pod;
         named(&pod.name)?;
         let claims: Vec<String> = pod.claim.into_iter().chain(pod.claims).collect();
-        // The first claim of a pod is where its workload writes.
+        // The workload writes to the first claim of a pod.
         let volume = |i: usize| if i == 0 { "data".to_owned() } else { format!("data-{i}") };
         let volumes: Vec<Value> = claims
             .iter()
@@ -135,7 +135,7 @@ fn metadata(name: &str, namespace: Option<String>) -> Map<String, Value> {
 }
 
 impl Steps<'_> {
-    /// Takes the objects of a list in.
+    /// Adds the objects of a list.
     pub(super) fn objects(&mut self, list: Vec<Placed<doc::Item>>, into: &mut Vec<Manifest>) {
         for item in list {
             if self.is_over.get() {

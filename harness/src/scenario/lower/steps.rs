@@ -1,4 +1,4 @@
-//! Steps: one action each, about things that exist.
+//! Checks steps: one action each, on things that exist.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,57 +20,57 @@ use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::place::{Place, Placed};
 use crate::scenario::predicate::Holds;
 
-/// How long a `wait` may take when the file does not say.
+/// Default time limit of a `wait`.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
-/// Effects of taints that Kubernetes knows.
+/// Taint effects of Kubernetes.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What the objects and steps so far have introduced.
+/// Names that the objects and steps so far have introduced.
 pub(super) struct Steps<'a> {
-    /// The text that is read now.
+    /// Text that is being read.
     pub(super) origin: Origin,
-    /// Whether the scenario is a file, beside which others may stand.
+    /// True if the scenario is a file that can include others.
     pub(super) has_files: bool,
     pub(super) catalogue: &'a Catalogue,
     pub(super) nodes: &'a [NodeSpec],
-    /// The steps, in order.
+    /// Checked steps, in order.
     pub(super) done: Vec<Step>,
     pub(super) faults: BTreeSet<String>,
-    /// Those of the faults that are partitions.
+    /// Names of partitions among the faults in force.
     pub(super) partitions: BTreeSet<String>,
-    /// The custom kinds that are defined so far.
+    /// Custom kinds defined so far.
     pub(super) customs: Customs,
-    /// Ids of the cloud that are saved, each with the field that it was.
+    /// Saved ids of the cloud by name, each with its field.
     pub(super) saved: BTreeMap<String, String>,
-    /// Codes that faults so far give.
+    /// Error codes that faults so far can cause.
     pub(super) codes: BTreeSet<String>,
-    /// Declared deviations that steps demand.
+    /// Declared deviations that steps expect.
     pub(super) violations: Vec<Placed<String>>,
-    /// Steps at which a `never` ends, each with the index of that one.
+    /// Steps at which a `never` ends, each with the index of the `never`.
     pub(super) untils: Vec<(Placed<String>, usize)>,
-    /// Whether a claim relies on the default class.
+    /// True if a claim uses the default class.
     pub(super) needs_class: bool,
-    /// The variables of the repetitions that are read now.
+    /// Variables of the current repetitions.
     pub(super) variables: Vec<(String, String)>,
-    /// How deep repetitions and fragments stand in each other.
+    /// Nesting depth of repetitions and fragments.
     pub(super) depth: usize,
-    /// Objects that there are, or were.
+    /// Objects that exist or existed.
     pub(super) applied: RefCell<BTreeSet<ObjectRef>>,
-    /// How long the steps so far sleep.
+    /// Total sleep of the steps so far.
     slept: Duration,
-    /// When the scenario is over.
+    /// Deadline of the scenario.
     pub(super) deadline: Duration,
-    /// How much text repetitions and fragments may still come to.
+    /// Remaining size for text of repetitions and fragments.
     pub(super) room: Cell<usize>,
-    /// If set, they came to more, and no further items are read.
+    /// If set, the size was exceeded, and no further items are read.
     pub(super) is_over: Cell<bool>,
-    /// The mistakes so far.
+    /// Errors so far.
     pub(super) mistakes: RefCell<Vec<Mistake>>,
     /// Remarks so far.
     pub(super) remarks: RefCell<Vec<Remark>>,
-    /// The kinds that no loop works on.
+    /// Kinds that no control loop handles.
     pub(super) unserved: Unserved,
-    /// True if the CSI driver is ours: it alone asks for faults of the plane csi.
+    /// True if the CSI driver is Mooring's: only it supports faults of the plane csi.
     pub(super) has_driver: bool,
     /// The whole file.
     from: Text<'a>,
@@ -107,7 +107,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Takes the steps of a list in, and goes on behind one that is wrong.
+    /// Checks the steps of a list, and continues after an error.
     pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) {
         for step in list {
             if self.is_over.get() {
@@ -118,7 +118,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Keeps a mistake in mind.
+    /// Records an error.
     pub(super) fn heed(&self, checked: Checked<()>) {
         let Err(mistake) = checked else { return };
         let mut all = self.mistakes.borrow_mut();
@@ -130,13 +130,13 @@ impl<'a> Steps<'a> {
             return;
         }
         let mistake = if self.depth > 0 { mistake.of(&self.origin) } else { mistake };
-        // Repetitions say the same several times.
+        // Repetitions produce the same error several times.
         if !all.iter().any(|known| known.place == mistake.place && known.message == mistake.message) {
             all.push(mistake);
         }
     }
 
-    /// Whether the file speaks of `name` in more than one place, so that one of them may be where it is introduced.
+    /// Returns true if the file contains `name` in more than one place, one of which may introduce it.
     fn is_elsewhere(&self, name: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let whole = |text: &str| {
@@ -184,7 +184,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Refuses a step that no run can come to: those before it sleep until the deadline.
+    /// Refuses a step that no run reaches, because the steps before it sleep until the deadline.
     fn reach(&mut self, place: Place, action: &Action) -> Checked<()> {
         let (slept, deadline) = (self.slept, self.deadline);
         if slept >= deadline {
@@ -207,7 +207,7 @@ impl<'a> Steps<'a> {
             doc::Act::Claim(claim) => Action::Apply(vec![self.claim(claim)?]),
             doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
             doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
-            // Items that stand for several were taken apart before.
+            // Items that stand for several were expanded before.
             doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));
             }
@@ -303,7 +303,7 @@ impl<'a> Steps<'a> {
         }))
     }
 
-    /// An object by name, of the custom kinds too that are defined here.
+    /// Reads the name of an object, including custom kinds that are defined here.
     pub(super) fn object(&self, text: &Placed<String>) -> Checked<ObjectRef> {
         let kind = text.split('/').next().unwrap_or_default();
         let wrong = |message| Mistake::new(text.place, message, "here");
@@ -323,7 +323,7 @@ impl<'a> Steps<'a> {
         Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0), cascade })
     }
 
-    /// Manifests, which may define kinds of those that follow.
+    /// Checks manifests, which may define kinds for the following ones.
     fn manifests(&mut self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
         let place = apply.place;
         let list = match apply.value {
@@ -338,7 +338,7 @@ impl<'a> Steps<'a> {
         Ok(list)
     }
 
-    /// The index of an earlier step.
+    /// Index of an earlier step.
     pub(super) fn index(&self, name: Placed<String>) -> Checked<usize> {
         self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
             let message = format!("no earlier step is called `{}`", *name);
@@ -362,7 +362,7 @@ impl<'a> Steps<'a> {
         Err(Mistake::new(name.place, message, "this node").help(help).refers(&name))
     }
 
-    /// A node, or a process or group of them.
+    /// Checks the name of a node, a process or a group of processes.
     fn node_or_process(&self, name: Placed<String>) -> Checked<String> {
         let Some(names) = self.catalogue.names() else { return self.node(name) };
         if self.nodes.iter().any(|n| n.name == name.value) || !names.resolve(&name).is_empty() {
@@ -370,7 +370,7 @@ impl<'a> Steps<'a> {
         }
         let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
         let message = format!("there is no node and no process called `{}`", *name);
-        // What the process serves has a name of its own.
+        // A server's name in faults can differ from that of its process.
         if let Some(process) = names.servers.get(&name.value).filter(|process| names.processes.contains(*process)) {
             return Err(Mistake::new(name.place, message, "this name").help(format!("did you mean `{process}`?")));
         }
@@ -380,7 +380,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The one action or demand that is there.
+/// Returns the one action or expectation that is present.
 pub(super) fn only<T>(
     found: Vec<(String, Place, T)>,
     place: Place,
@@ -403,7 +403,7 @@ pub(super) fn only<T>(
     }
 }
 
-/// The words of `kubectl delete --cascade`.
+/// Parses the values of `kubectl delete --cascade`.
 fn cascading(word: Placed<String>) -> Checked<Propagation> {
     const WORDS: [(&str, Propagation); 3] = [
         ("background", Propagation::Background),

@@ -1,4 +1,4 @@
-//! Steps against the cloud, objects of any kind, links and nodes' files: what is refused, and how a step reads.
+//! Steps on the cloud, objects of any kind, links and files of nodes: refusals, and descriptions of steps.
 
 use rstest::rstest;
 

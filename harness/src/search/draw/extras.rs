@@ -1,5 +1,5 @@
-//! What some drawn runs have besides: a second replica of the control loops, and a volume that is made from a snapshot of
-//! another one while that is written to. It has a stream of its own, so that the other runs are what they were before.
+//! Additions to some drawn runs: a second replica of the control loops, and a volume from a snapshot of another volume
+//! that is being written. They have a random stream of their own, so that all other runs stay as they were.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use substrate::seed::between;
 
 use crate::search::document::Document;
 
-/// How long a snapshot is under way before its blocks are complete. The cloud takes longer by itself.
+/// Delay of a snapshot before its blocks are complete, on top of the cloud's own.
 const COPYING: &[&str] = &["1s", "3s", "6s"];
-/// A claim and its volume that were made by hand.
+/// Name of the claim and the volume that are created by hand.
 const COPY: &str = "copy";
 
-/// Adds to `document` what is drawn for it.
+/// Adds the drawn extras to `document`.
 pub(super) fn add(document: Document, mut rng: ChaCha8Rng) -> Document {
     let mut one_of = |n: u64| between(&mut rng, 1, n) == 1;
     let (replicas, copies) = (one_of(8), one_of(6));
@@ -27,15 +27,15 @@ pub(super) fn add(document: Document, mut rng: ChaCha8Rng) -> Document {
     Document::of_tree(tree)
 }
 
-/// Whether nothing breaks the cloud for whoever calls it by hand and does not try again, snapshots take time there, and
-/// there is room for one more volume.
+/// Returns true if no fault affects the cloud (the user's calls to it are not retried), if snapshots take time there,
+/// and if there is room for one more volume.
 pub(super) fn cloud_is_left_alone(tree: &Value) -> bool {
     let text = tree.to_string();
     let limited = !tree["driver"]["attach-limit"].is_null();
     !limited && tree["latency"] != "instant" && !text.contains("mock-ec2") && !text.contains("\"plane\":\"ec2\"")
 }
 
-/// A snapshot of the volume of the first pod that is left, a volume of it, and a pod that reads that one.
+/// Adds a snapshot of the volume of the first remaining pod, a volume from it, and a pod that reads that volume.
 fn copy(tree: &mut Value, takes: &str) {
     let Some(steps) = tree["steps"].as_array() else { return };
     let waits = |step: &&Value| step["wait"]["is"] == "Running";

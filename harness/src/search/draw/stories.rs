@@ -1,7 +1,7 @@
-//! What some drawn runs go through after all else, when what was cut is healed and who was down is back: a move that has
-//! trouble, volumes that come back in another order, replicas that want one lease, caches that begin with what was there
-//! a while ago, and an operator who tries what the cloud refuses.
-//! It has a stream of its own, so that the other runs are what they were before.
+//! Additions to some drawn runs after everything else, when all partitions have healed and all processes are back: a
+//! move with a failure, volumes that return in another order, replicas that compete for a lease, caches that start from
+//! a stale list, and an operator whose request the cloud refuses. They have a random stream of their own, so that all
+//! other runs stay as they were.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use substrate::seed::between;
 use super::extras::cloud_is_left_alone;
 use crate::search::document::Document;
 
-/// Who has replicas.
+/// Processes that get replicas.
 const LOOPS: &[&str] = &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager", "kube-scheduler"];
-/// How late a renewal of a lease may be.
+/// Delays of a lease renewal.
 const LATE: &[&str] = &["1s", "3s", "4s"];
-/// How many revisions a cache may lag behind.
+/// Numbers of revisions by which a list can be stale.
 const BEHIND: &[u64] = &[3, 10, 30, 100];
-/// Who fills caches, with what, and its process.
+/// Caller, listed resource, and process of the caller.
 const READERS: &[(&str, &str, &str)] = &[
     ("kube-controller-manager*", "persistentvolumeclaims", "kube-controller-manager"),
     ("kube-controller-manager*", "persistentvolumes", "kube-controller-manager"),
@@ -24,10 +24,10 @@ const READERS: &[(&str, &str, &str)] = &[
     ("csi-provisioner*", "persistentvolumeclaims", "csi-provisioner"),
     ("csi-attacher*", "volumeattachments", "csi-attacher"),
 ];
-/// What goes wrong with a move, on which plane, at which operation, and how.
+/// Failures of a move: plane, operation, effect, value.
 const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("ec2", "DetachVolume", "error", "InternalError"),
-    // Somebody takes a permission away, and gives it back: nothing that a client tries again by itself.
+    // A permission that is revoked and granted again: clients do not retry this error by themselves.
     ("ec2", "DetachVolume", "error", "UnauthorizedOperation"),
     ("ec2", "AttachVolume", "error", "UnauthorizedOperation"),
     ("ec2", "AttachVolume", "error", "InternalError"),
@@ -44,16 +44,16 @@ const TROUBLE: &[(&str, &str, &str, &str)] = &[
     ("disk", "remove_dir", "io_error", "EBUSY"),
     ("csi", "CreateVolume", "grpc", "DEADLINE_EXCEEDED"),
 ];
-/// How long somebody is down or up.
+/// Spans for which a process is down or up.
 const SPANS: &[&str] = &["1s", "5s", "20s"];
 
-/// Adds to `document` what is drawn for it.
+/// Adds the drawn stories to `document`.
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut stories = Stories { rng, tree: document.tree().clone() };
     let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
     let (moves, swaps, cuts) = (stories.one_of(2), stories.one_of(8), stories.one_of(6));
     let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
-    // There is room for more volumes.
+    // Without a limit there is room for more volumes.
     let fits = stories.tree["driver"]["attach-limit"].is_null();
     if moves && fits {
         stories.moves();
@@ -80,7 +80,7 @@ pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
         stories.try_what_is_refused();
     }
     if stays {
-        // What goes on for ever while pods run is seen only as long as they do.
+        // Behaviour that repeats forever while pods run is visible only while they run.
         stories.tree["teardown"] = false.into();
     }
     Document::of_tree(stories.tree)
@@ -99,7 +99,7 @@ fn pod(name: &str, claim: &str, node: &str, grace: &str) -> Value {
     json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": grace, "tolerate": true } })
 }
 
-/// Waits until a pod has written so many records.
+/// Waits until a pod has written this number of records.
 fn has_written(name: &str, records: u64) -> Value {
     json!({ "wait": { "object": format!("pod/{name}"), "records": records, "within": "40m" } })
 }
@@ -122,7 +122,7 @@ impl Stories {
         }
     }
 
-    /// A volume moves, and one thing that this takes goes wrong for a while.
+    /// Moves a volume, while one operation of the move fails for some time.
     fn moves(&mut self) {
         let (plane, op, effect, value) = self.any(TROUBLE);
         let (once, to, after) = (self.one_of(2), self.any(&["node-a", "node-b"]), self.any(&["0s", "1s", "20s"]));
@@ -130,7 +130,7 @@ impl Stories {
         let trouble = json!({
             "name": "trouble",
             "match": { "plane": plane, "op": op },
-            // Longer, and whoever waits longer after each try would not be there in time.
+            // Not longer: a component whose backoff doubles would not recover within the wait.
             "when": if once { json!({ "first": 1 }) } else { json!({ "for": "90s" }) },
             "effect": { effect: value },
             "at": at,
@@ -143,7 +143,7 @@ impl Stories {
         self.add("steps", early.into_iter().chain(begins).chain(late).chain(ends));
     }
 
-    /// A kubelet hears nothing, while its pod is given up and another one comes for the volume.
+    /// Cuts off or crashes a kubelet while its pod is deleted and another pod takes over the volume.
     fn cut_off(&mut self) {
         let (away, force) = (self.any(&["5s", "2m", "4m", "9m"]), self.one_of(2));
         let (cut, joined) = if self.one_of(2) {
@@ -174,7 +174,7 @@ impl Stories {
         );
     }
 
-    /// The controller manager ends in the middle of an attach, and nobody wants the volume when it is back.
+    /// Crashes the controller manager during an attach. When it is back, no pod needs the volume.
     fn abandon(&mut self) {
         let (late, after) = (self.any(&["10s", "40s"]), self.any(&["3s", "15s"]));
         let (who, down) = ("kube-controller-manager", self.any(SPANS));
@@ -201,7 +201,8 @@ impl Stories {
         );
     }
 
-    /// A loop is cut off while a pod goes, and must list anew.
+    /// Partitions a control loop while a pod is deleted. Then its watches are answered with 410 Gone, so that it must
+    /// list again.
     fn blind(&mut self) {
         let who = self.any(&["kube-controller-manager", "csi-attacher", "csi-provisioner", "kube-scheduler"]);
         let gone = json!({
@@ -230,7 +231,7 @@ impl Stories {
         );
     }
 
-    /// Two volumes leave a node, and come back in the other order.
+    /// Detaches two volumes from a node and attaches them in the other order.
     fn swap(&mut self) {
         let node = self.any(&["node-a", "node-b"]);
         let comes = |name: &str, claim: &str| [pod(name, claim, node, "5s"), has_written(name, 1)];
@@ -241,7 +242,7 @@ impl Stories {
         self.add("steps", begins.chain(comes("right-1", "right")).chain(leaves).chain(returns));
     }
 
-    /// A leader ends again and again, while the API server takes its time with leases.
+    /// Crashes or partitions a leader repeatedly, while the API server delays lease updates.
     fn contend(&mut self) {
         let (who, late) = (self.any(LOOPS), self.any(LATE));
         let probability = self.any(&[0.2, 0.5, 0.8]);
@@ -268,7 +269,7 @@ impl Stories {
         }
     }
 
-    /// A process starts anew when a volume has just been made, and is told what was there before.
+    /// Restarts a process after a volume was created, and gives it a list from before.
     fn lag(&mut self) {
         let (caller, resource, process) = self.any(READERS);
         let (behind, down) = (self.any(BEHIND), self.any(SPANS));
@@ -286,7 +287,7 @@ impl Stories {
         let stale = json!({
             "name": "stale",
             "match": { "plane": "k8s", "op": "list", "where": { "caller": caller, "resource": resource } },
-            // A list that is asked for again is a new one.
+            // Only the first list: a retried list is fresh.
             "when": { "first": 1 },
             "effect": { "stale_read": behind },
             "at": "before",
@@ -305,7 +306,7 @@ impl Stories {
         }
     }
 
-    /// A volume that a pod writes to is deleted by hand, which the cloud refuses.
+    /// Deletes by hand a volume to which a pod writes; the cloud refuses that.
     fn try_what_is_refused(&mut self) {
         let Some(steps) = self.tree["steps"].as_array() else { return };
         let waits = |step: &&Value| step["wait"]["is"] == "Running";

@@ -1,4 +1,4 @@
-//! What a person can say.
+//! Commands of the debugger.
 
 use std::time::Duration;
 
@@ -7,44 +7,44 @@ use substrate::fault::Fault;
 use super::filter::Filter;
 use crate::search::replay::Moment;
 
-/// One line.
+/// One command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// So many events on, of those that are meant.
+    /// Advance by this number of events that match the filter.
     Step(u64, Option<Filter>),
-    /// So many back.
+    /// Go back by this number of events that match the filter.
     Back(u64, Option<Filter>),
-    /// To a moment, forward or back.
+    /// Go to a moment, forward or back.
     Go(Moment),
-    /// On to the next breakpoint, or the end.
+    /// Advance to the next breakpoint, or the end.
     Continue,
-    /// Back to the last breakpoint, or the start.
+    /// Go back to the previous breakpoint, or the start.
     Reverse,
     Break(Filter),
     Breaks,
     Unbreak(usize),
-    /// The event here with all that it carries.
+    /// Show the current event with all its fields.
     Show,
-    /// A field of the event here, an expression about it, or an object as it is stored.
+    /// Print a field of the current event, an expression about it, or a stored object.
     Print(String),
-    /// The last events.
+    /// List the last events.
     List(u64),
-    /// What is there: objects, cloud, mounts.
+    /// Show the state: objects, cloud, mounts.
     State,
-    /// What processes were told, and what loops want; of one, or of all.
+    /// Show the state that processes have received and the desired state of loops; of one process, or of all.
     Knows(Option<String>),
-    /// What is stored, of what matches.
+    /// Show stored objects that match.
     Stored(Option<String>),
     Faults,
     Add(Box<Fault>),
     Drop(String),
     Help,
     Quit,
-    /// An empty line: the last command that moves, again.
+    /// An empty line: repeat the last movement.
     Again,
 }
 
-/// What `help` prints.
+/// Output of `help`.
 pub(super) const HELP: &str = "\
 Move
   step [N] [FILTER]     the next event, or the N-th of those that FILTER means      s n
@@ -81,10 +81,10 @@ const WORDS: [&str; 20] = [
 ];
 
 impl Command {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What to write instead.
+    /// Returns a message with the valid form.
     pub fn read(line: &str) -> Result<Self, String> {
         let (word, rest) = line.split_once(char::is_whitespace).map_or((line, ""), |(word, rest)| (word, rest.trim()));
         let some = || Some(rest.to_owned()).filter(|rest| !rest.is_empty());
@@ -105,7 +105,7 @@ impl Command {
             "continue" | "c" => Self::Continue,
             "reverse" | "r" | "rc" | "reverse-continue" => Self::Reverse,
             "break" | "b" if rest.is_empty() => Self::Breaks,
-            // It went back until gdb's letters came.
+            // `b` went back in earlier versions, before it meant the same as in gdb.
             "b" if rest.parse::<u64>().is_ok() => {
                 return Err(format!("b: sets a breakpoint, as in `b kind csi.*`; `rs {rest}` goes back"));
             }
@@ -165,7 +165,7 @@ fn fault(text: &str) -> Result<Fault, String> {
     }
 }
 
-/// Whether `moment` lies before the event `n` at `ms`; an object's is looked for forward alone.
+/// Returns true if `moment` is before the event `n` at `ms`. The state of an object is searched only forward.
 pub(super) fn lies_back(moment: &Moment, n: u64, ms: u64) -> bool {
     match moment {
         Moment::Event(wanted) => *wanted < n,

@@ -1,4 +1,5 @@
-//! Who waits where: each copy has the one before it as its parent, which goes on in its place when it goes back.
+//! Chain of waiting copies of the run. The parent of each copy is the previous one. If a copy must go back, it ends,
+//! and its parent continues from its own event.
 
 use std::io::{PipeWriter, Read, Write};
 
@@ -8,40 +9,40 @@ use super::session::Session;
 use crate::scenario::Scenario;
 use crate::search::fork::{self, Child, Side};
 
-/// How often a run copies itself, in events, as long as there are few copies.
+/// Distance between two copies in events, as long as there are few.
 const EVERY: u64 = 100;
-/// Copies that may wait before they are farther apart.
+/// Number of waiting copies after which the distance grows.
 const CLOSE: u64 = 16;
-/// The least that two copies are apart, in events.
+/// Minimum distance between two copies in events.
 const NEAR: u64 = 25;
 
-/// The event at which there is to be another copy, after one at the event `n`. On the way to a known place copies come
-/// closer and closer: whoever went there is likely to go back from there, step by step.
+/// Event of the next copy after one at the event `n`. On the way to a known target the distance shrinks: a user who
+/// goes to an event is likely to go back from there step by step.
 fn next(n: u64, depth: u64, to: Option<u64>) -> u64 {
     let far = EVERY * (1 + depth / CLOSE);
     n + to.and_then(|to| to.checked_sub(n)).filter(|left| *left > 0).map_or(far, |left| far.min((left / 2).max(NEAR)))
 }
 
-/// The chain of copies, seen from its end.
+/// End of the chain of copies.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// Where this process says that it goes back; nothing where it is not a copy.
+    /// Pipe to the parent for going back; none if this process is not a copy.
     up: Option<PipeWriter>,
     depth: u64,
-    /// The event at which there is to be another copy; never when nothing.
+    /// Event at which the next copy is due; none if no copy is to be made.
     next: Option<u64>,
 }
 
-/// What a copy said at its end.
+/// Reads the last message of a copy and waits for its end.
 fn heard(child: &mut Child, mut from: impl Read) -> Option<Session> {
     let mut said = Vec::new();
-    // It ends, whatever it says.
+    // The copy ends, even if its message is unreadable.
     let _ = from.read_to_end(&mut said);
     child.wait();
     serde_json::from_slice(&said).ok()
 }
 
-/// Runs the debugger in a copy of this process, and gives the session that goes on from the start.
+/// Runs the debugger in a copy of this process. Returns the session with which to start again, or none after `quit`.
 pub(super) fn outermost(setup: &Setup, scenario: &Scenario, session: Session) -> Result<Option<Session>, String> {
     let alone = |copies: Copies| match player::play(setup, scenario, session.clone(), copies)? {
         Left::Back(again) => Ok(Some(again)),
@@ -73,14 +74,14 @@ pub(super) fn outermost(setup: &Setup, scenario: &Scenario, session: Session) ->
 }
 
 impl Copies {
-    /// Whether it is time for another copy at the event `n`.
+    /// Returns true if a copy is due at the event `n`.
     pub fn is_due(&self, n: u64) -> bool {
         self.next.is_some_and(|next| n >= next)
     }
 
-    /// Goes on in a copy, to the event `to` if that is known, while this process waits for whoever comes back to the event
-    /// `n` or later. Gives whether somebody has come back, with the session that goes on. When all is over, or somebody
-    /// goes back farther, this process ends.
+    /// Forks and continues in the copy, towards the event `to` if it is known. This process waits for a copy that goes
+    /// back to the event `n` or later, and then forks again. Returns true if that happened; `session` is then the one
+    /// to continue with. Exits when the debugger quits, and passes on a request to go back farther.
     pub fn copy(&mut self, n: u64, mut to: Option<u64>, session: &mut Session) -> bool {
         let mut back = false;
         loop {
@@ -91,7 +92,7 @@ impl Copies {
             match fork::fork() {
                 Ok(Side::Child) => {
                     drop(down);
-                    // The way up leads to the process that waits here, and to no other.
+                    // This pipe leads to the process that waits here.
                     self.up = Some(up);
                     self.depth += 1;
                     self.next = Some(next(n, self.depth, to));
@@ -113,15 +114,15 @@ impl Copies {
         }
     }
 
-    /// Whether this process is a copy, which ends when its part is over.
+    /// Returns true if this process is a copy.
     pub fn is_copy(&self) -> bool {
         self.up.is_some()
     }
 
-    /// Ends this process, which goes back.
+    /// Tells the parent where to go back to, and exits.
     pub fn say(&mut self, session: &Session) {
         if let Some(mut up) = self.up.take() {
-            // Whoever waits reads.
+            // The parent reads.
             let _ = serde_json::to_writer(&mut up, session);
             let _ = up.flush();
             drop(up);
@@ -129,7 +130,7 @@ impl Copies {
         std::process::exit(0)
     }
 
-    /// What this process does in a copy that ends afterwards; gives whether there was one.
+    /// Forks a copy for an inspection, and waits for it. Returns none if this process cannot be copied.
     pub fn aside(&self) -> Option<Aside> {
         self.is_copy().then_some(())?;
         match fork::fork().ok()? {
@@ -142,12 +143,12 @@ impl Copies {
     }
 }
 
-/// Which side of a copy that only looks.
+/// Side of a fork for an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
-    /// The one that looks.
+    /// The copy, which inspects.
     Here,
-    /// The other; it has been looked.
+    /// The original; the inspection is over.
     Done,
 }
 
@@ -155,7 +156,7 @@ pub(super) enum Aside {
 mod tests {
     use super::*;
 
-    /// Where copies are on the way from the event `from` to `to`.
+    /// Events of the copies on the way from the event `from` to `to`.
     fn on_the_way(from: u64, to: u64) -> Vec<u64> {
         let copies = std::iter::successors(Some((from, 0)), |(n, depth)| Some((next(*n, *depth, Some(to)), depth + 1)));
         copies.map(|(n, _)| n).skip(1).take_while(|n| *n <= to).collect()
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_walk_back_does_few_events_again() {
-        // What waits, and the events that are done again, step by step.
+        // Waiting copies, and the number of events that each step back repeats.
         let mut copies = on_the_way(0, 10_000);
         let mut again = Vec::new();
         for to in (9_900..10_000).rev() {

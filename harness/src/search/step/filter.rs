@@ -1,35 +1,35 @@
-//! Which events are meant.
+//! Filters for events.
 
 use fake_apiserver::cel::{CelValue, Expression};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use substrate::fault::wild;
 
-/// Events that have something in common.
+/// A condition on events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Filter {
-    /// Of a kind, which may end with `*`.
+    /// Events of this kind, which may end with `*`.
     Kind(String),
-    /// Of a process, which may end with `*`.
+    /// Events of this process, which may end with `*`.
     Process(String),
-    /// That name an object, volume, node or pod.
+    /// Events that name this object, volume, node or pod.
     Object(String),
-    /// For which a CEL expression about `event` is true.
+    /// Events for which this CEL expression about `event` is true.
     Cel(String),
-    /// At which an invariant does not hold.
+    /// Events at which an invariant is violated.
     Violation,
 }
 
-/// What a filter looks at.
+/// Input of a filter.
 pub(super) struct Seen<'a> {
     pub line: &'a Value,
-    /// What an invariant says of it.
+    /// Violation at the event.
     pub violation: Option<&'a str>,
 }
 
 impl Filter {
-    /// Reads `kind csi.*`, `process csi-attacher`, `object pvc/data`, `cel EXPRESSION` or `violation`.
+    /// Parses `kind csi.*`, `process csi-attacher`, `object pvc/data`, `cel EXPRESSION` or `violation`.
     pub fn read(text: &str) -> Result<Self, String> {
         let (word, rest) = text.trim().split_once(' ').map_or((text.trim(), ""), |(word, rest)| (word, rest.trim()));
         let named = |what: &str| match rest {
@@ -50,7 +50,7 @@ impl Filter {
                 }
             }
             "violation" => Ok(Self::Violation),
-            // As in gdb a place is enough.
+            // As in gdb, a location alone is enough.
             _ if rest.is_empty() && word.contains('/') => Ok(Self::Object(word.to_owned())),
             _ if rest.is_empty() && crate::events::all().iter().any(|kind| wild(word, kind.kind)) => {
                 Ok(Self::Kind(word.to_owned()))
@@ -59,7 +59,7 @@ impl Filter {
         }
     }
 
-    /// Whether an event is meant.
+    /// Returns true if the event matches.
     pub fn is(&self, seen: &Seen<'_>) -> bool {
         let text = |key: &str| seen.line[key].as_str().unwrap_or_default();
         match self {
@@ -71,7 +71,7 @@ impl Filter {
         }
     }
 
-    /// As it is said.
+    /// Filter as it is typed.
     pub fn text(&self) -> String {
         match self {
             Self::Kind(kind) => format!("kind {kind}"),
@@ -96,7 +96,7 @@ fn known_kind(pattern: String) -> Result<String, String> {
 
 fn is_true(source: &str, line: &Value) -> bool {
     let Ok(event) = substrate::json::to_value(line) else { return false };
-    // A field that this kind of event does not have makes it another one than is meant.
+    // Evaluation fails if this kind of event lacks the field; the event does not match then.
     let value = Expression::compile(source).and_then(|expression| expression.evaluate(&[("event", &event)]));
     matches!(value, Ok(CelValue::Bool(true)))
 }
@@ -104,7 +104,7 @@ fn is_true(source: &str, line: &Value) -> bool {
 /// Evaluates a CEL expression about `event`.
 ///
 /// # Errors
-/// The reason, for an expression that cannot be evaluated.
+/// Returns the reason if the expression cannot be evaluated.
 pub(super) fn evaluated(source: &str, line: &Value) -> Result<String, String> {
     let expression = Expression::compile(source)?;
     if let Some(other) = expression.unknown_variable(&["event"]) {
@@ -121,18 +121,19 @@ pub(super) fn evaluated(source: &str, line: &Value) -> Result<String, String> {
     })
 }
 
-/// Whether an event names `object`: by its kind and name, or by its name alone.
+/// Returns true if an event names `object`, by kind and name or by name alone.
 fn names(line: &Value, object: &str) -> bool {
     let (kind, name) = object.split_once('/').map_or((None, object), |(kind, name)| (Some(kind), name));
     let kind = kind.and_then(crate::search::replay::kind_of);
     let Value::Object(fields) = line else { return false };
-    // An object of the API is named by its resource and its key; everything else by a word.
+    // An API object is named by resource and key, everything else by one word.
     let own = |text: &str| wild(name, text) || text.rsplit('/').next().is_some_and(|last| wild(name, last));
     if let (Some(kind), Some(resource)) = (kind, line["resource"].as_str()) {
         if resource == kind.resource() {
             return line["object"].as_str().is_some_and(own);
         }
-        // Others that name it: a pod its claims, a volume its claim, an attachment and a claim their volume.
+        // Commits of other objects that refer to it: a pod to its claims, a volume to its claim, an attachment and a
+        // claim to their volume.
         let named: Vec<&Value> = match kind.short() {
             "pvc" => line["pod"]["claims"].as_array().into_iter().flatten().chain([&line["pv"]["claim"]]).collect(),
             "pv" => vec![&line["volumeattachment"]["pv"], &line["pvc"]["volume"]],

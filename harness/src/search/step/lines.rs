@@ -1,15 +1,15 @@
-//! Reading a line and no byte more: what is left belongs to whoever goes on in place of this process.
+//! Reads a line and no byte more: the rest belongs to the copy or parent that continues the session.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 
-/// Longest line that is read.
+/// Maximum length of a line; the rest is dropped.
 const LONGEST: usize = 64 << 10;
 
-/// The next line of standard input; nothing at its end.
+/// Reads the next line of standard input; none at its end.
 pub(super) fn next() -> Option<String> {
-    // One byte a call: nothing is kept that a copy of this process would lack.
+    // One byte per call, because a buffer in this process would be missing in its copies.
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().ok()?);
     let mut line = Vec::new();
     let mut byte = [0];

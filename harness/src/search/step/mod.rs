@@ -1,18 +1,18 @@
 //! A debugger of runs: forward and back, by event, by object, by process.
 //!
-//! A simulation stands still while somebody thinks: it is one thread, and the debugger is an observer of its trace. Every
-//! hundred events or so, and more often near the place that somebody goes to, the run copies itself, and the copy goes on.
-//! To go back, the copy ends with the place to go to as its last word, and the nearest of those that wait copies itself
-//! anew and goes there. Without copies the run begins again from its start; what is seen is the same.
+//! A simulation pauses while the user thinks: it has one thread, and the debugger is an observer of its trace. Every
+//! hundred events or so, and more often near the target of a movement, the run forks, and the copy continues. To go
+//! back, the copy writes the target as its last message and exits, and the nearest waiting copy before the target forks
+//! again and runs there. Without copies the run starts again from the beginning, with the same result.
 //!
 //! | | |
 //! |---|---|
-//! | `command` | what a person can say |
-//! | `filter` | which events are meant: breakpoints, and what a step goes to |
-//! | `session` | what outlives going back |
-//! | `copies` | who waits where |
+//! | `command` | commands of the user |
+//! | `filter` | filters for events: breakpoints and targets of steps |
+//! | `session` | the state that survives going back |
+//! | `copies` | the chain of waiting copies |
 //! | `player` | the run, event by event |
-//! | `lines` | reading a line and no byte more |
+//! | `lines` | reads a line and no byte more |
 
 mod command;
 mod copies;
@@ -26,24 +26,24 @@ use std::time::Duration;
 use super::judge::Task;
 use session::Session;
 
-/// How a debugger is started.
+/// Settings of a debugger.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is run.
+    /// Run to debug.
     pub task: Task,
-    /// Whether no copies are kept.
+    /// If set, no copies are kept.
     pub from_start: bool,
-    /// Whether somebody types: then there is a prompt.
+    /// If set, print a prompt, because a person types.
     pub prompts: bool,
 }
 
-/// A look at the cluster takes at most so long.
+/// Maximum time for an inspection of the cluster.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Reads commands from standard input until `quit` or its end.
 ///
 /// # Errors
-/// When the scenario cannot be read, or its cluster does not start.
+/// If the scenario cannot be read, or its cluster does not start.
 pub fn debug(setup: &Setup) -> Result<(), String> {
     let scenario = crate::scenario::parse("replay.yaml", &setup.task.text).map_err(|e| e.to_string())?;
     let mut session = Session::default();

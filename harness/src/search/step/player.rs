@@ -1,4 +1,4 @@
-//! The run, event by event.
+//! Plays the run, event by event.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,29 +24,29 @@ use crate::search::judge::{Digest, options, verdict};
 use crate::search::knowledge::Knowledge;
 use crate::search::replay::{Moment, state, state_text};
 
-/// How a player ends.
+/// Reason for which a player ends.
 #[derive(Clone, Debug)]
 pub(super) enum Left {
-    /// It goes back, and the run begins again.
+    /// It must go back: the run starts again.
     Back(Session),
-    /// All is over.
+    /// The user quits, or the input ends.
     Quit,
 }
 
-/// What is wanted next.
+/// Target of the current movement.
 #[derive(Clone, Debug)]
 enum Goal {
     Event(u64),
     Count(u64, Option<Filter>),
     Moment(Moment),
-    /// A breakpoint.
+    /// The next breakpoint.
     Any,
 }
 
-/// Why the run is left.
+/// Reason for which the run stops before its end.
 #[derive(Clone, Debug)]
 enum Leaving {
-    /// To look at the cluster, and then to do this.
+    /// Inspect the cluster, then continue with this.
     Look(Left),
     Now(Left),
 }
@@ -67,7 +67,7 @@ struct Player {
     ended: bool,
 }
 
-/// What becomes of the loop that reads commands.
+/// Next action of the command loop.
 enum Flow {
     Stay,
     Go,
@@ -77,7 +77,7 @@ fn lock(player: &Mutex<Player>) -> MutexGuard<'_, Player> {
     player.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the scenario, and stands still where somebody wants to look.
+/// Plays the scenario and stops at the events that the user wants to see.
 pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies: Copies) -> Result<Left, String> {
     let task = &setup.task;
     simulate(options(scenario, task.seed, &task.mutants, None), async |world: World| {
@@ -135,7 +135,7 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
 }
 
 impl Player {
-    /// The last event.
+    /// Number of the last event.
     fn n(&self) -> u64 {
         self.history.last().map_or(0, |line| line.n)
     }
@@ -166,9 +166,9 @@ impl Player {
                 self.goal = Goal::Event(self.session.to);
             }
         }
-        // Whoever comes back here has the changes that were made here.
+        // A session that returns to this event applies the changes that the user made here.
         for (_, change) in self.session.changes.iter().filter(|(n, _)| *n == event.n) {
-            // It was possible when it was made, and the run is the same.
+            // It succeeded the first time, and the run is the same.
             let _ = change.apply(&self.world);
         }
         if let Some(why) = self.stops(event) {
@@ -179,7 +179,7 @@ impl Player {
         }
     }
 
-    /// Why the run stands still at `event`, if it does; empty for what was asked for.
+    /// Reason for which the run stops at `event`; empty if the event is the target.
     fn stops(&mut self, event: &Event) -> Option<String> {
         let here = self.history.last().map(value).unwrap_or_default();
         let seen = Seen { line: &here, violation: self.violations.get(&event.n).map(String::as_str) };
@@ -201,7 +201,7 @@ impl Player {
         Some(format!("breakpoint {}: {}", at + 1, self.session.breakpoints[at].text()))
     }
 
-    /// Shows where the run stands, and does what is said until it goes on.
+    /// Shows the current event and carries out commands until one continues the run.
     fn interact(&mut self) {
         if !std::mem::take(&mut self.session.quiet) {
             self.show_line();
@@ -348,7 +348,8 @@ impl Player {
         }
     }
 
-    /// Looks at the cluster itself, which takes some of its time: in a copy, or in a run that begins again afterwards.
+    /// Inspects the cluster itself, which takes some of its virtual time: in a copy, or in a run that starts again
+    /// afterwards.
     fn look(&mut self) -> Flow {
         if self.ended {
             say("the run has ended, and what it made was taken down; go back to look\n");
@@ -404,7 +405,7 @@ impl Player {
         }
     }
 
-    /// Prints an object as it is stored, a field of the event here, or an expression about it.
+    /// Prints a stored object, a field of the current event, or an expression about it.
     fn print(&self, what: &str) {
         let Some(line) = self.history.last() else { return };
         let event = value(line);
@@ -464,7 +465,7 @@ impl Player {
     }
 
     fn stored(&self, what: Option<&str>) {
-        // An object as people name it, `pvc/data`, beside its resource and key.
+        // Accept the short name of an object, `pvc/data`, beside its resource and key.
         let object = what.and_then(object_of);
         let meant = |name: &str| {
             what.is_none_or(|what| wild(what, name) || name.contains(what)) || object.as_deref() == Some(name)
@@ -480,7 +481,7 @@ impl Player {
     }
 }
 
-/// `persistentvolumeclaims/default/data` for `pvc/data`.
+/// Converts `pvc/data` to `persistentvolumeclaims/default/data`.
 fn object_of(text: &str) -> Option<String> {
     let (kind, key) = text.split_once('/')?;
     let kind = crate::search::replay::kind_of(kind)?;
@@ -488,7 +489,7 @@ fn object_of(text: &str) -> Option<String> {
     Some(format!("{}/{}", kind.resource(), ObjectRef::new(kind, namespace, name).key()))
 }
 
-/// An event as filters and expressions see it.
+/// Event as the input of filters and expressions.
 fn value(line: &Line) -> Value {
     serde_json::to_value(line).unwrap_or_else(|_| json!({}))
 }
@@ -504,6 +505,6 @@ fn say(text: &str) {
 
 fn flush() {
     use std::io::Write;
-    // Who does not read any more has gone.
+    // If standard output is closed, its reader has gone.
     let _ = std::io::stdout().flush();
 }

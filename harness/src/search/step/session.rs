@@ -1,4 +1,4 @@
-//! What outlives going back: where to, breakpoints, changes.
+//! State that survives going back: the target, breakpoints, changes.
 
 use serde::{Deserialize, Serialize};
 use substrate::World;
@@ -6,21 +6,21 @@ use substrate::fault::Fault;
 
 use super::filter::Filter;
 
-/// What whoever goes on needs to know.
+/// State for the process that continues the session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Session {
-    /// The event to go to; the first when 0.
+    /// Event to go to; 0 is the first.
     pub to: u64,
     pub breakpoints: Vec<Filter>,
-    /// What was changed, and at which event.
+    /// Changes, each with the event at which it was made.
     pub changes: Vec<(u64, Change)>,
-    /// The event was shown before.
+    /// If set, the event was already shown.
     pub quiet: bool,
-    /// The last line that moved.
+    /// Last command that moved.
     pub again: Option<String>,
 }
 
-/// What a person changed.
+/// A change that the user made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Change {
@@ -29,7 +29,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Does it, and says what came of it.
+    /// Applies the change and returns a message about the result.
     pub fn apply(&self, world: &World) -> Result<String, String> {
         match self {
             Self::Add(fault) => {
@@ -45,7 +45,7 @@ impl Change {
 }
 
 impl Session {
-    /// The same on the way back to the event `to`: what was changed later was not changed.
+    /// Prepares going back to the event `to`: drops later changes and returns their number.
     pub fn back_to(mut self, to: u64) -> (Self, usize) {
         let before = self.changes.len();
         self.changes.retain(|(n, _)| *n <= to);

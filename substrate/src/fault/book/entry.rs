@@ -1,4 +1,4 @@
-//! One fault of the book: whether it fires at a point, when it ends, what it has done.
+//! A fault of the book: whether it fires at a point, when it ends, and its activity.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::fault::{Fault, Kind, wild};
 use crate::json::Text;
 use crate::seed::unit;
 
-/// A fault in force, and what it has done so far.
+/// A fault in force, with its activity so far.
 pub(super) struct Entry {
     pub fault: Fault,
-    /// The operations in which it can fire.
+    /// Operations in which it can fire.
     pub able: BTreeSet<&'static str>,
     pub added: Duration,
     pub seen: u64,
@@ -25,11 +25,11 @@ pub(super) struct Entry {
     pub near: Near,
     pub last_hit: Option<Duration>,
     pub rng: ChaCha8Rng,
-    /// It is the place of branches, and fires in the run alone that is one of them.
+    /// Set for the place of branches, which fires only in the run that is one of them.
     pub turns: Option<Turns>,
 }
 
-/// Whether `name` is a group, or a node, to which `process` belongs.
+/// Returns true if `process` is `name`, or belongs to the group or node `name`.
 pub(super) fn stands_for(names: Option<&Names>, name: &str, process: &str) -> bool {
     within(name, process)
         || names.and_then(|n| n.groups.get(name)).is_some_and(|group| group.iter().any(|p| p == process))
@@ -54,7 +54,7 @@ impl Entry {
         self.added + self.fault.when.after.map_or(Duration::ZERO, |s| scale.apply(s.0))
     }
 
-    /// When it ends by itself, by `for` or by its lease.
+    /// Returns the time at which it ends by itself, by `for` or by its lease.
     pub fn end(&self, scale: TimeScale) -> Option<Duration> {
         let lasting = self.fault.when.lasting.map(|s| self.begin(scale) + scale.apply(s.0));
         let lease = self.fault.lease.ttl.map(|s| self.added + scale.apply(s.0));
@@ -69,7 +69,7 @@ impl Entry {
         now >= self.begin(scale) && !self.is_over(now, scale)
     }
 
-    /// What is told when it fires.
+    /// Returns the report of a hit.
     pub fn hit(&self, now: Duration, process: &str, point: &Point<'_>) -> Hit {
         let said = point.attributes.iter().filter(|(_, value)| !value.is_empty());
         Hit {
@@ -102,7 +102,7 @@ impl Entry {
             return false;
         }
         if !self.able.contains(point.op) {
-            // Of operations that it does not name nothing is near.
+            // An operation that the fault does not name is not a near miss.
             if m.op.as_ref().is_some_and(|ops| ops.iter().any(|pattern| wild(pattern, point.op))) {
                 self.near.note(point.op, Why::Unable);
             }
@@ -113,7 +113,7 @@ impl Entry {
                 let here = wild(pattern, process) || stands_for(names, pattern, process);
                 return (!here).then(|| (key, pattern, Some(Text::from(process))));
             }
-            // An operation may be about several of a kind, and any of them counts.
+            // An attribute may have several values, and any of them may match.
             let mut values = point.attributes.iter().filter(|(k, _)| k == key).map(|(_, value)| *value);
             let first = values.clone().next();
             let same = values.any(|value| wild(pattern, value));

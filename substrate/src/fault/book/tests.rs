@@ -1,4 +1,4 @@
-//! The book: what fires, what is refused, what ends.
+//! The book: faults that fire, that are refused, and that end.
 
 use super::super::{Lease, Match, When, catalogue};
 use super::*;
@@ -285,7 +285,7 @@ fn an_attribute_that_is_not_known_yet_is_refused_with_the_moment_from_which_on_i
     assert_eq!(mistake.message, "is not known yet at `at: before` of CreateVolume, but from `at: after_effect` on");
     add("CreateVolume", Moment::AfterEffect).unwrap();
     add("CreateVolume", Moment::BeforeReply).unwrap();
-    // Of several operations those that know it are meant.
+    // The fault applies to those operations that have the attribute.
     add("any", Moment::Before).unwrap();
     assert_eq!(hits(&book, &["vol-1"]), [true]);
 }
@@ -311,7 +311,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
         let message = add("no", Some(told), own()).unwrap_err().to_string();
         assert!(message.starts_with(&format!("match.where.{}: `{}` is no process", told.0, told.1)), "{message}");
     }
-    // Whose messages are lost need not be a process.
+    // The sender of lost messages need not be a process.
     add("lost", Some(("from", "user")), Effect::DropRequest(true)).unwrap();
     book.remove("lost");
     add("own", None, own()).unwrap();
@@ -325,7 +325,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     assert_eq!(near[0], "request: it is of `user`, which is no process that could end");
 }
 
-/// What a book with one fault does, and what one does that became the branch of that fault at its place.
+/// Compares a book with one fault to a book that became the branch of that fault at its place.
 #[test]
 fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -359,7 +359,7 @@ fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
     assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is no branch");
 }
 
-/// Counts each `AttachVolume`.
+/// Returns a fault that counts each `AttachVolume`.
 fn counter() -> Fault {
     let matches = Match { plane: Plane::Ec2, op: None, attributes: IndexMap::new() };
     Fault { name: "counter".into(), matches, effect: Effect::Count(true), ..fault(When::default()) }

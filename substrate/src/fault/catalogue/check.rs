@@ -1,4 +1,4 @@
-//! What is wrong with a fault, by the table: its operations, attributes, moment and value.
+//! Validation of a fault against the catalogue: operations, attributes, moment and value.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::fault::{Effect, Fault, Plane, skew_ms, wild};
 use crate::words::slip;
 
 impl Catalogue {
-    /// Checks a fault and gives the names of the operations in which it can fire.
+    /// Validates a fault. Returns the names of the operations in which it can fire.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first mistake.
     pub fn check(&self, fault: &Fault) -> Result<BTreeSet<&'static str>, Mistake> {
         check_name(&fault.name)?;
         check_when(fault)?;
@@ -71,7 +71,7 @@ impl Catalogue {
         }
     }
 
-    /// The operations that a fault names.
+    /// Returns the operations that a fault names.
     fn named(&self, fault: &Fault) -> Result<Vec<&'static Operation>, Mistake> {
         let plane = fault.matches.plane;
         let own: Vec<&'static Operation> = self.operations().filter(|o| o.plane == plane).collect();
@@ -106,7 +106,7 @@ impl Catalogue {
         Ok(named)
     }
 
-    /// Those of `named` that have all attributes of the fault.
+    /// Returns those of `named` that have all attributes of the fault.
     fn told(&self, fault: &Fault, named: &[&'static Operation]) -> Result<Vec<&'static Operation>, Mistake> {
         let mut told = named.to_vec();
         for (key, pattern) in &fault.matches.attributes {
@@ -138,7 +138,7 @@ impl Catalogue {
         Ok(told)
     }
 
-    /// `crash: self` is about operations of processes: who only calls, as the user of a cluster does, cannot end.
+    /// Refuses `crash: self` for callers that are not processes, such as the user of a cluster.
     fn has_self(&self, fault: &Fault) -> Result<(), Mistake> {
         let Some(names) = self.names.as_ref().filter(|_| fault.effect.is_own_end()) else { return Ok(()) };
         if fault.matches.plane != Plane::Link {
@@ -224,7 +224,7 @@ impl Catalogue {
     }
 }
 
-/// The operations, in a few words.
+/// Names the operations in a few words.
 fn those(operations: &[&Operation]) -> String {
     match operations {
         [one] => one.name.to_owned(),
@@ -232,8 +232,8 @@ fn those(operations: &[&Operation]) -> String {
     }
 }
 
-/// Any code can be asked for, because clients must be tested against those that nobody here knows, but what looks like
-/// a known one is that, misspelled.
+/// Checks an error code. Any code is allowed, because clients must be tested with codes that are not listed here. But a
+/// code that is close to a listed one is a misspelling.
 fn code(field: &str, word: &str, known: &[&str]) -> Result<(), Mistake> {
     if known.contains(&word) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What is wrong with a fault whatever it is about: its name, conditions under which it could never fire.
+//! Validation that does not depend on the operation: the name, and conditions under which the fault could never fire.
 
 use super::{Mistake, PROCESS};
 use crate::fault::{Fault, Kind};
@@ -15,7 +15,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Conditions under which the fault could never fire are mistakes.
+/// Refuses conditions under which the fault could never fire.
 pub(super) fn check_when(fault: &Fault) -> Result<(), Mistake> {
     let when = &fault.when;
     if when.probability.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
@@ -52,7 +52,8 @@ pub(super) fn check_when(fault: &Fault) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// What lasts and is no operation's, a partition or a skewed clock, has no turns and few attributes.
+/// Checks lasting faults, partitions and skewed clocks, which are not tied to operations: they have no counts and few
+/// attributes.
 pub(super) fn check_steady(fault: &Fault) -> Result<(), Mistake> {
     let (kind, when) = (fault.effect.kind(), &fault.when);
     if !matches!(kind, Kind::Partition | Kind::PartitionOneWay | Kind::Skew) {

@@ -1,4 +1,4 @@
-//! Why a fault is refused: the field, the word, the nearest right word.
+//! Reason why a fault is refused: the field, the word, and the nearest valid word.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use crate::words::nearest;
 
-/// Why a fault is refused.
+/// Reason why a fault is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Mistake {
-    /// The field, `effect.grpc`.
+    /// The field, such as `effect.grpc`.
     pub field: String,
-    /// What is wrong with it.
+    /// The error.
     pub message: String,
-    /// The word that is wrong, as written.
+    /// The wrong word, as written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word: Option<String>,
-    /// The nearest right word.
+    /// The nearest valid word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
 }
@@ -34,14 +34,14 @@ impl fmt::Display for Mistake {
 impl std::error::Error for Mistake {}
 
 impl Mistake {
-    /// A mistake in what stands under the key at the end of `field`.
+    /// Creates a mistake in the value of the key at the end of `field`.
     pub(crate) fn key(field: impl Into<String>, message: impl Into<String>) -> Self {
         let mistake = Self::new(field, message);
         let word = mistake.field.rsplit('.').next().map(str::to_owned);
         Self { word, ..mistake }
     }
 
-    /// A mistake in `field`.
+    /// Creates a mistake in `field`.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into(), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The names that faults may use, and what they stand for.
+//! Names that faults may use, and their meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Names {
     /// Processes, by their names in the trace.
     pub processes: BTreeSet<String>,
-    /// Names that stand for several processes.
+    /// Groups of several processes.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Nodes.
     pub nodes: BTreeSet<String>,
-    /// Names under which servers are reached, and the process that answers there.
+    /// Names of servers, with the process of each.
     pub servers: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// The processes that `name` stands for: one, a group, or all of a node (`node-a` for `node-a/kubelet`).
+    /// Returns the processes that `name` means: one, a group, or all of a node (`node-a` for `node-a/kubelet`).
     pub fn resolve(&self, name: &str) -> Vec<String> {
         if let Some(group) = self.groups.get(name) {
             return group.clone();
@@ -32,7 +32,7 @@ impl Names {
     }
 }
 
-/// Whether `process` is `name`, or runs on the node of that name.
+/// Returns true if `process` is `name`, or runs on the node of that name.
 pub fn within(name: &str, process: &str) -> bool {
     process.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

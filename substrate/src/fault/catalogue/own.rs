@@ -1,9 +1,9 @@
-//! What can be broken in what every component shares: links, processes, clocks.
+//! Operations that all components share: links, processes, clocks.
 
 use super::{Attribute, BEFORE, Operation, Possible, Values};
 use crate::fault::{Kind, Moment, Plane};
 
-/// What can be broken in what every component shares: links, processes, clocks.
+/// Operations that all components share: links, processes, clocks.
 pub const OWN: &[Operation] = &[
     Operation {
         plane: Plane::Link,
@@ -62,7 +62,7 @@ pub const OWN: &[Operation] = &[
     },
 ];
 
-/// The attributes of a link that name who calls, which is the process that the operation happens in.
+/// Attributes of a link that name the caller, which is the process in which the operation happens.
 pub(super) const CALLERS: [&str; 2] = ["from", "caller"];
 
 const LINK: &[Attribute] = &[

@@ -6,14 +6,14 @@ use crate::state::default::{elements, pod};
 use crate::state::strategy::claim;
 use crate::state::value::{at, default, map_mut};
 
-/// The pod template under `template`.
+/// Sets the defaults of the pod template under `template`.
 pub(super) fn template(owner: &mut Value) {
     if let Some(spec) = owner.get_mut("template").and_then(|t| map_mut(t, "spec")) {
         pod::spec(spec);
     }
 }
 
-/// The map under `key` of a map, made when it is missing.
+/// Returns the map under `key`, and creates it if it is missing.
 fn map_in<'a>(map: &'a mut Map, key: &str) -> Option<&'a mut Map> {
     let slot = map.entry(key).or_insert_with(|| json!({}));
     if slot.is_null() {
@@ -134,7 +134,7 @@ pub(super) fn job(spec: &mut Map) {
     }
 }
 
-/// How fast an autoscaler moves, where its owner says anything of it.
+/// Sets the defaults of an autoscaler's `behavior`, if it is set.
 fn scaling(behavior: &mut Map) {
     let most = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     if let Some(up) = map_in(behavior, "scaleUp") {
@@ -148,7 +148,7 @@ fn scaling(behavior: &mut Map) {
     }
 }
 
-/// Labels and selector of a replication controller follow its template.
+/// Copies the labels of a ReplicationController's template to its selector and its own labels, if these are unset.
 pub(super) fn labels_of_template(object: &mut Value) {
     let Some(labels) = at(object, &["spec", "template", "metadata", "labels"]).cloned() else { return };
     if let Some(spec) = map_mut(object, "spec")
@@ -162,7 +162,7 @@ pub(super) fn labels_of_template(object: &mut Value) {
     }
 }
 
-/// Sets a text that is missing or empty.
+/// Sets a string that is missing or empty.
 fn default_text(map: &mut Map, key: &str, value: &str) {
     if map.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
         map.insert(key, value.into());

@@ -129,7 +129,7 @@ pub(super) static AUTOSCALER: Strategy = Strategy {
 
 type Validate = fn(&Value, &mut Vec<FieldError>);
 
-/// Fills in a spec and the pod template in it.
+/// Fills in a spec and its pod template.
 fn of_spec(object: &mut Value, fill: fn(&mut Map)) {
     let Some(spec) = map_mut(object, "spec") else { return };
     fill(spec);
@@ -138,14 +138,14 @@ fn of_spec(object: &mut Value, fill: fn(&mut Map)) {
     }
 }
 
-/// What holds for a new object holds for a changed one.
+/// Validates an updated object like a new one.
 fn again(part: Part, object: &Value, validate: Validate, errors: &mut Vec<FieldError>) {
     if part == Part::Main {
         validate(object, errors);
     }
 }
 
-/// The same, where the selector stays.
+/// Validates an updated object like a new one; its selector must not change.
 fn with_selector(part: Part, object: &Value, old: &Value, validate: Validate, errors: &mut Vec<FieldError>) {
     if part == Part::Main {
         validate(object, errors);
@@ -153,7 +153,7 @@ fn with_selector(part: Part, object: &Value, old: &Value, validate: Validate, er
     }
 }
 
-/// Where a daemon set says how often its template changed; its controller labels pods with it.
+/// Annotation in which a DaemonSet counts the changes of its template. Its controller labels pods with the count.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_template_generation(set: &mut Value, generation: i64) {
@@ -163,7 +163,7 @@ fn set_template_generation(set: &mut Value, generation: i64) {
     }
 }
 
-/// A job that does not choose its pods by itself gets a selector and labels that no other has (`generateSelector`).
+/// Gives a job without a manual selector a unique selector and labels (`generateSelector`).
 fn select_own_pods(job: &mut Value, uid: &str) {
     if job["spec"]["manualSelector"] == true {
         return;
@@ -188,7 +188,7 @@ fn select_own_pods(job: &mut Value, uid: &str) {
     }
 }
 
-/// A job without labels has those of its template, the generated ones among them.
+/// Copies the labels of its template, including generated ones, to a job without labels.
 fn label_as_template(job: &mut Value) {
     let labels = value::at(job, &["spec", "template", "metadata", "labels"]).cloned();
     let metadata = value::metadata(job);
@@ -199,7 +199,7 @@ fn label_as_template(job: &mut Value) {
     }
 }
 
-/// A daemon set counts the changes of its template, whatever the client says.
+/// Counts the changes of a DaemonSet's template. Ignores the count that the client sent.
 fn count_template(set: &mut Value, old: &Value) {
     let before = value::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(1);
     let changed = set["spec"]["template"] != old["spec"]["template"];

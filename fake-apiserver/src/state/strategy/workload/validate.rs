@@ -1,4 +1,4 @@
-//! Workloads and budgets: what controllers rely on, and what may not change (`pkg/apis/*/validation`).
+//! Validation of workloads and budgets (`pkg/apis/*/validation`).
 
 use substrate::json::Value;
 
@@ -7,7 +7,7 @@ use crate::state::validate::{pod, unchanged};
 use crate::state::value::{at, has, int, list, text};
 use crate::state::{FieldError, internal};
 
-/// What of a StatefulSet may change, as upstream says it.
+/// Upstream's message about immutable fields of a StatefulSet.
 const STATEFUL_SET: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
     'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 const CHANGEABLE: &[&str] = &[
@@ -20,7 +20,7 @@ const CHANGEABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
-/// Characters of a cron job's name: its jobs get eleven more.
+/// Maximum length of a cron job's name: the names of its jobs have eleven more characters.
 const MAX_CRON_NAME: usize = 52;
 
 pub(super) fn deployment(object: &Value, errors: &mut Vec<FieldError>) {
@@ -108,7 +108,7 @@ pub(super) fn job(object: &Value, errors: &mut Vec<FieldError>) {
 pub(super) fn job_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     unchanged(object, old, &["spec", "selector"], errors);
     unchanged(object, old, &["spec", "completionMode"], errors);
-    // The template of a suspended job that never ran may be given other places to run.
+    // The template may change while the job is suspended.
     let template = &object["spec"]["template"];
     if old["spec"]["suspend"] != true && *template != old["spec"]["template"] {
         let shown = internal::template_shown(template);
@@ -134,7 +134,7 @@ pub(super) fn autoscaler(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What the workloads of the group apps have in common; `of` is how the error of an empty selector names one.
+/// Validates what the workloads of the group apps share; `of` names the workload in the error about an empty selector.
 fn replicated(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     selector(object, of, errors);
     template(object, "spec.template", &["spec", "template"], &["Always"], errors);
@@ -143,7 +143,7 @@ fn replicated(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     whole(object, "revisionHistoryLimit", errors);
 }
 
-/// Pods that are to stay have no deadline.
+/// Refuses a deadline: the pods of this owner run forever.
 fn no_deadline(object: &Value, owner: &str, errors: &mut Vec<FieldError>) {
     if !object["spec"]["template"]["spec"]["activeDeadlineSeconds"].is_null() {
         let why = format!("activeDeadlineSeconds in {owner} is not Supported");
@@ -151,10 +151,10 @@ fn no_deadline(object: &Value, owner: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// How an owner replaces its pods.
+/// Update strategy of a workload.
 struct Shown<'a> {
     of: &'a str,
-    /// As errors show it.
+    /// The strategy as errors show it.
     shown: Value,
 }
 
@@ -167,14 +167,14 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What may not be negative.
+/// Refuses a negative number.
 fn whole(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     if let Some(number) = int(object, &["spec", field]).filter(|n| *n < 0) {
         errors.push(FieldError::invalid(format!("spec.{field}"), &number.into(), "must be greater than or equal to 0"));
     }
 }
 
-/// A selector there must be, it must say something, and the template must match it.
+/// Validates a selector: it is required and not empty, and it matches the labels of the template.
 fn selector(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     let selector = &object["spec"]["selector"];
     if selector.is_null() {
@@ -197,7 +197,7 @@ fn selector(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The pod template at a path, with the restart policies that its owner can live with.
+/// Validates the pod template at a path; `policies` are the restart policies that its owner allows.
 fn template(object: &Value, at_path: &str, path: &[&str], policies: &[&str], errors: &mut Vec<FieldError>) {
     let Some(template) = at(object, path).filter(|t| !t.is_null()) else {
         errors.push(FieldError::required(at_path, ""));
