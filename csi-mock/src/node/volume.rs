@@ -53,7 +53,7 @@ impl NodeService {
                     volume_condition: condition(Some(message)),
                 });
             }
-            // It was unpublished meanwhile.
+            // It was unpublished during the call, and published again since.
             Err(error) if error.is_not_found() => return Err(not_mounted(volume, path)),
             Err(error) => return Err(status(&error)),
         };

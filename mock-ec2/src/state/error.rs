@@ -233,7 +233,7 @@ pub enum Ec2Error {
     CannotRecord(String),
     /// {message}
     Injected {
-        /// The text.
+        /// The code given in the fault.
         code: String,
         /// The text.
         message: String,
