@@ -5,6 +5,26 @@ use substrate::mutant::Mutant;
 /// All planted defects. A loop queries them by name, with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "class-mount-options-dropped",
+        about: "the provisioner does not copy the mount options of a StorageClass to the PersistentVolume",
+        recreates: "kubernetes-csi/external-provisioner#125",
+    },
+    Mutant {
+        name: "reclaim-policy-dropped",
+        about: "the provisioner makes each PersistentVolume with the reclaim policy Delete",
+        recreates: "rook/rook#1259",
+    },
+    Mutant {
+        name: "zone-not-passed",
+        about: "the provisioner does not tell the driver the zone of the node that the scheduler chose",
+        recreates: "kubernetes#49906",
+    },
+    Mutant {
+        name: "claim-in-use-removed",
+        about: "pvc-protection lets a claim go that a pod uses",
+        recreates: "kubernetes#76703",
+    },
+    Mutant {
         name: "multi-attach-check-skipped",
         about: "attach-detach attaches a single-node volume although it is attached to another node",
         recreates: "kubernetes#45346",

@@ -5,6 +5,11 @@ use substrate::mutant::Mutant;
 /// List of planted defects. Each is queried at its place in the code, and only with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "expand-answers-early",
+        about: "NodeExpandVolume answers OK and does not grow the filesystem",
+        recreates: "kubernetes#84030",
+    },
+    Mutant {
         name: "unstage-forgets-unmount",
         about: "NodeUnstageVolume answers OK and leaves the filesystem mounted at its staging path",
         recreates: "sergelogvinov/proxmox-csi-plugin#601",

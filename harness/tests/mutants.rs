@@ -92,6 +92,13 @@ const CASES: &[Case] = &[
     case(&["unmount-before-stop"], moved, Id::I2, "while the container of default/web writes to it"),
     case(&["out-of-service-remembered"], taken_back, Id::I2, "no legitimate forced detach is on record"),
     case(&["names-another-device"], moved, Id::I9, "the attachment's metadata names"),
+    case(&["mount-options-dropped"], with_options, Id::I9, "without the mount option noatime"),
+    case(&["read-only-not-passed"], read_only, Id::I9, "for writing, and each pod there asks for it read-only"),
+    case(&["expand-answers-early"], grown, Id::I9, "and the filesystem of"),
+    case(&["class-mount-options-dropped"], with_options, Id::I10, "with the mount options []"),
+    case(&["reclaim-policy-dropped"], retained, Id::I10, "with the reclaim policy Delete"),
+    case(&["zone-not-passed"], in_another_zone, Id::I10, "and the scheduler chose node-b in us-east-1b"),
+    case(&["claim-in-use-removed"], claim_goes_first, Id::I11, "was removed while pod/default/web uses it"),
     case(&["retain-ignored"], retained, Id::I11, "has the reclaim policy Retain"),
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
@@ -213,6 +220,40 @@ fn retained() -> String {
   - wait: {object: pvc/data, is: gone, within: 3m}
   - sleep: 1m";
     story("", &(up() + WEB_GOES + goes)).replace("reclaimPolicy: Delete", "reclaimPolicy: Retain")
+}
+
+/// A class with mount options.
+fn with_options() -> String {
+    moved().replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    mountOptions: [noatime]")
+}
+
+/// A second pod reads what the first has written, and may not write.
+fn read_only() -> String {
+    let reads = pod("reader", "node-a", "data").replace("claimName: data", "claimName: data, readOnly: true");
+    story("", &(up() + WEB_GOES + &reads + "\n  - wait: {object: pod/reader, is: Running, within: 5m}"))
+}
+
+/// A claim grows under its pod.
+fn grown() -> String {
+    let grows = "
+  - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
+  - wait: {object: pvc/data, that: \"self.status.capacity.storage == '2Gi'\", within: 10m}";
+    story("", &(up() + grows)).replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
+}
+
+/// The pod is for a node in another zone than the first of the cloud.
+fn in_another_zone() -> String {
+    let zones = "nodes: [{name: node-a, zone: us-east-1a}, {name: node-b, zone: us-east-1b}]";
+    let waits = "\n  - wait: {object: pvc/data, is: Bound, within: 5m}\n  - sleep: 1m";
+    story("", &(claim("data") + &pod("web", "node-b", "data") + waits)).replace("nodes: {count: 2}", zones)
+}
+
+/// The claim is deleted before its pod.
+fn claim_goes_first() -> String {
+    let goes = "
+  - delete: {object: pvc/data}
+  - sleep: 1m";
+    story("", &(up() + goes + WEB_GOES))
 }
 
 fn slow_attach() -> String {
@@ -464,7 +505,12 @@ fn i8_stops_what_never_ends() {
 }
 
 #[test]
-fn i9_stops_a_device_that_is_another() {
+fn i10_stops_what_is_made_or_placed_otherwise() {
+    all_show(Id::I10);
+}
+
+#[test]
+fn i9_stops_a_mount_that_is_another() {
     all_show(Id::I9);
 }
 

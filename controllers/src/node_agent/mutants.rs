@@ -5,6 +5,16 @@ use substrate::mutant::Mutant;
 /// List of planted defects.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "mount-options-dropped",
+        about: "the mount options of a PersistentVolume are not passed to the driver",
+        recreates: "kubernetes#67897",
+    },
+    Mutant {
+        name: "read-only-not-passed",
+        about: "a volume that a pod uses read-only is published for writing",
+        recreates: "kubernetes#61008",
+    },
+    Mutant {
         name: "populated-too-early",
         about: "a kubelet that starts takes down what is on disk before it has looked up the volumes of the pods that run",
         recreates: "kubernetes#113979",

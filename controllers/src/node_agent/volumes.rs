@@ -283,6 +283,13 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
     if spec.block {
         block::remember(agent, spec).await?;
+        let plain;
+        let spec = if substrate::mutant!(agent.ctx, "mount-options-dropped") {
+            plain = VolumeSpec { mount_options: Vec::new(), ..spec.clone() };
+            &plain
+        } else {
+            spec
+        };
         let result = driver.stage(spec, &staging, carried).await;
         if matches!(result, Err(StepError::Final(_))) {
             block::clear(agent, spec).await;
@@ -314,7 +321,7 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     supports(object.as_ref().map(|d| &d.spec), spec)?;
     let carried = carried_to_pod(agent, task, object.as_ref().map(|d| &d.spec)).await?;
     let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
-    let readonly = task.readonly || spec.readonly;
+    let readonly = (task.readonly || spec.readonly) && !substrate::mutant!(agent.ctx, "read-only-not-passed");
     if spec.block {
         block::remember(agent, spec).await?;
         let parent = agent.paths.device_publish_dir(&spec.pv);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::finalizer::{self, Decision};
@@ -71,6 +72,7 @@ struct State {
 }
 
 struct Controller {
+    ctx: Ctx,
     client: Client,
     claims: Informer<PersistentVolumeClaim>,
     queue: WorkQueue<String>,
@@ -86,7 +88,7 @@ pub async fn run(ctx: Ctx, client: Client) {
     let (mut claim_changes, mut pod_changes) = (claims.subscribe(), pods.subscribe());
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
-    let controller = Arc::new(Controller { client, claims, queue, state: Mutex::default() });
+    let controller = Arc::new(Controller { ctx: ctx.clone(), client, claims, queue, state: Mutex::default() });
     let worker = controller.clone();
     ctx.spawn(controller.queue.clone().run(1, move |namespace| worker.clone().sync(namespace)));
     loop {
@@ -144,7 +146,9 @@ impl Controller {
 
     async fn sync_claim(&self, namespace: &str, name: &str, live: &mut Option<Vec<Pod>>) -> Result<(), ApiError> {
         let Some(claim) = self.claims.get(namespace, name) else { return Ok(()) };
-        let decision = finalizer::decide(&claim.metadata, FINALIZER, || self.state().users.any_uses(&claim));
+        let decision = finalizer::decide(&claim.metadata, FINALIZER, || {
+            !mutant!(self.ctx, "claim-in-use-removed") && self.state().users.any_uses(&claim)
+        });
         let mut changed = PersistentVolumeClaim::clone(&claim);
         match decision {
             Decision::Keep => return Ok(()),
@@ -158,7 +162,7 @@ impl Controller {
                         live.insert(list.items)
                     }
                 };
-                if pods.iter().any(|pod| uses(pod, &claim)) {
+                if pods.iter().any(|pod| uses(pod, &claim)) && !mutant!(self.ctx, "claim-in-use-removed") {
                     return Ok(());
                 }
                 finalizer::remove(&mut changed.metadata, FINALIZER);

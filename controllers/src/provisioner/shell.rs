@@ -312,7 +312,15 @@ impl Controller {
                     topology: self.driver.capabilities.topology,
                     controller_publish_readonly: self.config.controller_publish_readonly,
                 };
-                let volume = persistent_volume(claim, class, &prepared, &volume, provisioner);
+                let mut volume = persistent_volume(claim, class, &prepared, &volume, provisioner);
+                if let Some(spec) = &mut volume.spec {
+                    if mutant!(self.ctx, "class-mount-options-dropped") {
+                        spec.mount_options = None;
+                    }
+                    if mutant!(self.ctx, "reclaim-policy-dropped") {
+                        spec.persistent_volume_reclaim_policy = Some("Delete".to_owned());
+                    }
+                }
                 self.save(Box::new(volume)).await;
                 return (State::Finished, Outcome::Done);
             }
@@ -368,7 +376,7 @@ impl Controller {
         }
         let node = annotation(&claim.metadata, SELECTED_NODE).filter(|node| !node.is_empty());
         let asks_topology = node.is_some() || self.config.immediate_topology || class.allowed_topologies.is_some();
-        if capabilities.topology && asks_topology {
+        if capabilities.topology && asks_topology && !mutant!(self.ctx, "zone-not-passed") {
             prepared.request.accessibility_requirements = self.topology(claim, class, node).map_err(|e| {
                 // Without the node there is no topology: let the scheduler choose another node.
                 let gone = matches!(e, TopologyError::NoCsiNode(_)) && self.node_is_gone(node);

@@ -109,6 +109,8 @@ fn each_does_what_it_says_and_nothing_else() {
             "panics-on-failed-detach" | "retries-without-wait" | "failed-calls-pile-up" => continue,
             // It shows in the node's requests.
             "names-another-device" => continue,
+            // Nothing grows here; harness/tests/mutants.rs grows a claim.
+            "expand-answers-early" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
             "sync-does-nothing" => Seen { bytes: None, ..right() },

@@ -3,6 +3,7 @@
 //! All drawn trouble ends by itself: every fault has a `for` or a count, every crashed process is restarted, every
 //! partition heals. Afterwards the remaining pods must run; the invariants judge the rest.
 
+mod asks;
 mod extras;
 mod stories;
 
@@ -80,7 +81,8 @@ pub fn draw(seed: u64, run: u64) -> Document {
     };
     let document = drawing.whole(run);
     let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
-    stories::add(extras::add(document, stream("explore more")), stream("explore wider"))
+    let document = stories::add(extras::add(document, stream("explore more")), stream("explore wider"));
+    asks::add(document, stream("explore asks"))
 }
 
 /// An existing pod and its claim.

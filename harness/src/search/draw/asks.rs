@@ -1,0 +1,277 @@
+//! Additions to some drawn runs that request volumes in other ways: zones, Retain, static volumes, raw devices, read-only use,
+//! filesystems with mount options, VolumeAttributesClasses, ReadWriteOncePod, pods that return under their name, and an unmount
+//! that fails for longer than attach-detach waits. They have a random stream of their own, so that all other runs stay as they
+//! were.
+
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::seed::between;
+
+use super::extras::cloud_is_left_alone;
+use crate::cluster::spec::node_name;
+use crate::search::document::Document;
+
+/// One run in so many has each addition.
+const ONE_OF: u64 = 10;
+/// The driver whose volumes are requested.
+const DRIVER: &str = "ebs.csi.aws.com";
+/// The zone of the node that is added.
+const ZONE: &str = "us-east-1b";
+
+/// An addition: adds its objects and steps to a document.
+type Addition = fn(&mut Asks);
+
+/// All additions. The random stream is consumed in this order.
+const ADDITIONS: &[Addition] = &[
+    Asks::zone,
+    Asks::retain,
+    Asks::made_beforehand,
+    Asks::raw,
+    Asks::read_only,
+    Asks::filesystem,
+    Asks::attributes,
+    Asks::for_one_pod,
+    Asks::same_name,
+    Asks::unmount_fails,
+];
+
+/// Adds the drawn requests to `document`.
+pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
+    let mut asks = Asks { rng, tree: document.tree().clone() };
+    // With a limit on volumes per node there may be no room.
+    let fits = asks.tree["driver"]["attach-limit"].is_null();
+    for addition in ADDITIONS {
+        if between(&mut asks.rng, 1, ONE_OF) == 1 && fits {
+            addition(&mut asks);
+        }
+    }
+    Document::of_tree(asks.tree)
+}
+
+struct Asks {
+    rng: ChaCha8Rng,
+    tree: Value,
+}
+
+/// Waits for an object as long as anything may take in a drawn run.
+fn wait(object: &str, is: &str) -> Value {
+    json!({ "wait": { "object": object, "is": is, "within": "40m" } })
+}
+
+fn has_written(pod: &str) -> Value {
+    json!({ "wait": { "object": format!("pod/{pod}"), "records": 2, "within": "40m" } })
+}
+
+fn delete(object: &str) -> Value {
+    json!({ "delete": { "object": object } })
+}
+
+fn pod(name: &str, claim: &str, node: &str) -> Value {
+    json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": "5s", "tolerate": true } })
+}
+
+/// A StorageClass with these parameters beside its type, and other fields.
+fn class(name: &str, parameters: &[(&str, &str)], fields: Value) -> Value {
+    let mut class = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": { "name": name },
+        "provisioner": DRIVER,
+        "parameters": { "type": "gp3" },
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    for (key, value) in parameters {
+        class["parameters"][key] = (*value).into();
+    }
+    if let (Some(class), Value::Object(fields)) = (class.as_object_mut(), fields) {
+        class.extend(fields);
+    }
+    json!({ "apply": class })
+}
+
+impl Asks {
+    fn any<T: Copy>(&mut self, of: &[T]) -> T {
+        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
+    }
+
+    fn steps(&mut self, more: impl IntoIterator<Item = Value>) {
+        if let Some(steps) = self.tree["steps"].as_array_mut() {
+            steps.extend(more);
+        }
+    }
+
+    /// A volume in the zone of a node that is added, for a pod that may go anywhere when it comes back.
+    fn zone(&mut self) {
+        let Some(count) = self.tree["nodes"]["count"].as_u64() else { return };
+        let nodes = (0..count).map(|at| json!({ "name": node_name(at as usize) }));
+        let nodes = nodes.chain([json!({ "name": "node-far", "zone": ZONE })]).collect::<Vec<_>>();
+        self.tree["nodes"] = nodes.into();
+        let anywhere = json!({ "pod": { "name": "zoned-2", "claim": "zoned", "grace": "5s", "tolerate": true } });
+        let first = pod("zoned-1", "zoned", "node-far");
+        let claim = json!({ "claim": { "name": "zoned" } });
+        let goes = delete("pod/zoned-1");
+        self.steps([claim, first, has_written("zoned-1"), goes, anywhere, has_written("zoned-2")]);
+        let allowed =
+            json!([{ "matchLabelExpressions": [{ "key": "topology.ebs.csi.aws.com/zone", "values": [ZONE] }] }]);
+        let at_once = json!({ "allowedTopologies": allowed, "volumeBindingMode": "Immediate" });
+        let claim = json!({ "claim": { "name": "far", "class": "far" } });
+        self.steps([class("far", &[], at_once), claim, wait("pvc/far", "Bound")]);
+    }
+
+    /// A claim goes, and its volume is kept.
+    fn retain(&mut self) {
+        let (node, class) = (self.any(&["node-a", "node-b"]), class("kept", &[], json!({ "reclaimPolicy": "Retain" })));
+        let claim = json!({ "claim": { "name": "kept", "class": "kept" } });
+        let begins = [class, claim, pod("kept", "kept", node), has_written("kept")];
+        let ends = [delete("pod/kept"), delete("pvc/kept"), wait("pvc/kept", "gone"), json!({ "sleep": "1m" })];
+        self.steps(begins.into_iter().chain(ends));
+    }
+
+    /// A volume that a user makes in the cloud and hands over.
+    fn made_beforehand(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
+        let made = json!({ "AvailabilityZone": "us-east-1a", "Size": 2 });
+        let made = json!({ "ec2": { "action": "CreateVolume", "with": made, "save": "own", "from": "VolumeId" } });
+        let pv = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": { "name": "own" },
+            "spec": {
+                "capacity": { "storage": "2Gi" },
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                "mountOptions": ["noatime"],
+                "csi": { "driver": DRIVER, "volumeHandle": { "saved": "own" }, "fsType": "ext4" },
+            },
+        });
+        let claim = json!({ "claim": { "name": "own", "class": "", "volume": "own" } });
+        let begins = [made, json!({ "apply": pv }), claim, pod("own-1", "own", "node-a"), has_written("own-1")];
+        let ends = [delete("pod/own-1"), delete("pvc/own"), wait("pvc/own", "gone"), wait("pv/own", "Released")];
+        self.steps(begins.into_iter().chain(ends));
+    }
+
+    /// A raw device that moves.
+    fn raw(&mut self) {
+        let to = self.any(&["node-a", "node-b"]);
+        let pod = |name: &str, node: &str| {
+            let mut pod = pod(name, "raw", node);
+            pod["pod"]["block"] = true.into();
+            pod
+        };
+        let claim = json!({ "claim": { "name": "raw", "block": true } });
+        let begins = [claim, pod("raw-1", "node-a"), has_written("raw-1"), delete("pod/raw-1")];
+        self.steps(begins.into_iter().chain([pod("raw-2", to), has_written("raw-2")]));
+    }
+
+    /// A pod that reads the volume of another one, and may not write to it.
+    fn read_only(&mut self) {
+        let to = self.any(&["node-a", "node-b"]);
+        let reader = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": "reads" },
+            "spec": {
+                "nodeSelector": { "kubernetes.io/hostname": to },
+                "terminationGracePeriodSeconds": 5,
+                "tolerations": [{ "operator": "Exists" }],
+                "containers": [{
+                    "name": "reader",
+                    "image": "mooring/writer",
+                    "volumeMounts": [{ "name": "data", "mountPath": "/data", "readOnly": true }],
+                }],
+                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "read", "readOnly": true } }],
+            },
+        });
+        let claim = json!({ "claim": { "name": "read" } });
+        let begins = [claim, pod("writes", "read", "node-a"), has_written("writes"), delete("pod/writes")];
+        let reads = [wait("pod/writes", "gone"), json!({ "apply": reader }), wait("pod/reads", "Running")];
+        self.steps(begins.into_iter().chain(reads));
+    }
+
+    /// A filesystem and mount options that a class asks for, on one node and then on another.
+    fn filesystem(&mut self) {
+        let (fs_type, option) = (self.any(&["ext4", "xfs", "btrfs"]), self.any(&["noatime", "nodiratime"]));
+        let parameters = [("csi.storage.k8s.io/fstype", fs_type)];
+        let class = class("formatted", &parameters, json!({ "mountOptions": [option] }));
+        let claim = json!({ "claim": { "name": "formatted", "class": "formatted" } });
+        let begins = [class, claim, pod("formatted-1", "formatted", "node-a"), has_written("formatted-1")];
+        let goes = [delete("pod/formatted-1"), pod("formatted-2", "formatted", "node-b"), has_written("formatted-2")];
+        self.steps(begins.into_iter().chain(goes));
+    }
+
+    /// A volume of a type and with attributes that a class asks for, which change.
+    fn attributes(&mut self) {
+        let attributes = |name: &str, iops: &str| {
+            json!({
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "VolumeAttributesClass",
+                "metadata": { "name": name },
+                "driverName": DRIVER,
+                "parameters": { "iops": iops },
+            })
+        };
+        let claim = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "faster" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "gp3",
+                "volumeAttributesClassName": "silver",
+                "resources": { "requests": { "storage": "20Gi" } },
+            },
+        });
+        let with = json!({ "spec": { "volumeAttributesClassName": "gold" } });
+        let is_gold = "self.status.?currentVolumeAttributesClassName.orValue('') == 'gold'";
+        self.steps([
+            json!({ "apply": [attributes("silver", "3000"), attributes("gold", "6000")] }),
+            json!({ "apply": claim }),
+            pod("faster", "faster", "node-b"),
+            has_written("faster"),
+            json!({ "patch": { "object": "pvc/faster", "with": with } }),
+            json!({ "wait": { "object": "pvc/faster", "that": is_gold, "within": "40m" } }),
+        ]);
+        let class = class("encrypted", &[("encrypted", "true"), ("iops", "4000")], json!({}));
+        let claim = json!({ "claim": { "name": "encrypted", "class": "encrypted", "size": "20Gi" } });
+        self.steps([class, claim, pod("encrypted", "encrypted", "node-a"), has_written("encrypted")]);
+    }
+
+    /// Two pods of a claim that is for one.
+    fn for_one_pod(&mut self) {
+        let anywhere = |name: &str| json!({ "pod": { "name": name, "claim": "one", "grace": "5s", "tolerate": true } });
+        let claim = json!({ "claim": { "name": "one", "mode": "ReadWriteOncePod" } });
+        let begins = [claim, anywhere("one-1"), has_written("one-1"), anywhere("one-2"), json!({ "sleep": "20s" })];
+        self.steps(begins.into_iter().chain([delete("pod/one-1"), has_written("one-2")]));
+    }
+
+    /// A pod that is removed by force and comes again under its name.
+    fn same_name(&mut self) {
+        let (to, later) = (self.any(&["node-a", "node-b"]), self.any(&["0s", "100ms", "3s"]));
+        let claim = json!({ "claim": { "name": "again" } });
+        let goes = json!({ "delete": { "object": "pod/again", "force": true } });
+        let begins = [claim, pod("again", "again", "node-a"), has_written("again"), goes];
+        self.steps(begins.into_iter().chain([
+            json!({ "sleep": later }),
+            pod("again", "again", to),
+            has_written("again"),
+        ]));
+    }
+
+    /// A move during which the old node cannot unmount, for longer than attach-detach waits for an unmount.
+    fn unmount_fails(&mut self) {
+        let op = self.any(&["unpublish", "unstage"]);
+        let fault = json!({
+            "name": "busy",
+            "match": { "plane": "disk", "op": op, "where": { "node": "node-a" } },
+            "when": { "for": "8m" },
+            "effect": { "io_error": "EBUSY" },
+        });
+        let claim = json!({ "claim": { "name": "stuck" } });
+        let begins = [claim, pod("stuck-1", "stuck", "node-a"), has_written("stuck-1"), json!({ "fault": fault })];
+        let goes = [delete("pod/stuck-1"), pod("stuck-2", "stuck", "node-b"), has_written("stuck-2")];
+        self.steps(begins.into_iter().chain(goes));
+    }
+}
