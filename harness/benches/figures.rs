@@ -1,8 +1,8 @@
-//! The figures that Mooring promises, measured: `cargo bench -p harness`. Never a timed test.
+//! Measures the performance figures that Mooring promises: `cargo bench -p harness`. No test depends on them.
 //!
-//! What is measured is the program: the `mooring` of the bench's own profile, or the one that `MOORING` names. Each
-//! figure is the median of several runs, with minimum and maximum, beside its bound. Where a peer's figure is known or
-//! the peer is installed, the ratio is printed too.
+//! The benches run the program `mooring` of their own build profile, or the one that `MOORING` names. Each figure is
+//! the median of several runs, printed with minimum, maximum and bound. If the figure of a comparable tool is known or
+//! the tool is installed, the ratio is printed too.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures wall time")]
 
@@ -16,12 +16,12 @@ use harness::prelude::*;
 use harness::scenario::crowd;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The program that is measured.
+/// Returns the program that is measured.
 fn mooring() -> PathBuf {
     std::env::var_os("MOORING").map_or_else(|| env!("CARGO_BIN_EXE_mooring").into(), PathBuf::from)
 }
 
-/// Milliseconds of several runs.
+/// Durations of several runs in milliseconds.
 struct Sample(Vec<f64>);
 
 impl Sample {
@@ -36,7 +36,7 @@ impl Sample {
     }
 }
 
-/// What a figure is held to.
+/// Bound of a figure.
 #[derive(Clone, Copy)]
 enum Bound {
     AtMost(f64),
@@ -73,12 +73,13 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Nanoseconds for a step of a walk all over 64 MiB, each step of which waits for the one before: how loud the machine
-/// is. Neighbours on a shared machine are heard in the caches and in memory, where a simulation spends its time.
+/// Measures the noise of the machine: the nanoseconds per step of a pointer chase through 64 MiB, in which each step
+/// depends on the one before. Other load on a shared machine shows in the caches and in memory, where a simulation
+/// spends its time.
 fn machine() -> f64 {
     const PLACES: u32 = 16 << 20;
     const STEPS: u32 = 1 << 20;
-    // Each place leads to another, and all of them are one circle (Hull and Dobell).
+    // A linear congruential generator of full period (Hull and Dobell): the places form one cycle.
     let leads: Vec<u32> =
         (0..PLACES).map(|at| at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % PLACES).collect();
     let started = Instant::now();
@@ -88,7 +89,7 @@ fn machine() -> f64 {
     took * 1e6 / f64::from(STEPS)
 }
 
-/// What `mooring` says with `--output json`, where it passed.
+/// Returns the data of `mooring … --output json`; none if it did not pass.
 fn said(args: &[&str]) -> Option<serde_json::Value> {
     let output = Command::new(mooring()).args(args).args(["--output", "json"]).stderr(Stdio::null()).output().ok()?;
     let mut envelope: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
@@ -99,26 +100,27 @@ fn said(args: &[&str]) -> Option<serde_json::Value> {
     Some(envelope["data"].take())
 }
 
-/// Whole wall milliseconds of one simulation, with invariants on: from the first component that starts to the end of the
-/// story. The process's start and the reading of the file are not within it, and `mooring run` takes nothing apart.
+/// Wall time of one simulation in milliseconds, with invariants on, from the start of the first component to the end of
+/// the steps. It excludes the start of the process, the reading of the file, and the destruction of the world, which
+/// `mooring run` skips.
 fn simulated(scenario: &Path) -> Option<f64> {
     said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
-/// Runs per second of a scenario of the repository with seeds 1 to 100, two at a time, each with invariants on and taken
-/// apart: what `mooring run` says of itself.
+/// Runs per second of a scenario of the repository with seeds 1 to 100 on two jobs, with invariants on, as `mooring
+/// run` reports it. It includes the destruction of each world.
 fn runs_per_second(scenario: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(scenario);
     let data = said(&["run", scenario.to_str()?, "--seeds", "1..100", "--jobs", "2"])?;
     data["summary"]["runsPerSecond"].as_f64()
 }
 
-/// From the pod's creation to running, in a live run with loop devices and ext4.
+/// Milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
 fn first_volume_live(time_scale: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
     let data = said(&["run", scenario.to_str()?, "--live", "--backend", "loop", "--time-scale", time_scale])?;
     let rows = data["timeline"]["volumes"][0]["rows"].as_array()?;
-    // A pod waits for the scheduler from the moment that it is created.
+    // The phase `scheduled` begins with the creation of the pod.
     let start = |phase: &str| rows.iter().find(|r| r["phase"] == phase).and_then(|r| r["startMs"].as_f64());
     Some(start("running")? - start("scheduled")?)
 }
@@ -138,7 +140,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Asked to end, it takes its directory with it.
+        // On SIGTERM it removes its directory.
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if pid.is_none_or(|pid| kill_process(pid, Signal::TERM).is_err()) {
             let _ = self.0.kill();
@@ -182,7 +184,7 @@ fn up() -> Option<(f64, f64)> {
     Some((took, kb / 1024.0))
 }
 
-/// Milliseconds until moto's server answers, where it is installed.
+/// Milliseconds until the server of moto answers; none if it is not installed.
 fn moto() -> Option<f64> {
     let started = Instant::now();
     let child =
@@ -197,13 +199,12 @@ fn moto() -> Option<f64> {
     Some(millis(started))
 }
 
-/// The number before `unit` in a text such as `10 points in 2s, 5.0 points per second`.
+/// Returns the number before `unit` in a text such as `10 points in 2s, 5.0 points per second`.
 fn before(text: &str, unit: &str) -> Option<f64> {
     text.split_once(unit)?.0.split_whitespace().next_back()?.parse().ok()
 }
 
-/// Points per second of a sweep of the migration by branches, one job; and how many times as many that is as from the
-/// start of each.
+/// Points per second of a sweep of the migration by branches with one job, and its speed-up over runs from the start.
 fn swept() -> Option<(f64, f64)> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/migration.yaml");
     let mut sweep = Command::new(mooring());
@@ -212,7 +213,7 @@ fn swept() -> Option<(f64, f64)> {
     Some((before(&said, " points per second")?, before(&said, " times as many")?))
 }
 
-/// Three zones, six nodes, twenty volumes that move once, ten minutes.
+/// Standard profile: three zones, six nodes, twenty volumes that move once, ten minutes.
 const STANDARD: &str = "name: standard
 latency: aws
 nodes:
@@ -233,7 +234,7 @@ steps:
 teardown: false
 ";
 
-/// Runs per second of the standard profile, one job.
+/// Runs per second of the standard profile with one job.
 fn standard(home: &Path) -> Option<f64> {
     let path = home.join("standard.yaml");
     std::fs::write(&path, STANDARD).ok()?;
@@ -241,7 +242,7 @@ fn standard(home: &Path) -> Option<f64> {
     data["summary"]["runsPerSecond"].as_f64()
 }
 
-/// Milliseconds for each of some steps back from about the 10,000th event, in the debugger.
+/// Milliseconds per step back from about the 10,000th event, in the debugger.
 fn steps_back(scenario: &Path) -> Option<Sample> {
     let mut child = Command::new(mooring())
         .arg("replay")
@@ -258,7 +259,7 @@ fn steps_back(scenario: &Path) -> Option<Sample> {
         writeln!(orders, "{line}").and_then(|()| orders.flush()).ok()?;
         said.next()?.ok()
     };
-    // The debugger shows the first event before it is told anything, so answers are one line behind.
+    // The debugger prints the first event before it reads a command, so answers are one line behind.
     let first = tell("go #10000")?;
     let place = tell("back")?;
     if !first.contains("#1 ") || !place.contains("#10000 ") {
@@ -272,7 +273,7 @@ fn steps_back(scenario: &Path) -> Option<Sample> {
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, with another profile: nothing is measured there.
+    // `cargo test --benches` runs this too, with another profile; it measures nothing.
     if std::env::args().any(|a| a == "--test") {
         return;
     }

@@ -1,4 +1,4 @@
-//! `mooring run` with several files and seeds: what it runs, what it prints, and what it returns.
+//! `mooring run` with several files and seeds: its runs, its output and its exit code.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -10,16 +10,16 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A file that passes in no time.
+/// A file that passes at once.
 const QUIET: &str = "name: quiet\nnodes: {count: 1}\nsteps:\n  - wait: {object: node/node-a, is: Ready}\n";
 /// A file that fails.
 const FAILS: &str = "name: fails\nnodes: {count: 1}\nsteps:\n  - wait: {object: pod/nobody, is: Running, within: 5s}\n";
-/// A file that takes longer than anybody waits: years of heartbeats.
+/// A file that does not end in time: years of heartbeats.
 const ENDLESS: &str = "name: endless\nnodes: {count: 9}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n";
 /// A file with a mistake.
 const WRONG: &str = "name: wrong\nnodes: {cuont: 1}\nsteps: []\n";
 
-/// A folder with these files.
+/// Creates a folder with these files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -30,10 +30,10 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// The file of the repository that leaves a volume behind.
+/// A scenario of the repository with a step added that leaves a volume behind.
 fn leaks() -> String {
     let text = std::fs::read_to_string(scenario("first-volume.yaml")).unwrap();
-    // A volume that a person leaves behind.
+    // A volume that no step deletes.
     let made = "  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}}";
     format!("{}\n{made}\n", text.trim_end())
 }
@@ -42,14 +42,14 @@ fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
 }
 
-/// `mooring run` in `dir`, of which CI is not told.
+/// `mooring run` in `dir`, without the variables of CI.
 fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
     command.arg("run").args(args).current_dir(dir).env_remove("GITHUB_ACTIONS").env("NO_COLOR", "1");
     command
 }
 
-/// Its exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error.
 fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
     said(command(dir, args).output().unwrap())
 }
@@ -59,7 +59,7 @@ fn said(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// The envelope, and the exit code.
+/// Returns the exit code and the envelope.
 fn json(dir: &Path, args: &[&str]) -> (i32, Value) {
     let (code, out, err) = run(dir, &[args, &["--output", "json"]].concat());
     (code, serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}")))
@@ -122,7 +122,7 @@ fn json_has_one_entry_for_each_run_in_order() {
     assert!(data["summary"]["runsPerSecond"].as_f64().unwrap() > 0.0);
 }
 
-/// The traces of a folder, by name.
+/// Returns the traces of a folder by name.
 fn traces(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut all: Vec<_> =
@@ -181,7 +181,7 @@ fn of_several_runs_the_first_exit_code_of_the_order_counts() {
     };
     assert_eq!(exits(&["leaks.yaml", "quiet.yaml"], &[]), (6, vec![6, 0]));
     assert_eq!(exits(&["leaks.yaml", "quiet.yaml", "fails.yaml"], &[]), (1, vec![6, 0, 1]));
-    // What does not end is given up, and the others go on.
+    // A run that does not end is given up, and the others go on.
     let limited = ["--timeout", "10s", "--jobs", "1"];
     assert_eq!(exits(&["endless.yaml", "quiet.yaml"], &limited), (4, vec![4, 0]));
 }
@@ -227,7 +227,7 @@ fn check_reads_and_runs_nothing() {
         out.contains("\n::error file=wrong.yaml,line=2,col=9,title=a mistake in a scenario::wrong.yaml:2:9: "),
         "{out}"
     );
-    // A file that is named alone is meant to be a scenario.
+    // A file that is named by itself must be a scenario.
     assert_eq!(run(dir.path(), &["list.yaml", "--check"]).0, 2);
 }
 
@@ -303,7 +303,7 @@ fn a_junit_report_has_a_suite_for_each_file_and_a_case_for_each_seed() {
         ]
     );
     assert!(out.contains("✗ fails  0 of 2 seeds passed, 1 not run") && out.contains("– quiet  0 of 2"), "{out}");
-    // One run whose process its watchdog ends has a report as well.
+    // A single run whose process is ended by its watchdog has a report as well.
     std::fs::write(dir.path().join("endless.yaml"), ENDLESS).unwrap();
     let (code, ..) = run(dir.path(), &["endless.yaml", "--timeout", "1s", "--junit", "report.xml"]);
     assert_eq!((code, junit(&report).pop().unwrap().as_str()), (4, "error type=did-not-end"));
@@ -311,7 +311,7 @@ fn a_junit_report_has_a_suite_for_each_file_and_a_case_for_each_seed() {
     assert!(code == 3 && err.contains("--junit no/such/folder.xml"), "{err}");
 }
 
-/// A run under way; it is killed when the test ends early.
+/// A run in progress. It is killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -319,7 +319,7 @@ impl Running {
         Self(command(dir, args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// What it prints up to the line that contains `wanted`.
+    /// Returns its output up to the line that contains `wanted`.
     fn until(&mut self, wanted: &str) -> String {
         let (mut text, mut byte) = (Vec::new(), [0]);
         let stdout = self.0.stdout.as_mut().unwrap();
@@ -332,7 +332,7 @@ impl Running {
         }
     }
 
-    /// Sends Ctrl-C; gives the exit code and what it prints from now on.
+    /// Sends Ctrl-C. Returns the exit code and the rest of its output.
     fn interrupt(mut self) -> (i32, String, String) {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -391,7 +391,7 @@ fn an_interrupted_live_batch_takes_its_cluster_down() {
     command.env("TMPDIR", temp.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running(command.spawn().unwrap());
     running.until("✓ quiet");
-    // The next one has begun when it has its directory.
+    // The second run has begun when its directory exists.
     let made = || std::fs::read_dir(temp.path()).unwrap().count() > 0;
     (0..600).find(|_| {
         std::thread::sleep(Duration::from_millis(50));

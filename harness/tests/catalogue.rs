@@ -1,5 +1,6 @@
-//! Every row of the fault catalogue, in whole simulated clusters: each (plane, operation, moment, effect) that it accepts
-//! is put into a story that reaches the operation, fires, and the trace from there on is another than without it.
+//! Every row of the fault catalogue, in whole simulated clusters. Each accepted combination of plane, operation, moment
+//! and effect is added to a scenario that reaches the operation. The fault must fire, and the trace must show its
+//! effect compared with the run without it.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -30,28 +31,29 @@ use exceptions::{UNREACHED, UNSEEN};
 use rows::{PLANES, ROW, Row};
 use stories::{Met, Story, all_stories, is_row, options, play};
 
-/// The turns at which a row is tried: an answer that nobody needs, or that is the same as before, changes nothing.
+/// Occurrences of the operation at which a row is tried. One is not enough: an answer that is not used, or that is the
+/// same as before, changes nothing.
 const TURNS: [u64; 4] = [1, 2, 4, 9];
 
-/// What is known of a run with a fault.
+/// Observations of a run with a fault.
 #[derive(Default)]
 struct Seen {
-    /// The next event of the run without the fault.
+    /// Index of the next event of the run without the fault.
     at: usize,
-    /// The operation that the fault met first, and what it is about.
+    /// First operation that matched the fault, and its attributes.
     hit: Option<(String, BTreeMap<String, String>)>,
     fired: Option<Told>,
-    /// The next event of the run without the fault when it fired.
+    /// The value of `at` when the fault fired.
     from: usize,
-    /// What came first that is different: what there was, and what there is.
+    /// First difference: the event of the run without the fault, and the event seen instead.
     differs: Option<(Option<Told>, Option<Told>)>,
-    /// What came after the fault fired.
+    /// Events after the fault fired.
     after: Vec<Told>,
     shown: bool,
 }
 
 impl Seen {
-    /// Whether what the fault's row says is there.
+    /// Returns true if the effect that the row of the fault promises is visible.
     fn shows(&self, story: &Story, fault: &Fault, over: bool) -> bool {
         let (Some(fired), Some((op, about))) = (&self.fired, &self.hit) else { return false };
         let missed = self.differs.as_ref().and_then(|(usual, _)| usual.as_ref());
@@ -61,10 +63,10 @@ impl Seen {
     }
 }
 
-/// As long after a fault has fired as what it does is waited for.
+/// Time after the firing of a fault in which its effect must show, in milliseconds.
 const PATIENCE: u64 = 15 * 60_000;
 
-/// Runs `story` with `fault` until `enough` is told, in [`PATIENCE`] or to its end.
+/// Runs `story` with `fault` until `enough` holds, at most for [`PATIENCE`] after the fault fired.
 fn compare(story: &'static Story, fault: &Fault, enough: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Seen {
     let (seen, stop): (Arc<Mutex<Seen>>, Arc<Notify>) = <_>::default();
     let (state, stopped, first) = (seen.clone(), stop.clone(), seen.clone());
@@ -86,7 +88,7 @@ fn compare(story: &'static Story, fault: &Fault, enough: impl Fn(&Seen) -> bool 
         let usual = story.told.get(seen.at);
         seen.at += 1;
         let Some(fired) = seen.fired.as_ref().map(|fired| fired.ms) else {
-            // Before it fires nothing is different, which less than all tells.
+            // Before the fault fires nothing may differ. Comparing a part of the event is enough here.
             let same = usual.is_some_and(|t| t.ms == event.ms && t.kind == event.kind() && t.process == event.process);
             if !same && seen.differs.is_none() {
                 seen.differs = Some((usual.cloned(), Some(Told::of(event))));
@@ -110,7 +112,7 @@ fn compare(story: &'static Story, fault: &Fault, enough: impl Fn(&Seen) -> bool 
     seen
 }
 
-/// Runs `story` with `fault` until what its row says is there.
+/// Runs `story` with `fault` until the effect that its row promises is visible.
 fn look(story: &'static Story, fault: &Fault) -> Seen {
     let row = fault.clone();
     let mut seen = compare(story, fault, move |seen| seen.shows(story, &row, false));
@@ -118,10 +120,10 @@ fn look(story: &'static Story, fault: &Fault) -> Seen {
     seen
 }
 
-/// Visits a row: nothing when it does what it says, else what is wrong with it.
+/// Tries a row. Returns none if its effect was seen, otherwise a message.
 fn visit(row: &Row) -> Option<String> {
     let stories = row.stories();
-    // A test of its own looks at what is only counted.
+    // The effect `count` has its own test below.
     if stories.is_empty() || row.possible.effect == Kind::Count {
         return None;
     }
@@ -150,7 +152,7 @@ fn visit(row: &Row) -> Option<String> {
         }
     }
     for (story, _) in stories.iter().filter(|_| row.goes_on()) {
-        // A cluster in which every list is stale for ever comes to no end.
+        // A cluster in which every list is stale from the start makes no progress.
         let begin = (row.operation.plane != Plane::K8s).then_some(0);
         for since in [begin, story.restart()].into_iter().flatten() {
             let seen = look(story, &row.fault_since(since));
@@ -163,12 +165,12 @@ fn visit(row: &Row) -> Option<String> {
     Some(format!("{row}: nothing of it is seen ({tried}), and it says: {}", row.possible.shows))
 }
 
-/// Visits all rows of these planes.
+/// Tries all rows of these planes.
 fn visit_all(planes: &[Plane]) {
     visit_those(planes, |_| true);
 }
 
-/// Visits the rows of these planes whose operation is among these.
+/// Tries the rows of these planes whose operation satisfies `among`.
 fn visit_those(planes: &[Plane], among: impl Fn(&Operation) -> bool) {
     let rows: Vec<Row> = Row::of(planes).into_iter().filter(|row| among(row.operation)).collect();
     let mut wrong = Vec::new();
@@ -220,8 +222,7 @@ fn rows_of_links_and_processes() {
     visit_all(&[Plane::Link, Plane::Process]);
 }
 
-/// What is only counted changes nothing, whatever it is; and every operation is in a story, or in the list of those that
-/// are in none.
+/// The effect `count` changes nothing. Every operation is reached by a scenario, or is listed in [`UNREACHED`].
 #[test]
 fn what_is_counted_is_told_and_changes_nothing() {
     for story in all_stories() {
@@ -241,13 +242,13 @@ fn what_is_counted_is_told_and_changes_nothing() {
     let listed: BTreeSet<String> = UNREACHED.iter().map(|(plane, op, _)| format!("{} {op}", plane.name())).collect();
     let unreached: BTreeSet<String> = all.difference(&reached).cloned().collect();
     assert_eq!(unreached, listed, "not listed: {:?}", unreached.difference(&listed));
-    // Of an operation that is reached every moment is.
+    // If an operation is reached, each of its moments is.
     let missing: Vec<String> =
         rows.iter().filter(|row| reached.contains(&row.operation()) && !is_met(row)).map(ToString::to_string).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// Where a process ends within an operation makes a difference, and so does which process it is.
+/// The moment within an operation at which a process ends makes a difference, and so does the process.
 #[test]
 fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
     let calls = [
@@ -275,7 +276,7 @@ fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
         for (at, one) in &ends {
             assert!(one.iter().any(|t| t.kind == "process.crashed" && &*t.process == process), "{op} {at:?}");
         }
-        // What a driver remembers between its last two moments dies with it.
+        // The driver loses the memory of what it did between its last two moments.
         for (at, one) in later {
             assert_ne!(one, first, "{process} ends in {op} at {at:?} as before it");
         }
@@ -299,7 +300,7 @@ fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
     }
 }
 
-/// A clock that is wrong shows in what its process writes, and in nothing that others do.
+/// A skewed clock shows in the timestamps that its process writes.
 #[test]
 fn rows_of_clocks() {
     let times = |skewed: bool| {

@@ -1,4 +1,4 @@
-//! What a run that failed says: the object in question, its reasons, the faults that fired.
+//! The report of a failed run: the object in question, the reasons, the faults that fired.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -10,7 +10,7 @@ use harness::scenario;
 use harness::timeline::Timeline;
 use substrate::world::{Options, simulate};
 
-/// The report and the timeline of a run of these steps, which fails.
+/// Returns the report and the timeline of a run of these steps, which fails.
 fn failed(steps: &str) -> (String, String) {
     let text = format!("name: t\nnodes: {{count: 2}}\nsteps:\n{steps}");
     let scenario = scenario::parse("t.yaml", &text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
@@ -38,7 +38,7 @@ fn a_claim_that_stays_pending_says_why() {
     assert!(report.contains(" 3 times)"), "{report}");
     let lines: Vec<&str> = report.lines().skip_while(|line| !line.starts_with("the last ")).collect();
     assert!(lines[0].ends_with("trace lines about pvc/data"), "{report}");
-    // What belongs to another claim, and what the runner asked for itself, is left out.
+    // Lines about another claim, and the requests of the runner itself, are left out.
     assert!(!lines.iter().any(|line| line.contains("default/other") || line.contains("csi.call")), "{report}");
     assert!(lines.iter().any(|line| line.contains("object=default/web")), "its pod belongs to it: {report}");
 }

@@ -1,5 +1,5 @@
-//! The incidents of `scenarios/incidents/`: each passes with several seeds, fails without each of its parts, and says what
-//! it is about and where that was reported.
+//! The incidents of `scenarios/incidents/`. Each passes with several seeds, fails without each of its parts, and
+//! describes the incident and cites its report.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -16,7 +16,7 @@ use substrate::WorldKind;
 use substrate::clock::TimeScale;
 use substrate::world::{Options, simulate};
 
-/// Seeds of each file; a hundred are tried by `mooring run scenarios/incidents --seeds 1..100`.
+/// Seeds of each file. `mooring run scenarios/incidents --seeds 1..100` tries a hundred.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
 fn folder() -> PathBuf {
@@ -35,7 +35,7 @@ fn all() -> Vec<Scenario> {
     files().into_iter().map(read).filter(|scenario| scenario.runs_in(WorldKind::Simulated)).collect()
 }
 
-/// Why a run did not pass, if it did not.
+/// Returns the report of a run that did not pass, or none.
 fn failed(scenario: &Scenario, seed: u64) -> Option<String> {
     let scale = TimeScale::new(scenario.time_scale.simulated);
     let options = Options { seed, latency: scenario.link, scale, ..Options::default() };
@@ -47,7 +47,7 @@ fn failed(scenario: &Scenario, seed: u64) -> Option<String> {
     })
 }
 
-/// Does all of `work` on two threads, as each run is a world of its own, and gives what it says.
+/// Calls `of` for each item of `work` on two threads, and collects the results. Each run has a world of its own.
 fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let (next, said) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn each_incident_passes_with_every_seed() {
 fn each_fault_and_step_of_an_incident_is_needed() {
     let work: Vec<_> = all().into_iter().flat_map(|scenario| scenario.lacking_one()).collect();
     let wrong = each(&work, |lacking| {
-        // Chance may stand in for a part: it is needed where one of the seeds fails without it.
+        // Chance may replace a part: the part is needed if at least one seed fails without it.
         let passes = SEEDS.into_iter().all(|seed| failed(&lacking.scenario, seed).is_none());
         passes.then(|| format!("{} passes without {}", lacking.scenario.source, lacking.part))
     });

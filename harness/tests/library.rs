@@ -1,4 +1,4 @@
-//! The test library as its users see it, in simulation. The live half is in e2e/tests/library.rs.
+//! The test library as used in tests, in simulation. The live half is in e2e/tests/library.rs.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 const CLAIM_AND_POD: &str = include_str!("../../docs/pod-with-claim.yaml");
 
-/// The story of the examples: the reply of AttachVolume is lost, and nothing else.
+/// The steps of the examples: only the reply of AttachVolume is lost.
 fn story(cluster: &Cluster) -> Result<u64, Error> {
     let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply())?;
     cluster.apply(CLAIM_AND_POD)?;
@@ -37,7 +37,7 @@ fn a_lost_reply_loses_no_bytes() {
     assert_eq!(cluster.events_of("fault.fired").unwrap().len(), 1);
 }
 
-/// Blocking methods inside of a runtime of one thread neither panic nor wait for each other.
+/// Inside a runtime of one thread, blocking methods neither panic nor block each other.
 #[tokio::test]
 async fn blocking_and_async_methods_work_in_a_test_of_one_thread() {
     let cluster = Cluster::simulated().start().unwrap();
@@ -66,7 +66,7 @@ async fn clusters_run_beside_each_other_in_a_test_of_several_threads() {
     }
 }
 
-/// A wait that its caller gives up does not hold up the next command.
+/// A wait that is dropped by its caller does not hold up the next command.
 #[tokio::test]
 async fn a_wait_that_nobody_waits_for_any_more_is_dropped() {
     let cluster = Cluster::simulated().start_async().await.unwrap();
@@ -89,7 +89,7 @@ fn time_stands_still_between_commands() {
     assert!(before >= Duration::from_secs(600));
 }
 
-/// A small attacher of the test's own: what it writes is what csi-attacher would.
+/// A small attacher of the test, which writes the status as csi-attacher does.
 async fn attach(ctx: Ctx, attached: Arc<AtomicU64>) -> Result<(), Error> {
     let path = "/apis/storage.k8s.io/v1/volumeattachments";
     let mut watch = ctx.kubernetes().watch(path).await?;
@@ -124,7 +124,7 @@ fn the_users_own_controller_runs_crashes_and_is_broken_by_name() {
     let waited = cluster.wait_within("pod/web", "Running", Duration::from_secs(60)).unwrap_err();
     assert_eq!(waited.kind(), ErrorKind::TimedOut);
     assert!(waited.to_string().contains("my-attacher was crashed and not restarted"), "{waited}");
-    // It meets a fault by its name, ends with an error, and starts again.
+    // A fault is matched by the name of the process. The process ends with the error and is started again.
     let refused = fault::k8s("patch").matching("caller", "my-attacher").first(1).error("InternalError");
     let refused = cluster.inject(refused).unwrap();
     cluster.restart("my-attacher").unwrap();
@@ -196,7 +196,8 @@ fn virtual_time_without_end_fails_its_own_test() {
     assert_eq!(error.kind(), ErrorKind::GivenUp, "{error}");
 }
 
-/// A process that neither awaits nor returns cannot be ended. The test fails all the same, and the test program goes on.
+/// A process that neither awaits nor returns cannot be ended. The test fails all the same, and the test program goes
+/// on.
 #[test]
 fn a_process_that_blocks_the_thread_fails_its_own_test() {
     let cluster = Cluster::simulated().wall_limit(Duration::from_secs(2)).start().unwrap();
@@ -307,7 +308,7 @@ fn every_kind_of_fault_is_in_the_table() {
         let injected = cluster.inject(fault).unwrap();
         assert_eq!(injected.name(), name);
     }
-    // The guards have ended them all; two of one name are told apart.
+    // The guards have ended all of them. Two faults with the same name get different names.
     let (one, two) = (fault::k8s("get").count(), fault::k8s("get").count());
     let (one, two) = (cluster.inject(one).unwrap(), cluster.inject(two).unwrap());
     assert_eq!((one.name(), two.name()), ("k8s-get-count", "k8s-get-count-2"));
@@ -337,7 +338,7 @@ fn a_failure_shows_the_seed_the_timeline_and_the_command() {
     }
 }
 
-/// A child is this program with one ignored test, so that a test can look at all of a process.
+/// Runs one ignored test of this program as a child process, so that a test can look at a whole process.
 fn child(test: &str, variables: &[(&str, &str)]) -> std::process::Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).env_remove("MOORING_SEED");
@@ -394,7 +395,7 @@ fn panics() {
     assert_eq!(threads(), before, "threads are left");
 }
 
-/// The threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

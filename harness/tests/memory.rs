@@ -1,4 +1,4 @@
-//! A simulated world gives its memory back when its run is over, so that one process can do many of them.
+//! A simulated world frees its memory at the end of its run, so that one process can do many runs.
 
 use std::sync::Arc;
 

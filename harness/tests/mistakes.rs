@@ -1,4 +1,4 @@
-//! What `mooring` says to who makes a mistake, and how it ends: the exit code, the flag, the step.
+//! Error messages and exit codes of `mooring` for mistakes of the user: the message names the flag or the step.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -12,7 +12,7 @@ fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
 }
 
-/// `mooring` with a home of its own.
+/// `mooring` with its own home directory.
 fn mooring(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
     command.args(args).env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env("NO_COLOR", "1");
@@ -20,7 +20,7 @@ fn mooring(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error.
 fn said(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
@@ -31,7 +31,7 @@ fn run(args: &[&str]) -> (i32, String, String) {
     said(&mooring(home.path(), &[&["run"][..], args].concat()).output().unwrap())
 }
 
-/// A file with this text, for as long as the directory lives.
+/// Writes a file with this text and returns its path. The file lives as long as the directory.
 fn file(dir: &tempfile::TempDir, text: &str) -> String {
     let path = dir.path().join("scenario.yaml");
     std::fs::write(&path, text).unwrap();
@@ -63,7 +63,7 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
-        // Programs are told the same.
+        // The same in JSON.
         let (code, out, _) = said(&mooring(home.path(), &["up", flag, value, "--output", "json"]).output().unwrap());
         let envelope: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{flag} {value}: {out}"));
         let error = envelope["error"].to_string();
@@ -134,7 +134,7 @@ fn a_check_warns_of_a_kind_that_no_loop_works_on() {
     assert!(envelope["warnings"][0].as_str().unwrap().ends_with(says), "{out}");
 }
 
-/// The step is the same whichever ends it.
+/// Each limit ends this scenario at the same step.
 const STUCK: &str = "
 name: stuck
 deadline: DEADLINE
@@ -207,7 +207,7 @@ fn a_step_that_fails_says_what_is_said_of_the_claims_of_its_pod() {
 #[test]
 fn a_simulation_that_is_given_up_says_its_step_to_people_and_programs() {
     let dir = tempfile::tempdir().unwrap();
-    // Years of heartbeats take longer, however fast they are.
+    // Years of heartbeats take longer on any machine.
     let path = file(&dir, "name: x\nnodes: {count: 2}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n");
     let (code, _, error) = run(&[&path, "--timeout", "8s"]);
     assert_eq!(code, 4, "{error}");
@@ -216,7 +216,7 @@ fn a_simulation_that_is_given_up_says_its_step_to_people_and_programs() {
     let (code, out, _) = run(&[&path, "--timeout", "8s", "--output", "json"]);
     let envelope: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &envelope["status"]), (4, &"timeout".into()), "{out}");
-    // Of several the report of each says it, too.
+    // With several runs the report of each names the step as well.
     let (code, out, error) = run(&[&path, "--timeout", "8s", "--seeds", "1..2", "--jobs", "2"]);
     assert_eq!(code, 4, "{error}");
     assert!(out.contains("scenario.yaml:5:5  sleep"), "{out}{error}");
@@ -228,11 +228,11 @@ fn what_the_machine_lacks_for_a_live_run_is_said_at_once() {
     let (code, out, error) = run(&[&block, "--live", "--backend", "directory"]);
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("pvc/data needs a block device") && error.contains("mooring doctor"), "{error}");
-    // Before anything is started: there is no step.
+    // It fails before anything is started, so the error names no step.
     assert!(!error.contains("wait until") && !out.contains("wait until"), "{out}{error}");
 }
 
-/// Reads one line of what `mooring run` prints, and goes away.
+/// Reads one line of the output of `mooring run`, and closes the pipe.
 fn head(args: &[&str]) -> (String, i32, String) {
     let home = tempfile::tempdir().unwrap();
     let mut command = mooring(home.path(), &[&["run"][..], args].concat());
@@ -255,7 +255,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let wrong = file(&dir, "name: x\nnodes: {count: 1}\nstepps: []\n");
     for args in [&[path.as_str(), "--check"][..], &[&wrong, "--annotations", "github"]] {
         let home = tempfile::tempdir().unwrap();
-        // Nobody reads from the beginning.
+        // The pipe is closed from the beginning.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = mooring(home.path(), &[&["run"][..], args].concat());
@@ -296,7 +296,7 @@ fn a_timeline_fits_the_terminal() {
 
 #[test]
 fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
-    // Its last event comes long after its story.
+    // The last event comes long after the last step.
     let path = scenario("incidents/node-advertises-more-volumes-than-it-takes.yaml").display().to_string();
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("page.html");
@@ -316,7 +316,7 @@ fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
     assert!(last["ms"].as_u64().unwrap() > end + end / 2, "{last}");
 }
 
-/// `mooring import` of files with these texts.
+/// Runs `mooring import` with files of these texts.
 fn import(texts: &[&str], more: &[&str]) -> (i32, String, String) {
     let home = tempfile::tempdir().unwrap();
     let mut args = vec!["import".to_owned()];

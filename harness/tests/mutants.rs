@@ -1,5 +1,5 @@
-//! Every checker stops a whole run in which a component is wrong: the component's own code goes wrong, by a planted
-//! defect that is switched on; the story is the same, and passes, without it.
+//! Every invariant detects a defect of a component in a whole run. The defect is compiled into the component and
+//! switched on by name; without it the same scenario passes.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -12,15 +12,15 @@ use harness::runner::{self, Outcome};
 use harness::scenario;
 use substrate::world::{Options, simulate};
 
-/// The seed that each story is told with.
+/// Seed of each run.
 const SEED: u64 = 1;
 
-/// Defects, a story in which they show, and what they break in it.
+/// Defects, a scenario in which they show, and the invariant that they break in it.
 struct Case {
     mutants: &'static [&'static str],
     story: fn() -> String,
     breaks: Id,
-    /// A part of what the violation says.
+    /// Part of the message of the violation.
     says: &'static str,
 }
 
@@ -28,7 +28,7 @@ const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: I
     Case { mutants, story, breaks, says }
 }
 
-/// Where one defect alone is held up by the next component, the two that are needed are there together.
+/// If the next component compensates for one defect, the defects that are needed together are listed together.
 const CASES: &[Case] = &[
     case(&["detach-without-unmount-wait", "busy-ignored"], slow_unstage, Id::I1, "became writable on node-b"),
     case(
@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
         "became writable on node-b",
     ),
     case(&["force-detach-early", "busy-ignored"], lost_kubelet, Id::I1, "became writable on node-b"),
-    // The driver refuses a volume with two attachments, so somebody must say that it did not.
+    // The driver refuses a volume with two attachments, so the third defect reports the attachment without the driver.
     case(
         &["multi-attach-check-skipped", "attach-twice", "attached-before-publish"],
         second_pod_first,
@@ -66,7 +66,8 @@ const CASES: &[Case] = &[
     case(&["client-token-ignored"], create_reply_lost, Id::I5, "a cloud volume is left over"),
     case(&["unstage-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
     case(&["unpublish-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
-    // Nobody deletes a volume whose VolumeAttachment is there, so that must have gone too early.
+    // A volume is not deleted while its VolumeAttachment exists, so the first defect removes the VolumeAttachment too
+    // early.
     case(&["unpublish-answers-early", "delete-while-attached"], left, Id::I5, "devices are left over"),
     case(&["sync-does-nothing"], moved, Id::I6, "found 0 records"),
     case(&["watch-gap"], kubelet_cut_off, Id::I7, "has left out revision"),
@@ -103,7 +104,7 @@ const CASES: &[Case] = &[
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
-/// Defects that no invariant of a whole run is about, and why; the tests of their crates show what each does.
+/// Defects that break no invariant of a whole run, and the reason. The tests of their crates show the effect of each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
@@ -193,7 +194,7 @@ fn moved() -> String {
     story("", &moves())
 }
 
-/// The same with a driver that has no step of staging.
+/// The same with a driver without STAGE_UNSTAGE_VOLUME.
 fn unstaged(story: &str) -> String {
     format!("driver: {{capabilities: -STAGE_UNSTAGE_VOLUME}}\n{story}")
 }
@@ -202,7 +203,7 @@ fn slow_unstage() -> String {
     story("{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}", &moves())
 }
 
-/// The node was out of service for a while, long before its pod leaves.
+/// The node was out of service for a short time, long before its pod is deleted.
 fn taken_back() -> String {
     let while_out = "
   - taint: {node: node-a, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}
@@ -213,7 +214,7 @@ fn taken_back() -> String {
     story(fault, &(while_out.to_owned() + &moves()))
 }
 
-/// A claim goes whose volume is kept.
+/// A claim whose volume is retained is deleted.
 fn retained() -> String {
     let goes = "
   - delete: {object: pvc/data}
@@ -262,14 +263,14 @@ fn slow_attach() -> String {
     story(fault, &(up() + WEB_GOES))
 }
 
-/// Both pods want the volume for a minute, and it is on node-a.
+/// For a minute both pods want the volume, which is attached to node-a.
 fn second_pod_first() -> String {
     let waits = pod("web-2", "node-b", "data") + "\n  - sleep: 1m";
     story("", &(up() + &waits + WEB_GOES + WEB_2_RUNS))
 }
 
-/// The kubelet of node-a hears nothing for less than six minutes, in which its pod is removed and another wants the
-/// volume.
+/// The kubelet of node-a is cut off from the API server for less than six minutes. Meanwhile its pod is deleted and a
+/// pod on another node wants the volume.
 fn lost_kubelet() -> String {
     let cut = "
   - fault: {name: cut, match: {plane: link}, effect: {partition: [node-a/kubelet, apiserver]}}
@@ -279,7 +280,7 @@ fn lost_kubelet() -> String {
     story("", &(up() + cut + &waits + WEB_2_RUNS))
 }
 
-/// The kubelet finds a mounted volume and no pod for it when it starts.
+/// At its start the kubelet finds a mounted volume without a pod.
 fn kubelet_down() -> String {
     let down = "
   - crash: node-a/kubelet
@@ -289,7 +290,7 @@ fn kubelet_down() -> String {
     story("", &(up() + down + &up_again()))
 }
 
-/// The pod runs on while its kubelet is away.
+/// The pod goes on running while its kubelet is down.
 fn kubelet_restarts() -> String {
     let away = "
   - crash: node-a/kubelet
@@ -299,7 +300,7 @@ fn kubelet_restarts() -> String {
     story("", &(up() + away + WEB_GOES + &up_again()))
 }
 
-/// The next pod of the same node comes while it is open whether the volume is staged.
+/// The next pod of the same node starts while it is uncertain whether the volume is staged.
 fn unstage_fails_late() -> String {
     let fault = "{name: late, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 3}, \
                  effect: {grpc: INTERNAL}, at: after_effect}";
@@ -317,7 +318,7 @@ fn leaves() -> String {
     other + &up() + "\n  - delete: {object: pod/web}\n  - sleep: 2m"
 }
 
-/// What is wrong while a volume is attached shows only as long as it is.
+/// Without the teardown the volume stays attached: the defects show only while it is.
 fn left_standing() -> String {
     format!("teardown: false\n{}", left())
 }
@@ -366,7 +367,7 @@ fn stayed_long() -> String {
     story("", &(up() + "\n  - sleep: 12m" + WEB_GOES + &up_again()))
 }
 
-/// The leader of two replicas hears nothing for longer than its lease.
+/// The leader of two replicas is cut off for longer than its lease.
 fn leader_cut_off() -> String {
     let cut = "
   - partition: {name: cut, between: [csi-attacher-2, apiserver]}
@@ -376,7 +377,7 @@ fn leader_cut_off() -> String {
     format!("replicas: 2\n{}", story("", &(up() + cut + WEB_GOES)))
 }
 
-/// A claim goes and one of its name comes while its volume is still attached.
+/// A claim is deleted and one with the same name is created while its volume is still attached.
 fn made_anew() -> String {
     let anew = "
   - delete: {object: pod/web-2}
@@ -389,7 +390,7 @@ fn made_anew() -> String {
     format!("latency: aws\n{}", story("", &(moves() + &anew)))
 }
 
-/// A volume is made from a snapshot of one that is written to while the snapshot is under way.
+/// A volume is created from a snapshot of a volume that is written to while the snapshot is in progress.
 fn copied() -> String {
     let copy = "
   - ec2: {action: CreateSnapshot, with: {VolumeId: {volume: pvc/data}}, save: snapshot, from: SnapshotId}
@@ -419,7 +420,7 @@ fn copied() -> String {
     format!("latency: aws\n{}", story("", &(up() + copy + &reads)))
 }
 
-/// The controller manager ends in the middle of an attach, and nobody wants the volume when it is back.
+/// The controller manager ends in the middle of an attach, and the volume is no longer wanted when it is back.
 fn controller_manager_down() -> String {
     let fault =
         "{name: slow, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {delay: 40s}}";
@@ -444,7 +445,8 @@ fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
-/// The story passes, and there was something to see; with the defects it does not, and the invariant says so.
+/// Checks that the scenario passes and the invariant had something to check, and that with the defects the invariant is
+/// violated.
 fn shows(case: &Case) {
     let Case { mutants, breaks, says, .. } = case;
     let text = (case.story)();
@@ -459,7 +461,7 @@ fn shows(case: &Case) {
     assert_ne!(exit, Exit::Passed, "{what}");
 }
 
-/// What breaks `id`, each by itself.
+/// Checks every case of `id`, each by itself.
 fn all_show(id: Id) {
     CASES.iter().filter(|case| case.breaks == id).for_each(shows);
 }
@@ -532,7 +534,7 @@ fn every_planted_defect_and_every_invariant_is_here() {
     }
 }
 
-/// A defect of the second list that a story of this file shows belongs in the first.
+/// A defect of [`ELSEWHERE`] that a scenario of this file shows belongs in [`CASES`].
 #[test]
 fn what_breaks_nothing_breaks_nothing() {
     for (name, why) in ELSEWHERE {
@@ -544,7 +546,7 @@ fn what_breaks_nothing_breaks_nothing() {
     }
 }
 
-/// Incidents and a defect that each is about: the file passes because that part of the loops is right.
+/// Incidents, each with a defect that makes it fail: the file depends on that part of the control loops.
 const INCIDENTS: &[(&str, &str)] = &[
     ("stage-or-unstage-of-a-volume-times-out", "stage-not-repeated"),
     ("kubelet-restarts-while-volumes-are-mounted", "volumes-in-use-dropped"),

@@ -1,4 +1,4 @@
-//! `mooring run --needed`, by the program itself.
+//! `mooring run --needed`, as a process.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A file in which a delay, and one of two pods, change nothing that is looked at.
+/// A file in which a delay and one of two pods have no effect on the checks.
 const LOOSE: &str = "name: loose
 nodes: {count: 1}
 faults:

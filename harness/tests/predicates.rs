@@ -1,5 +1,5 @@
-//! Conditions, counts and what must never be, each in a whole simulated run that passes, and in one that fails and says
-//! why.
+//! Conditions, counts and `never`, each in a whole simulated run that passes, and in one that fails with an
+//! explanation.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -24,7 +24,7 @@ fn run(text: &str, seed: u64) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
-/// What a run that should have passed found.
+/// Describes the problems of a run that should have passed.
 fn why(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.silent_faults, outcome.leftovers)
 }
@@ -48,7 +48,7 @@ fn passes(text: &str) {
     }
 }
 
-/// The failure of a run, at the place of `step`.
+/// Returns the failure of a run, which must be at `step`.
 fn fails(text: &str, step: &str) -> Failure {
     let (outcome, exit) = run(text, 1);
     assert_eq!(exit, Exit::Failed, "{}", why(&outcome));
@@ -108,7 +108,7 @@ fn calls_are_counted_since_a_step_by_what_they_are_about_and_how_they_ended() {
         &csi("node-a", "1"),
         &csi("node-b", "{at-most: 0}"),
         "expect: {call: {plane: csi, op: NodeStageVolume, where: {node: node-b, process: node-b}, times: 1}, since: second home}",
-        // The runner's own requests count only where they are named.
+        // Requests of the runner itself count only if they are named.
         "expect: {call: {plane: k8s, op: create, where: {resource: pods, subresource: ''}, times: 0}}",
         "expect: {call: {plane: k8s, op: create, where: {resource: pods, caller: mooring-scenario, status: 201}, times: 2}}",
         "expect: {call: {plane: k8s, op: delete, where: {resource: volumeattachments, status: 2*}, times: {at-least: 1}}}",
@@ -119,7 +119,7 @@ fn calls_are_counted_since_a_step_by_what_they_are_about_and_how_they_ended() {
         "expect: {call: {plane: ec2, op: write}, within: 1m}",
     ]);
     passes(&text);
-    // What is heard is not kept.
+    // Requests that are counted are not stored as events.
     let (outcome, _) = run(&text, 1);
     assert!(outcome.events.iter().all(|event| !["api.request", "ec2.request"].contains(&event.kind())));
 }
@@ -204,7 +204,7 @@ fn a_step_can_demand_that_a_declared_deviation_occurs() {
     let (outcome, exit) = run(&ends(&[step]), 1);
     let failure = outcome.failure.unwrap();
     assert_eq!((exit, failure.seen.starts_with("it did not occur")), (Exit::Failed, true), "{failure:?}");
-    // The node's processes die as the volume is about to be unstaged.
+    // The processes of the node end when the volume is about to be unstaged.
     let dies =
         "faults: [{name: dies, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {crash: node-a}}]";
     let help = "  - sleep: 30s\n  - crash: node-a\n  - sleep: 5s\n  - restart: node-a\n  - name: second home\n";
@@ -326,7 +326,7 @@ fn a_run_with_all_of_them_is_the_same_twice() {
     assert_eq!(lines(&first), lines(&second));
 }
 
-/// A detach that needs no unmount, because the node is out of service.
+/// A detach without unmount, because the node is out of service.
 #[test]
 fn forced_detaches_are_counted_by_their_reason() {
     let name = "name: attach_detach_controller_attachdetach_controller_forced_detaches";

@@ -1,4 +1,5 @@
-//! Whole simulated runs through the Rust API: faults on every plane, vacuous faults, failed expectations, leaks.
+//! Whole simulated runs through the Rust API: faults on every plane, faults that never fire, failed expectations,
+//! leaks.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -26,12 +27,12 @@ fn run(text: &str, seed: u64) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
-/// What a run that should have passed found.
+/// Describes the problems of a run that should have passed.
 fn why(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.leftovers)
 }
 
-/// The first-volume story with these faults in force.
+/// The scenario first-volume with these faults in force.
 fn with_faults(faults: &str) -> String {
     let text = FIRST_VOLUME.replacen("\nsteps:", &format!("\nfaults:\n{faults}\nsteps:"), 1);
     assert_ne!(text, FIRST_VOLUME, "the faults are in the text");
@@ -83,13 +84,13 @@ fn a_driver_that_cannot_stage_fails_the_expectation_with_what_was_seen() {
 fn a_volume_that_the_cloud_cannot_delete_is_a_leak() {
     let text =
         with_faults("  - {name: undeletable, match: {plane: ec2, op: DeleteVolume}, effect: {error: InternalError}}");
-    // The fault is cleared before the teardown, so the leak is a volume that a person leaves behind.
+    // The fault is cleared before the teardown, so the leak is a volume created by hand.
     let made = "\n  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}}\n";
     let (outcome, exit) = run(&format!("{}{made}", FIRST_VOLUME.trim_end()), 1);
     assert_eq!(exit, Exit::Leaked, "{:?}", outcome.leftovers);
     assert_eq!(outcome.leftovers.cloud_volumes.len(), 1);
     assert!(outcome.violations.iter().all(|v| v.id == "I5"));
-    // A volume that Retain keeps is none.
+    // A volume with the reclaim policy Retain is not a leak.
     let retained = FIRST_VOLUME.replacen("reclaimPolicy: Delete", "reclaimPolicy: Retain", 1);
     assert_ne!(retained, FIRST_VOLUME);
     let (outcome, exit) = run(&retained, 1);
@@ -107,8 +108,9 @@ fn the_invariants_hold_for_many_seeds_of_a_crash() {
     }
 }
 
-/// The promise that a node is off was wrong: it runs, and only its kubelet is cut off. The cloud asks the guest for the
-/// device, which is mounted, so the volume stays where it is until the kubelet is back and unmounts it (S9, S46, D1).
+/// The out-of-service taint was wrong: the node runs, and only its kubelet is cut off. The device is mounted, so EC2
+/// reports the attachment as `busy` until the kubelet is back and unmounts the volume (kubernetes#32881,
+/// kubernetes#37854).
 #[test]
 fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
     let cut = "- fault: {name: cut, match: {plane: link}, effect: {partition: [node-a, apiserver]}}";
@@ -138,14 +140,14 @@ fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
     assert!((unmounted..unmounted + 5_000).contains(&gone[0]), "it goes when it is unmounted: {gone:?}, {unmounted}");
 }
 
-/// The block story with these faults in force.
+/// The scenario block with these faults in force.
 fn raw_with_faults(faults: &str) -> String {
     let text = BLOCK.replacen("\nsteps:", &format!("\nfaults:\n{faults}\nsteps:"), 1);
     assert_ne!(text, BLOCK, "the faults are in the text");
     text
 }
 
-/// The same story with the claim as a raw device.
+/// The same scenario with the claim as a raw block device.
 fn as_raw(text: &str) -> String {
     let raw = text
         .replace(
@@ -172,7 +174,8 @@ fn a_raw_device_moves_after_a_power_loss_with_what_was_synced() {
     }
 }
 
-/// At whatever point of whichever call the node's processes end, its raw device moves with all its bytes.
+/// The raw device of a node moves with all its bytes, at each moment of each call at which the processes of the node
+/// end.
 #[test]
 fn a_raw_device_keeps_its_bytes_wherever_its_node_is_restarted() {
     let rpcs = ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"];
@@ -213,7 +216,7 @@ fn staging_takes_time_where_the_cloud_does() {
         done.find(|done| done.rpc == "NodeStageVolume").unwrap().took_ms
     };
     assert_eq!(took("instant"), 0);
-    // The range that operators quote for a new volume.
+    // The range that operators report for a new volume.
     assert!((1_900..=10_000).contains(&took("aws")));
 }
 
@@ -235,7 +238,7 @@ fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
         let (outcome, exit) = run(&with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}")), 1);
         assert_eq!(exit, Exit::Passed, "{fault}: {}", why(&outcome));
         let told = |kind: &str| outcome.events.iter().filter(|e| e.kind() == kind && &*e.process == crashed).count();
-        // The second crash of each is the end of the run.
+        // A second crash is that of the end of the run.
         assert!(told("process.crashed") >= 1 && told("process.started") == 2, "{fault}");
     }
 }
@@ -247,7 +250,7 @@ fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
     assert!(error.contains("effect.io_error: cannot happen to `get` on the plane k8s, which knows"), "{error}");
 }
 
-/// What the cloud calls the instance's private address is the node's InternalIP, and its pods' hostIP.
+/// The private address of the EC2 instance is the InternalIP of the node, and the hostIP of its pods.
 #[test]
 fn a_node_has_the_private_address_of_its_instance() {
     let spec = ClusterSpec::of_nodes(3);
@@ -277,7 +280,7 @@ fn a_node_has_the_private_address_of_its_instance() {
     }
 }
 
-/// What a pod printed, by the API server and the node that runs it; and that a node without power is told at once.
+/// Logs of a pod are read from its node through the API server. If the node has no power, the request fails at once.
 #[test]
 fn logs_come_from_the_node_and_are_the_same_again() {
     let scenario = scenario::parse("test.yaml", FIRST_VOLUME).unwrap();
@@ -303,7 +306,7 @@ fn logs_come_from_the_node_and_are_the_same_again() {
     assert_eq!(read(), (text, refused));
 }
 
-/// The operator's hand on the cloud.
+/// Sends a request of an operator to the cloud.
 async fn poke(cluster: &Cluster, path: &str, body: &'static str) {
     let request = http::Request::post(path)
         .header("host", "localhost")

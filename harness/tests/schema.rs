@@ -1,5 +1,5 @@
-//! The JSON Schema of scenario files and faults: it says what the reader takes, its examples are scenarios, and the
-//! scenarios of the repository fit it.
+//! The JSON Schema of scenario files and faults: it agrees with the reader, its examples are scenarios, and the
+//! scenarios of the repository are valid by it.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use substrate::fault::{Catalogue, Fault};
 use validator::Validator;
 
-/// What the first line of a scenario begins with.
+/// Beginning of the first line of a scenario.
 const LINE: &str = "# yaml-language-server: $schema=";
 
 fn repository() -> PathBuf {
@@ -87,7 +87,7 @@ fn what_the_reader_refuses_does_not_fit() {
     }
 }
 
-/// All operations of all planes as a catalogue takes them, without names of a cluster.
+/// All operations of all planes as a catalogue, without names of a cluster.
 fn catalogue() -> Catalogue {
     let mut catalogue = Catalogue::default();
     for operations in OPERATIONS {

@@ -1,5 +1,5 @@
-//! Searches, by the program itself: a sweep of every point, exploration, replay and shrinking; and in this process, what
-//! they are made of.
+//! Searches, run as processes: a sweep of every point, exploration, replay and shrinking; and their parts in this
+//! process.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -20,7 +20,7 @@ use harness::search::sweep::{Plan, Sweep};
 use serde_json::Value;
 use substrate::world::simulate;
 
-/// A volume is made, written to, and moves.
+/// A volume is created, written to, and moves.
 const MOVE: &str = "name: small
 nodes: {count: 2}
 steps:
@@ -34,7 +34,7 @@ steps:
   - expect: {bytes-intact: pod/web-2, records: 2}
 ";
 
-/// The cloud wants to see that somebody signed, and believes any signature.
+/// The cloud requires a signature, but accepts any.
 const SIGNED: &str =
     "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
 
@@ -61,7 +61,7 @@ fn only_file(folder: &Path) -> std::path::PathBuf {
     files.remove(0)
 }
 
-/// Faults that only count change nothing but that they are told of.
+/// Faults of the effect `count` add nothing to the trace but their own events.
 #[test]
 fn the_run_in_which_points_are_found_is_the_unbroken_run() {
     let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
@@ -82,7 +82,7 @@ fn the_run_in_which_points_are_found_is_the_unbroken_run() {
     assert_eq!(unbroken.len(), probed.len());
 }
 
-/// The end of a run of `text`, once it has converged and `more` was done to the cluster.
+/// Returns the end state of a run of `text`, after it has converged and `more` has changed the cluster.
 fn end(text: &str, more: impl AsyncFn(&Cluster)) -> EndState {
     let scenario = Document::of_text("t", text).unwrap().scenario("t.yaml").unwrap();
     simulate(options(&scenario, 1, &[], LIMIT), async |world| {
@@ -159,7 +159,7 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
         output.stdout
     };
     assert_eq!(sweep(&[]), sweep(&["--from-start"]));
-    // Each verdict, with the digest of its events, in this process and as a branch.
+    // Each verdict, including the digest of its events, is the same in this process and as a branch.
     let document = Document::of_text("t", MOVE).unwrap();
     let plan = Plan { seed: 2, sample: Some(9), ..Plan::default() };
     let sweep = Sweep::prepare(&document, plan, LIMIT).unwrap();
@@ -170,7 +170,7 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     for (run, verdict) in told {
         assert_eq!(verdict, judge(&sweep.task(run), LIMIT), "{}", sweep.about(run));
     }
-    // A copy that says nothing for a millisecond is ended, and the run that it is a copy of goes on to the next point.
+    // A copy that does not end within a millisecond is killed, and its parent goes on to the next point.
     let told = branches_of(&sweep.trunk(), late, "1");
     assert_eq!(
         told.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
@@ -178,7 +178,7 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     );
 }
 
-/// What branches come to in a process of the program.
+/// Returns the verdicts of branches that run in a process of `mooring`.
 fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, limit: &str) -> Vec<(usize, Verdict)> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
         .args(["search-worker", "--limit-ms", limit, "--memory", "4294967296"])
@@ -196,7 +196,7 @@ fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, li
     told
 }
 
-/// What the debugger says to these lines.
+/// Returns the output of the debugger for these lines.
 fn step(story: &str, more: &[&str], lines: &str) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
         .args(["replay", story, "--step"])
@@ -285,7 +285,7 @@ fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     assert_eq!(html, report("two.html", &["replay", &story]).1);
     let events = data["runs"][0]["events"].as_array().unwrap();
     let title = |event: &Value| event["title"].as_str().unwrap_or_default().to_owned();
-    // From the mount back to what asked for it.
+    // Follow the causes from the mount back to the request.
     let staged = events.iter().find(|event| title(event).contains("formatted and staged")).unwrap();
     let mut chain = Vec::new();
     let mut now = staged;
@@ -319,7 +319,7 @@ fn a_run_that_takes_too_long_is_a_finding_and_the_search_goes_on() {
     assert_eq!(said["data"]["findings"].as_array().unwrap().len(), 1, "one bug is one line: {said}");
 }
 
-/// A lost write shows as what it is, in a file that `mooring run` fails with, that replays, and that becomes small.
+/// A lost write is found, makes a file that fails in `mooring run`, replays, and shrinks.
 #[cfg(feature = "mutants")]
 #[test]
 fn a_finding_runs_replays_and_shrinks() {
@@ -346,7 +346,7 @@ fn a_finding_runs_replays_and_shrinks() {
     let (code, said, _) = mooring(&["replay", &bundle]);
     assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"the recorded trace".into()), "{said}");
 
-    // One event of the recorded trace is changed.
+    // Change one event of the recorded trace.
     let beside = found.join(only_file(&found).with_extension("trace.jsonl"));
     let lines = std::fs::read_to_string(&beside).unwrap();
     let changed: Vec<String> = lines
@@ -386,7 +386,7 @@ fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     assert_eq!(state["ec2"].as_array().unwrap().len(), 1, "{state}");
     let wants = state["loops"].as_array().unwrap().iter().find(|one| one["of"] == "attach-detach").unwrap();
     assert!(wants["desired"][0].as_str().unwrap().ends_with("on node-a for default/web"), "{wants}");
-    // The attachment has just been written: nobody who watches has been told.
+    // The attachment has just been written, and no watch has received it.
     let behind = state["behind"].as_array().unwrap();
     let attacher = behind.iter().find(|one| one["who"] == "csi-attacher").unwrap_or_else(|| panic!("{state}"));
     assert!(attacher["object"].as_str().unwrap().starts_with("volumeattachments/csi-"), "{attacher}");
@@ -399,7 +399,8 @@ fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"a second run".into()), "{said}");
 }
 
-/// The mount is there and its event is not: the next NodeStageVolume finds it, and publishing after that is in order.
+/// The driver ends after the mount and before the event of it. The next NodeStageVolume finds the mount, and publishing
+/// after that is in order.
 #[test]
 fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
     let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
@@ -411,7 +412,7 @@ fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
     assert!(verdict.silent.is_empty());
 }
 
-/// What a search found once, and was mended or is upstream's, stays so.
+/// Earlier findings of searches stay fixed, or are declared as deviations of upstream.
 #[test]
 fn what_was_found_is_mended_or_declared() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/found");
@@ -421,7 +422,7 @@ fn what_was_found_is_mended_or_declared() {
     for file in files {
         let document = Document::load(&file).unwrap();
         let declares = ["violations", "possible-violations"].iter().any(|key| document.tree().get(key).is_some());
-        // Some need chance, and say which seeds have it.
+        // Some depend on chance, and list the seeds that show them.
         let text = std::fs::read_to_string(&file).unwrap();
         let said = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1 2 3");
         for seed in said.split(' ').map(|seed| seed.parse().unwrap()) {
@@ -433,7 +434,7 @@ fn what_was_found_is_mended_or_declared() {
     }
 }
 
-/// Processes that were started with this text among their arguments.
+/// Counts the processes that have this text among their arguments.
 #[cfg(target_os = "linux")]
 fn running(with: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -441,11 +442,11 @@ fn running(with: &str) -> usize {
     commands.filter(|line| String::from_utf8_lossy(line).contains(with)).count()
 }
 
-/// What an exploration says that is interrupted after so many seconds.
+/// Returns the output of an exploration that is interrupted after `seconds`.
 #[cfg(target_os = "linux")]
 fn interrupted(seconds: u64) -> Value {
     use std::io::Read;
-    // The limit of wall time names its workers.
+    // The unusual limit of wall time identifies its workers.
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
         .args(["--output", "json", "explore", "--runs", "100000", "--jobs", "2", "--timeout", "98765ms"])
         .stdout(std::process::Stdio::piped())
@@ -466,7 +467,7 @@ fn interrupted(seconds: u64) -> Value {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_running() {
-    // On a slow machine no run has ended so soon.
+    // On a slow machine no run has ended after the first delay.
     let all = [5, 30, 90].into_iter().map(interrupted);
     let runs = |said: &Value| said["data"]["runs"].as_u64().unwrap();
     let said = all.into_iter().find(|said| runs(said) > 0).unwrap();
@@ -481,7 +482,7 @@ fn an_exploration_that_is_interrupted_does_not_say_that_it_passed() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"));
     child.args(["explore", "--runs", "500", "--jobs", "2", "--timeout", "87654ms"]).env("NO_COLOR", "1");
     let child = child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Its workers begin once it hears signals.
+    // Its workers start after its signal handlers are installed.
     while running("87654\0") < 2 {
         std::thread::yield_now();
     }
@@ -499,7 +500,7 @@ fn drawn_runs_are_the_same_in_two_processes() {
     assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
     assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
     assert_eq!(said["data"]["runs"], 4, "{said}");
-    // By another program, which is the same one here; and by one that says nothing.
+    // Compared with another program: here the same one, and one that prints nothing.
     let by = |program: &str| mooring(&["explore", "--runs", "2", "--twice", "--by", program]);
     let (_, said, _) = by(env!("CARGO_BIN_EXE_mooring"));
     assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
@@ -509,15 +510,15 @@ fn drawn_runs_are_the_same_in_two_processes() {
     assert_eq!((code, &said["error"]["code"]), (Some(3), &"environment".into()), "{said}");
 }
 
-/// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
-/// points of the small story, and with the same fault and without the defect the run survives.
+/// Faults that break nothing by themselves become findings with a planted defect. The sweep finds each defect at a
+/// point of the small scenario; with the same fault and without the defect the run has another result.
 #[cfg(feature = "mutants")]
 mod planted {
     use harness::search::points::PointKind;
 
     use super::*;
 
-    /// Sweeps points of some kinds, and with these words, until one of them shows `mutant`.
+    /// Sweeps the points of these kinds whose description contains `at`, until one of them shows `mutant`.
     fn finds(mutant: &str, kinds: &[PointKind], at: &str, class: Class) {
         let document = Document::of_text("t", MOVE).unwrap();
         let plan = |mutants: Vec<String>| Plan { seed: 1, mutants, only: kinds.to_vec(), ..Plan::default() };
@@ -535,8 +536,8 @@ mod planted {
         assert_ne!(right.signature, wrong.signature, "{mutant} is not to blame: {}", sweep.about(run));
     }
 
-    /// What branches of the small story come to with `mutant`: in the second one the first detach fails, in the others the
-    /// cloud is a little late.
+    /// Returns the verdicts of three branches of the small scenario with `mutant`. In the second the first detach
+    /// fails, in the others a reply of the cloud is delayed.
     fn branches_with(mutant: &str, limit: &str) -> Vec<Verdict> {
         let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
         let task = harness::search::branch::trunk(&document);
@@ -556,7 +557,7 @@ mod planted {
         told.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
-    /// The other branches go on, before it and after it.
+    /// Checks that the second branch is the finding, and that the branches before and after it survive.
     fn is_told_beside_others(mutant: &str, limit: &str, class: Class, says: &str) {
         let told = branches_with(mutant, limit);
         let classes: Vec<Class> = told.iter().map(|verdict| verdict.class).collect();
@@ -579,7 +580,7 @@ mod planted {
         is_told_beside_others("failed-calls-pile-up", "120000", Class::Broke, "ended without a result: signal: 6");
     }
 
-    /// The first drawn run of seed 1 shows each of them, and nothing without them.
+    /// The first drawn run of seed 1 finds each of them, and finds nothing without them.
     #[test]
     fn five_planted_defects_are_found_at_a_fixed_seed() {
         let number_1 = |mutants: Vec<String>| {
@@ -602,7 +603,7 @@ mod planted {
     }
 }
 
-/// A step that waits in vain because of a declared deviation is that deviation, and no finding of its own.
+/// A step that waits in vain because of a declared deviation counts as that deviation, not as another finding.
 #[test]
 fn a_step_that_a_declared_deviation_keeps_waiting_is_that_deviation() {
     let verdict = |folder: &str, file: &str, story: &dyn Fn(String) -> String| {
@@ -620,7 +621,7 @@ fn a_step_that_a_declared_deviation_keeps_waiting_is_that_deviation() {
         waits(text).replace("delay: 1m", "delay: 1ms").replace("claim: data}\n  - sleep", "claim: none}\n  - sleep")
     };
     assert_eq!(verdict("found", placed, &other).0, Class::Stuck);
-    // What is left of the volume at the end follows from what keeps it.
+    // The leftovers of the volume are consequences of the deviation that keeps it.
     let as_it_is = |text: String| text;
     let mounted = "mount-that-was-done-and-answered-with-an-error.yaml";
     assert_eq!(verdict("found", mounted, &as_it_is), declared("kubelet-trusts-failed-mount"));

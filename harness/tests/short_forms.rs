@@ -1,4 +1,4 @@
-//! Short forms, repetitions and fragments of scenario files: what they stand for, and where a mistake in them is shown.
+//! Short forms, repetitions and fragments of scenario files: their expansion, and the positions of mistakes in them.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -16,7 +16,7 @@ fn refusal(text: &str) -> String {
     scenario::parse("t.yaml", text).expect_err("the text has a mistake").render(false, 100)
 }
 
-/// A file of three nodes with these steps.
+/// A scenario text of three nodes with these steps.
 fn with_steps(steps: &str) -> String {
     format!("name: t\nnodes: {{count: 3}}\nsteps:\n{steps}")
 }
@@ -201,7 +201,7 @@ steps:
     let report = harness::report::Report::of(&scenario, &outcome).render(harness::output::Style::PLAIN);
     let place = folder.path().join("end.yaml");
     assert!(report.starts_with(&format!("{}:3:3  wait until pod/nobody", place.display())), "{report}");
-    // A mistake in a fragment is shown in the fragment.
+    // A mistake in a fragment is reported at its position in the fragment.
     write("end.yaml", "- sleep: 1s\n- slep: 1s\n");
     let said = load().unwrap_err().to_string();
     assert!(said.contains("end.yaml:2:3: unknown key `slep`"), "{said}");
@@ -211,7 +211,7 @@ steps:
     assert!(load().unwrap_err().to_string().contains("relative to the file"));
     write("end.yaml", "- include: nothing.yaml\n");
     assert!(load().unwrap_err().to_string().contains("cannot read"));
-    // A text that is no file has nothing beside it.
+    // A text without a file has no fragments beside it.
     assert!(refusal(&with_steps("  - include: end.yaml\n")).contains("this scenario is no file"));
 }
 
@@ -227,7 +227,7 @@ fn what_would_grow_without_end_is_refused() {
 
 #[test]
 fn flags_by_their_upstream_names_are_in_force_in_their_process() {
-    // An unreachable node is told of after the grace period; by default that is 50 s.
+    // A node becomes Unknown after the grace period, by default 50 s.
     let text = |flags: &str| {
         format!(
             "name: t
@@ -277,13 +277,13 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     assert!(said.contains("did you mean `1Gi`?"), "{said}");
     let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
     assert!(said.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{said}");
-    // What is there already is patched with a part of it.
+    // An existing object is patched with a part of it.
     let text = claim(&format!("{{{whole}}}"));
     let more = "  - apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {resources: {requests: {storage: 2Gi}}}}\n";
     parse(&format!("{text}{more}"));
     let said = refusal(&format!("{text}{}", more.replace("requests", "request")));
     assert!(said.contains("did you mean `requests`?"), "{said}");
-    // A short form is no other than what it stands for.
+    // A short form is checked like the object that it stands for.
     let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
     assert!(said.contains("t.yaml:4:31: ") && said.contains("`much` is no quantity"), "{said}");
 }

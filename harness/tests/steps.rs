@@ -1,5 +1,5 @@
-//! Whole runs of the steps that reach past Kubernetes' everyday objects: the cloud, patches, custom kinds, partitions,
-//! nodes' files, pauses, and what a header can say of the cluster.
+//! Whole runs of the less common steps: the cloud, patches, custom resources, partitions, files of nodes, pauses; and
+//! of the settings of the cluster in the header.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -35,14 +35,14 @@ fn run(text: &str) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
-/// Runs what must pass.
+/// Runs a scenario that must pass.
 fn passes(text: &str) -> Outcome {
     let (outcome, exit) = run(text);
     assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
     outcome
 }
 
-/// Runs what must fail at a step; what was expected, and what was seen.
+/// Runs a scenario that must fail at a step. Returns the expectation and the observation.
 fn fails(text: &str) -> (String, String) {
     let (outcome, exit) = run(text);
     let failure = outcome.failure.unwrap_or_else(|| panic!("it passed as {exit:?}"));
@@ -55,7 +55,7 @@ fn why(outcome: &Outcome) -> String {
     format!("{failure:?} {violations:?} {leftovers:?} {silent_faults:?}")
 }
 
-/// Two nodes, a storage class, and these lines.
+/// A scenario text with two nodes, a storage class and these lines.
 fn story(head: &str, steps: &str) -> String {
     format!(
         "name: t
@@ -74,7 +74,7 @@ steps:
     )
 }
 
-/// A claim, and a pod of it on a node.
+/// Steps that create a claim, and a pod that uses it on a node.
 fn pod(name: &str, claim: &str, node: &str) -> String {
     format!(
         "  - apply:
@@ -93,7 +93,7 @@ fn pod(name: &str, claim: &str, node: &str) -> String {
     )
 }
 
-/// A pod that runs on node-a, and these steps.
+/// A scenario text with a pod that runs on node-a, and these steps.
 fn with_pod(head: &str, steps: &str) -> String {
     let runs = "  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
   - wait: {object: pod/web, records: 3, within: 1m}\n";
@@ -129,7 +129,7 @@ fn a_person_makes_attaches_finds_and_deletes_a_volume_past_kubernetes() {
     assert!(changes.iter().all(|c| c.instance.as_str() == &*instance.instance && &*c.device == "/dev/xvdba"));
     assert!(changes.iter().any(|c| c.state == AttachmentPhase::Attached));
     assert!(changes.iter().any(|c| c.state == AttachmentPhase::Detached && c.forced));
-    // What a person leaves behind is a leak like any other.
+    // A volume that a step leaves behind is a leak like any other.
     let (outcome, exit) = run(&story("", OWN_VOLUME));
     assert_eq!((exit, outcome.leftovers.cloud_volumes.len()), (Exit::Leaked, 1));
 }
@@ -149,7 +149,7 @@ fn a_call_that_fails_or_succeeds_against_the_file_fails_the_step_with_the_clouds
     assert_eq!(fails(&story("", unbound)).1, "pvc/other does not exist");
 }
 
-/// The attachment is gone and nobody told Kubernetes: I4 finds it, and nothing else is wrong.
+/// The volume is detached in the cloud without Kubernetes: invariant I4 is violated.
 #[test]
 fn a_volume_that_is_detached_by_hand_is_what_the_machines_do_not_agree_on() {
     let by_hand = "  - ec2: {action: DetachVolume, with: {VolumeId: {volume: pvc/data}, Force: true}}\n  - sleep: 1m\n";
@@ -300,7 +300,8 @@ fn a_partition_cuts_until_it_is_healed_and_must_be_felt() {
     assert_eq!((exit, outcome.silent_faults[0].name.as_str()), (Exit::Failed, "node-a-csi-node-csi-controller"));
 }
 
-/// A kubelet that starts anew and finds no metadata beside a mount leaves the mount alone (kubernetes#85280).
+/// A kubelet that starts and finds no metadata (`vol_data.json`) beside a mount leaves the mount alone
+/// (kubernetes#85280).
 #[test]
 fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
     let lost = |step: &str| {
@@ -323,7 +324,8 @@ fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
     assert!(seen.starts_with(of_staging) && seen.contains("pods/") && seen.ends_with("vol_data.json"), "{seen}");
 }
 
-/// A driver whose registration socket is gone is no driver of the node, until it makes the socket anew (S33).
+/// A driver whose registration socket is removed is unregistered from the node until it creates the socket again
+/// (kubernetes#71424, node-driver-registrar#206).
 #[test]
 fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
     let steps = "
@@ -353,7 +355,7 @@ fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
     let of_node = told("  - crash: node-a\n  - crash: node-a/kubelet\n");
     assert_eq!(of_node, failure("node-a/kubelet obeys", "node-a/kubelet is down already"));
     assert_eq!(told("  - restart: node-a\n"), failure("node-a obeys", "node-a is up; crash it first"));
-    // A process starts anew as a pod does that somebody deletes.
+    // A restart of a running process is like the deletion of its pod.
     passes(&story("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
 }
 

@@ -72,7 +72,7 @@ impl Cluster {
     /// Starts all components of `spec` in `world`.
     ///
     /// # Errors
-    /// When a server cannot listen or the cloud's configuration is refused.
+    /// If a server cannot listen or the cloud's configuration is refused.
     pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
         Self::start_with(world, spec, parts, &[])
     }

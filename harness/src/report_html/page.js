@@ -4,7 +4,7 @@
   const root = document.getElementById("page");
   const SVG = "http://www.w3.org/2000/svg";
 
-  // Text is only ever set as text: no string of the data becomes markup.
+  // Text is only set as text: no string of the data becomes markup.
   function put(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === undefined || value === null || value === false) continue;
@@ -84,7 +84,7 @@
   function head() {
     const run = state.run;
     const verdict = run && h("span", { class: `verdict ${run.verdict.tone}` }, run.verdict.word);
-    // The figures are those that the command printed.
+    // The command printed the same figures.
     const facts = run && [run.name !== page.title && run.name, ...run.facts,
       run.leftOut > 0 && `${plural(run.leftOut, "event")} left out, so that this file stays small`].filter(Boolean).join(" · ");
     ui.head.replaceChildren(
@@ -104,13 +104,13 @@
         " ", violation.message, violation.declared ? ` (declared: ${violation.declared})` : ""))) || "");
   }
 
-  // The position of the event with a number, or of the last before it that is shown.
+  // The position of the event with this number, or of the last event before it that is shown.
   function placeOf(n) {
     let found = -1;
     state.run.events.forEach((event, at) => { if (!event.aside && event.n <= n) found = at; });
     return found;
   }
-  // The axis ends with the story; a run without one ends with its last event.
+  // The axis ends with the steps; a run without them ends with its last event.
   function end() {
     const events = state.run.events;
     return Math.max(state.run.endMs || (events.length ? events[events.length - 1].ms : 0), 1);
@@ -118,13 +118,13 @@
 
   const LETTER = 6.3;
   const phaseName = (row) => (row.node ? `${row.phase} · ${row.node}` : row.phase);
-  // Columns that the longest label takes.
+  // Width of the longest label in columns.
   function longest(run) {
     const rows = run.timeline.volumes.flatMap((volume) => [volumeName(volume)[0], ...volume.rows.map(phaseName)]);
     return Math.max(...rows.map((name) => name.length + 3), ...run.lanes.map((lane) => lane.name.length + 1), 16);
   }
 
-  // Where things are drawn. On a narrow screen labels stand above what they are about, so that they are whole.
+  // Positions of the rows. On a narrow screen labels stand above their rows, so that they are not cut.
   const ROW = { axis: 30, head: 26, phase: 17, lane: 21, gap: 10, line: 15 };
   function layout() {
     const run = state.run, above = ui.chart.clientWidth < 620 && !state.print;
@@ -133,7 +133,7 @@
     const zoom = state.print ? 1 : state.zoom;
     const width = state.order ? Math.max(inner, run.events.length * 3 * zoom) : inner * zoom;
     const last = end(), count = Math.max(run.events.length - 1, 1);
-    // What comes after the story stands at its end.
+    // Events after the steps stand at the end.
     const ofPlace = (at) => label + 6 + (state.order ? (at / count) * width : (Math.min(run.events[at].ms, last) / last) * width);
     const ofTime = (ms) => {
       if (!state.order) return label + 6 + (Math.min(ms, last) / last) * width;
@@ -152,7 +152,7 @@
     const all = [];
     for (let ms = 0; ms <= layout.last && all.length < 400; ms += step) all.push(ms);
     if (!state.order) return all;
-    // Where time flies, its marks lie on each other.
+    // Marks that are too close to each other are left out.
     let before = -99;
     return all.filter((ms) => { const x = layout.ofTime(ms); const far = x - before > 56; if (far) before = x; return far; });
   }
@@ -163,7 +163,7 @@
     return [claim, rest.filter(Boolean).join(" · ")];
   }
 
-  // Parts between dots, in lines of at most so many letters.
+  // Parts between dots, in lines of at most `most` letters.
   function lined(text, most) {
     const lines = [];
     for (const part of text.split(" · ")) {
@@ -296,7 +296,7 @@
     if (ui.labels) ui.labels.setAttribute("transform", `translate(${state.print ? 0 : ui.chart.scrollLeft} 0)`);
   }
 
-  // What the event follows from, as far back as is known, and what follows from it.
+  // The causes of the event, as far back as known, and its consequences.
   function chain(at) {
     const all = [];
     for (let now = at; now >= 0 && all.length < 40;) {
@@ -324,7 +324,7 @@
     ui.threads.append(s("circle", { class: "ring", cx: x, cy: y, r: 8 }));
   }
 
-  // The event nearest to a pointer, in its lane.
+  // The event nearest to the pointer, in its lane.
   function near(pointer) {
     const box = ui.chart.querySelector("svg").getBoundingClientRect();
     const x = pointer.clientX - box.left, y = pointer.clientY - box.top;
@@ -454,7 +454,7 @@
       "/": () => ui.filter.focus(), Escape: () => { ui.filter.value = ""; filter(""); },
     }[event.key];
     if (!does) return;
-    // Up and down scroll the page, but for whoever is in the lanes or the list.
+    // Up and down scroll the page, unless the focus is in the lanes or the list.
     if (event.key.startsWith("Arrow") && !ui.chart.contains(event.target) && !ui.list.contains(event.target)) {
       if (event.key === "ArrowUp" || event.key === "ArrowDown") return;
     }

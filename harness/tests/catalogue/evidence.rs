@@ -1,5 +1,5 @@
-//! What a row of the catalogue says is seen of it, looked for in the trace of a run: by type, and by comparison with what
-//! the run without the fault tells at the same place.
+//! Looks in the trace of a run for the evidence that a row of the catalogue promises: by type of event, and by
+//! comparison with the run without the fault.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use substrate::fault::{Effect, Fault, Moment, Plane};
 use substrate::json::{Text, Value};
 use substrate::{Event, Line};
 
-/// How long something stays away that is lost, hangs or sticks, at least.
+/// Minimum time in milliseconds that a lost, hanging or stuck event stays away.
 const AWAY: u64 = 5_000;
 
-/// What is compared of an event, all but its place, and what it is by type.
+/// The parts of an event that are compared, which exclude its number, and its typed content.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub ms: u64,
@@ -41,7 +41,7 @@ impl Told {
         Self { ms, process, kind: event.kind(), fields, fact: Fact::of(event) }
     }
 
-    /// Whether it is the same thing, at whatever time.
+    /// Returns true if it is the same event, at whatever time.
     fn is_again(&self, other: &Self) -> bool {
         self.process == other.process
             && self.kind == other.kind
@@ -56,7 +56,7 @@ impl Told {
     }
 }
 
-/// An event that evidence is made of.
+/// Typed content of an event that serves as evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     Request { to: Text, method: Text, path: Text },
@@ -121,26 +121,26 @@ impl Fact {
     }
 }
 
-/// A run with a fault, from where the fault fires, beside the run without it.
+/// A run with a fault, from the firing of the fault, next to the run without it.
 pub struct Scene<'a> {
     pub fault: &'a Fault,
-    /// The operation that it met, and what it is about.
+    /// The operation that the fault matched, and its attributes.
     pub op: &'a str,
     pub about: &'a BTreeMap<String, String>,
     pub fired: &'a Told,
-    /// What both runs have told before, and what came then without the fault.
+    /// The events before the firing, which both runs share, and the later events of the run without the fault.
     pub before: &'a [Told],
     pub usual: &'a [Told],
     pub after: &'a [Told],
-    /// What came first that is different: what there was.
+    /// First event of the run without the fault that differs.
     pub missed: Option<&'a Told>,
     pub differs: bool,
-    /// The run is at its end.
+    /// The run has ended.
     pub over: bool,
 }
 
 impl Scene<'_> {
-    /// Whether what the row says is there by now.
+    /// Returns true if the evidence of the row is there.
     pub fn shows(&self) -> bool {
         let (plane, at) = (self.fault.matches.plane, self.fault.at);
         match (plane, &self.fault.effect) {
@@ -162,7 +162,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Something that happens in the instant in which the fault fires.
+    /// Returns true if such an event occurs at the time at which the fault fires.
     fn has(&self, is: impl Fn(&Told) -> bool) -> bool {
         self.after.iter().take_while(|t| t.ms == self.fired.ms).any(is)
     }
@@ -171,17 +171,17 @@ impl Scene<'_> {
         self.after.iter().any(is)
     }
 
-    /// Whether the run is past `ms`.
+    /// Returns true if the run is past `ms`.
     fn past(&self, ms: u64) -> bool {
         self.over || self.after.last().is_some_and(|t| t.ms > ms)
     }
 
-    /// Whether `u` does not happen again from the fault until `grace` after it did without the fault.
+    /// Returns true if `u` does not occur until `grace` milliseconds after its time without the fault.
     fn away(&self, u: &Told, grace: u64) -> bool {
         self.past(u.ms + grace) && !self.after.iter().take_while(|t| t.ms <= u.ms + grace).any(|t| u.is_again(t))
     }
 
-    /// By how many milliseconds the fault delays.
+    /// Returns the delay of the fault in milliseconds.
     fn delay(&self) -> u64 {
         match &self.fault.effect {
             Effect::Delay(span) | Effect::PauseIo(span) => span.0.as_millis() as u64,
@@ -189,19 +189,19 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether `u` happens later by the delay, and not before.
+    /// Returns true if `u` first occurs later by at least the delay.
     fn late(&self, u: &Told) -> bool {
         let again = self.after.iter().find(|t| u.is_again(t));
         again.is_some_and(|t| t.ms >= u.ms + self.delay())
     }
 
-    /// Whether what is missed first comes when the delay is over, and not before.
+    /// Returns true if the first differing event occurs only after the delay.
     fn is_late(&self) -> bool {
         let again = |u: &Told| self.after.iter().find(|t| u.is_again(t)).map(|t| t.ms);
         self.missed.and_then(again).is_some_and(|ms| ms >= self.fired.ms + self.delay())
     }
 
-    /// What there was first without the fault that is such.
+    /// Returns the first such event of the run without the fault, from the firing on.
     fn usual(&self, is: impl Fn(&Told) -> bool) -> Option<&Told> {
         self.usual.iter().find(|t| is(t))
     }
@@ -211,7 +211,7 @@ impl Scene<'_> {
             Fact::Call { rpc, ordinal } if rpc == self.op && t.process == self.fired.process => Some(*ordinal),
             _ => None,
         });
-        // The registrar's calls are no calls of CSI and have no events: what they lead to is late or never comes.
+        // The calls of the registrar are not CSI calls and have no events; only their consequences are late or missing.
         let Some(call) = call else {
             return match effect {
                 Effect::Delay(_) => self.is_late(),
@@ -269,7 +269,7 @@ impl Scene<'_> {
         };
         let reply = || self.usual(|t| matches!(&t.fact, Fact::Reply { to, .. } if to == "ec2"));
         let request = || self.usual(|t| matches!(&t.fact, Fact::Ec2 { action, .. } if action == self.op));
-        // On record it is before the last moment; its reply is under way.
+        // The request is recorded before its last moment. At that moment only the reply is outstanding.
         let u = if at == Moment::BeforeReply { reply() } else { request() };
         let with = |status: u16| {
             let answer = |t: &Told| matches!(&t.fact, Fact::Reply { to, status: s, .. } if to == "ec2" && *s == status);
@@ -297,7 +297,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether the state that comes after `state` does not come.
+    /// Returns true if the state that follows `state` does not occur.
     fn sticks(&self, state: &str) -> bool {
         let next = match state {
             "attaching" => Fact::Attachment(AttachmentPhase::Attached),
@@ -310,7 +310,7 @@ impl Scene<'_> {
             "pending" => Fact::Instance(InstancePhase::Running),
             "stopping" => Fact::Instance(InstancePhase::Stopped),
             "shutting-down" => Fact::Instance(InstancePhase::Terminated),
-            // No event tells of storage tiers.
+            // Storage tiers have no events.
             "archival-in-progress" | "temporary-restore-in-progress" | "permanent-restore-in-progress" => {
                 return self.differs;
             }
@@ -347,7 +347,7 @@ impl Scene<'_> {
         self.comes(|t| matches!(&t.fact, Fact::Spoiled { fault } if *fault == self.fault.name))
     }
 
-    /// Whether `request` is, by its line, the request to the API server that the fault met.
+    /// Returns true if this method and path are those of the API request that the fault matched.
     fn is_met(&self, method: &str, path: &str) -> bool {
         let told = |key: &str| self.about.get(key).map_or("", String::as_str);
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -369,7 +369,7 @@ impl Scene<'_> {
         method == wanted && path.ends_with(&end) && is_watch == (self.op == "watch")
     }
 
-    /// The answer to the request that the fault met, without the fault.
+    /// Returns the reply to the matched request in the run without the fault.
     fn answer(&self) -> Option<&Told> {
         self.usual(|t| match &t.fact {
             Fact::Reply { to, method, path, .. } => to == "apiserver" && self.is_met(method, path),
@@ -377,7 +377,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Whether the request that the fault met is answered with `code` when it is answered without the fault.
+    /// Returns true if the matched request is answered with `code`.
     fn answers(&self, code: u16) -> bool {
         let Some(u) = self.answer() else { return false };
         self.comes(|t| match &t.fact {
@@ -404,7 +404,7 @@ impl Scene<'_> {
             Effect::Delay(_) => self.late(u),
             Effect::Hang(_) => self.away(u, AWAY),
             Effect::DropRequest(_) | Effect::Http(_) | Effect::DropReply(_) => self.away(u, 0),
-            // Who reads a stream asks for it again; one that is silent nobody asks for.
+            // The reader of a stream that was reset requests it again. A stalled stream is not requested again.
             Effect::ResetStream(_) => self.comes(|t| match &t.fact {
                 Fact::Request { to, path, .. } => {
                     *t.process == *told("from") && to == told("to") && path.split('?').next() == Some(told("path"))
@@ -416,7 +416,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether no answer passes between the two.
+    /// Returns true if no reply passes between the two.
     fn is_cut(&self, from: &str, to: &str) -> bool {
         let passes = |t: &Told| {
             let here = *t.process == *from || t.process.starts_with(&format!("{from}/"));

@@ -1,10 +1,10 @@
-//! What the stories cannot show, each with its reason.
+//! Effects that the scenarios cannot show, each with its reason.
 
 use substrate::fault::Plane;
 
 pub const NOT_TOLD: &str = "both answers have the same fields, and no step tells what is in them";
 
-/// Rows that fire and that no trace of these stories shows, and why.
+/// Rows that fire without a difference in the trace of these scenarios, and the reason.
 pub const UNSEEN: &[(&str, &str)] = &[
     (
         "k8s watch stale_read before",
@@ -23,7 +23,7 @@ pub const OTHER_SERVICE: &str = "it is of another service than EC2, for which no
 pub const OF_ACCOUNT: &str = "no volume of a cluster depends on it; mock-ec2's own tests break it";
 pub const NO_CLASS: &str = "no step gives a claim another VolumeAttributesClass";
 
-/// Operations that no story reaches, and why.
+/// Operations that no scenario reaches, and the reason.
 pub const UNREACHED: &[(Plane, &str, &str)] = &[
     (Plane::Csi, "ControllerGetVolume", NO_CALLER),
     (Plane::Csi, "ControllerModifyVolume", NO_CLASS),

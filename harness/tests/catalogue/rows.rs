@@ -1,4 +1,4 @@
-//! The rows of the catalogue: an operation, a moment, an effect; and the fault that each one is.
+//! The rows of the catalogue, each an operation, a moment and an effect, and the fault for each.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use substrate::fault::{Fault, Kind, Moment, Plane, Span, When};
 
 use crate::stories::{Story, all_stories};
 
-/// The planes of operations that are met one by one; clocks are read, and told of once.
+/// Planes whose operations are matched one by one. A clock is only read, and fires once.
 pub const PLANES: [Plane; 6] = [Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process];
-/// The name of the fault of a row.
+/// Name of the fault of a row.
 pub const ROW: &str = "row";
 
-/// One row of the catalogue.
+/// A row of the catalogue.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub operation: &'static Operation,
@@ -30,12 +30,12 @@ impl std::fmt::Display for Row {
 }
 
 impl Row {
-    /// Its operation, in words.
+    /// Formats its operation.
     pub fn operation(&self) -> String {
         format!("{} {}", self.operation.plane.name(), self.operation.name)
     }
 
-    /// All rows of the operations of these planes.
+    /// Returns all rows of the operations of these planes.
     pub fn of(planes: &[Plane]) -> Vec<Self> {
         let catalogue = names::catalogue(&ClusterSpec::of_nodes(2));
         let operations = catalogue.operations().filter(|o| planes.contains(&o.plane));
@@ -48,17 +48,18 @@ impl Row {
         rows.collect()
     }
 
-    /// Whether it lasts, and has no turns.
+    /// Returns true if the fault lasts, and has no occurrences.
     pub fn lasts(&self) -> bool {
         matches!(self.possible.effect, Kind::Partition | Kind::PartitionOneWay | Kind::Skew)
     }
 
-    /// Whether it changes something only if it goes on: from when on what is stale has changed, or until the power goes.
+    /// Returns true if the effect shows only when it continues: until stale objects have changed, or until a power
+    /// loss.
     pub fn goes_on(&self) -> bool {
         matches!(self.possible.effect, Kind::StaleRead | Kind::LoseUnsynced)
     }
 
-    /// The fault of the row from `since` on, each time.
+    /// Returns the fault of the row from `since` on, at each occurrence.
     pub fn fault_since(&self, since: u64) -> Fault {
         let mut fault = self.fault(1);
         let lasting = (self.operation.plane == Plane::K8s).then_some(Span(Duration::from_secs(10)));
@@ -66,7 +67,7 @@ impl Row {
         fault
     }
 
-    /// The fault of the row at the `turn`th time.
+    /// Returns the fault of the row at the `turn`th occurrence.
     pub fn fault(&self, turn: u64) -> Fault {
         let name = self.operation.name;
         let value = match self.possible.values {
@@ -100,14 +101,15 @@ impl Row {
         serde_json::from_value(fault).unwrap()
     }
 
-    /// The stories that reach the operation at this moment, the one that does so first before the others.
+    /// Returns the scenarios that reach the operation at this moment and how often they do, ordered by when they reach
+    /// it first.
     pub fn stories(&self) -> Vec<(&'static Story, u64)> {
         let key = (self.operation.plane, self.operation.name.to_owned(), self.at);
         let mut found: Vec<_> = all_stories()
             .iter()
             .filter_map(|story| story.reaches.get(&key).map(|(at, times)| (at, *times, story)))
             .collect();
-        // The later stories are there for what goes on, and for what no other reaches.
+        // Long scenarios are only for lasting effects, and for operations that no other scenario reaches.
         if !self.goes_on() && found.iter().any(|(.., story)| !story.is_long()) {
             found.retain(|(.., story)| !story.is_long());
         }

@@ -1,4 +1,4 @@
-//! The stories that rows are put into: scenarios, what each tells without a fault, and what it reaches.
+//! The scenarios that the rows are tried in, each with its trace without a fault and the operations that it reaches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +19,19 @@ use tokio::sync::Notify;
 use crate::evidence::Told;
 use crate::rows::{PLANES, ROW};
 
-/// A claim, a pod that writes to it, and what becomes of them.
+/// A claim, a pod that writes to it, and their later changes.
 pub const EXPANSION: &str = include_str!("../../../scenarios/expansion.yaml");
 pub const FIRST_VOLUME: &str = include_str!("../../../scenarios/first-volume.yaml");
-/// What no loop asks the cloud for.
+/// Cloud operations that no control loop calls.
 pub const BY_HAND: &str = include_str!("by-hand.yaml");
 pub const BLOCK: &str = include_str!("../../../scenarios/block.yaml");
-/// Two volumes that come, grow and go at a time.
+/// Two volumes that are created, grow and are deleted at the same time.
 pub const BOTH_AT_ONCE: &str = include_str!("both-at-once.yaml");
 
-/// The stories that take long.
+/// The scenarios that take long.
 pub const LONG: [&str; 3] = ["files-and-power", "bytes-and-power", "two-volumes"];
 
-/// The stories, each with a name. Faults end before a teardown does, so each story deletes what it has made.
+/// Returns the scenarios, each with its own name. Faults end before a teardown, so each scenario deletes its objects.
 pub fn stories() -> Vec<Scenario> {
     const END: &str = "  - delete: {object: pod/web}
   - wait: {object: pod/web, is: gone, within: 5m}
@@ -41,17 +41,17 @@ pub fn stories() -> Vec<Scenario> {
 teardown: false
 ";
     let one = |text: &str| text.replacen("nodes: {count: 3}", "nodes: {count: 1}", 1);
-    // The filesystem is given to a group, and the kubelet finds what it had mounted when it starts again.
+    // The filesystem has an fsGroup, and the kubelet finds its mounts when it starts again.
     let restart = "  - crash: node-a/kubelet\n  - sleep: 2s\n  - restart: node-a/kubelet\n  - sleep: 30s\n";
     let group = one(FIRST_VOLUME).replacen("name: first-volume", "name: group-and-restart", 1).replacen(
         "        containers:",
         "        securityContext: {fsGroup: 2000}\n        containers:",
         1,
     ) + restart;
-    // The same of a raw device, without a move.
+    // The same for a raw block device, without a move.
     let (raw, _) = BLOCK.split_once("  - name: move").unwrap();
     let raw = raw.replacen("nodes: {count: 2}", "nodes: {count: 1}", 1) + restart;
-    // Machines lose their power, and with it what was not synced.
+    // Machines lose their power, and with it the data that was not synced.
     let named = |text: &str, name: &str| {
         let (_, rest) = text.split_once("name: ").unwrap();
         let (_, rest) = rest.split_once('\n').unwrap();
@@ -60,7 +60,7 @@ teardown: false
     let power = "  - crash: node-a\n  - sleep: 2s\n  - restart: node-a\n  - sleep: 40s\n";
     let files_and_power = named(&one(FIRST_VOLUME), "files-and-power") + power;
     let bytes_and_power = named(&raw, "bytes-and-power") + power;
-    // A second volume comes to the same instance.
+    // A second volume is attached to the same instance.
     let (_, first) = FIRST_VOLUME.split_once("steps:\n").unwrap();
     let (first, _) = first.split_once("  - wait:").unwrap();
     let second = first.replace("name: claim", "name: claim-2").replace("name: pod", "name: pod-2");
@@ -84,13 +84,13 @@ teardown: false
 /// An operation at a moment.
 pub type Met = (Plane, String, Moment);
 
-/// What a story tells without a fault, and what it reaches. It is told by a run in which everything is counted, which a
-/// test compares with a run without any fault.
+/// A scenario with its trace without a fault, and the operations that it reaches. Both come from a run in which every
+/// operation is counted; a test compares its trace with that of a run without any fault.
 pub struct Story {
     pub scenario: Scenario,
-    /// Everything that observers see.
+    /// All events that observers receive.
     pub told: Vec<Told>,
-    /// How many events had been told when an operation came to a moment first, and how often it did.
+    /// Number of events before an operation first reached a moment, and how often it did.
     pub reaches: BTreeMap<Met, (usize, u64)>,
 }
 
@@ -102,7 +102,7 @@ pub fn options() -> Options {
     Options { watchdog: Some(Duration::from_secs(60)), level: Level::Trace, ..Options::default() }
 }
 
-/// Runs a story until its end or until `enough`, after `begin`, and shows `see` every event.
+/// Runs a scenario to its end or until `enough` is notified. Calls `begin` first and `see` for every event.
 pub fn play(
     scenario: &Scenario,
     enough: &Notify,
@@ -111,7 +111,7 @@ pub fn play(
 ) {
     simulate(options(), async |world| {
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario)).unwrap();
-        // What is told while the world is taken apart is no part of the story.
+        // Events of the destruction of the world do not count.
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         world.trace().observe(move |event| {
@@ -135,7 +135,7 @@ impl Story {
         let (seen, heard, counted) = (told.clone(), told.clone(), found.clone());
         let begin = |world: &World| {
             for fault in counts() {
-                // A plane in which nothing asks at this moment refuses it.
+                // A plane without operations at this moment refuses the fault.
                 let _ = world.faults().add(world.clock().mono(), fault);
             }
             world.faults().follow_while(move |hit, plane| {
@@ -153,19 +153,19 @@ impl Story {
         Self { scenario, told, reaches }
     }
 
-    /// Whether it is a story of lost power, or of two volumes.
+    /// Returns true for the scenarios with power loss or with two volumes.
     pub fn is_long(&self) -> bool {
         LONG.contains(&self.scenario.name.as_str())
     }
 
-    /// When a process starts again, which then looks at everything anew.
+    /// Returns the time in milliseconds of the first restart of a process, which then reads all state again.
     pub fn restart(&self) -> Option<u64> {
         let again = |t: &&Told| t.kind == ProcessStarted::KIND && t.fields.iter().any(|(_, times)| *times == 2);
         self.told.iter().find(again).map(|t| t.ms)
     }
 }
 
-/// A fault for each plane and moment that counts everything.
+/// Returns a fault for each plane and moment that counts every operation.
 pub fn counts() -> Vec<Fault> {
     let moments = |plane| ALL.iter().map(move |at| (plane, *at));
     let fault = |(plane, at): (Plane, Moment)| {

@@ -1,4 +1,4 @@
-//! `mooring up --check` and `mooring check`: what the invariants have seen.
+//! `mooring up --check` and `mooring check`: the results of the invariants.
 
 use crate::home::{Home, claim_and_pod, texts};
 
@@ -15,7 +15,7 @@ fn what_the_invariants_have_seen_is_told_and_counted_from_nothing_after_a_reset_
     assert!(said.starts_with("checked: I1 0 · I2 0 · I3 2 · I4 1 · I5 0 ") && said.ends_with("\nall held\n"), "{said}");
     let watched = home.json(&check(&[]));
     assert!(watched["checked"]["I7"].as_u64() > Some(10), "{watched}");
-    // What is in use is left over, to somebody who says that it was deleted.
+    // With `--empty` mounts that are in use count as left over.
     let output = home.run(&check(&["--empty", "--timeout", "1s"]));
     let (out, _) = texts(&output);
     assert_eq!(output.status.code(), Some(6), "{out}");

@@ -1,4 +1,4 @@
-//! What a bug report needs, without secrets.
+//! The data of a bug report, without secrets.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn a_bundle_has_what_a_bug_report_needs_and_no_secret_live() {
     let unpacked = Command::new("tar").args(["xzf", "bug.tar.gz"]).current_dir(home.path()).status().unwrap();
     assert!(unpacked.success());
     let read = |name: &str| std::fs::read_to_string(home.path().join("mooring-one").join(name)).unwrap();
-    // "canary-in-secret" as the API server keeps it.
+    // "canary-in-secret" as the API server stores it.
     for canary in ["canary", "Y2FuYXJ5"] {
         for file in std::fs::read_dir(home.path().join("mooring-one")).unwrap() {
             let name = file.unwrap().file_name().into_string().unwrap();

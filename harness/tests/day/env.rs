@@ -15,9 +15,9 @@ fn variables_reach_shells_files_and_commands_live() {
     let says = |key: &str| ready[key].as_str().unwrap().to_owned();
     let all = [says("ec2"), says("kubeconfig"), "one".to_owned(), says("admin")].join(" ");
     assert_eq!(texts(&shell).0.trim(), all);
-    // The file that `up` tells people to source says the same.
+    // The env file of `up` has the same content.
     assert_eq!(std::fs::read_to_string(says("env")).unwrap(), std::fs::read_to_string(&file).unwrap());
-    // The name in the environment is enough from then on.
+    // From then on the name in the environment is enough.
     let named = home.mooring(&["status"]).env("MOORING_NAME", "one").output().unwrap();
     assert!(texts(&named).0.starts_with("one: up for "), "{:?}", texts(&named));
     let github = home.ok(&["env", "--name", "one", "--github"]);
@@ -33,7 +33,7 @@ fn variables_reach_shells_files_and_commands_live() {
     let exec = home.run(&["exec", "--name", "one", "--", "sh", "-c", print, "sh", "--help"]);
     assert_eq!(exec.status.code(), Some(7));
     assert_eq!(texts(&exec).0, format!("{} --help\n", says("ec2")));
-    // As shells do it: what is not there, and what is there and no program.
+    // Exit codes as in a shell: 127 if the program is not found, 126 if it cannot be executed.
     std::fs::write(home.path().join("notes.txt"), "no program").unwrap();
     for (code, program) in [(127, "no-such-program"), (127, "./no-such-file"), (126, "./notes.txt"), (126, "/tmp")] {
         let error = home.fails(code, &["exec", "--name", "one", "--", program]);

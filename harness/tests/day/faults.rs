@@ -1,4 +1,4 @@
-//! Faults of all planes at one address, and what guards it.
+//! Faults of all planes at one address, and the protection of that address.
 
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ fn the_admin_api_is_guarded_as_every_port_live() {
         assert!([404, 405].contains(&http(admin, "GET", path, &[token], "").0), "a GET changes nothing");
     }
     assert_eq!(http(admin, "GET", "/admin/v1/exec", &[token], "").0, 404);
-    // The commands have the token, for its owner only, and the ready file does not.
+    // The commands read the token from a file that only its owner can read. The ready file does not contain it.
     home.ok(&["fault", "ls", "--name", "one"]);
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;

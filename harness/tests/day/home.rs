@@ -1,4 +1,4 @@
-//! A user with a home of their own.
+//! A temporary home directory for one test.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Free ports: tests run beside other clusters of this machine.
+/// Free ports: other clusters may run on this machine.
 pub const ANY_PORTS: [&str; 6] =
     ["--ec2-listen", "127.0.0.1:0", "--imds-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0"];
 
-/// A home; what is up in it is killed when it is dropped.
+/// A home directory. Every Mooring that is up in it is killed on drop.
 pub struct Home {
     directory: tempfile::TempDir,
 }
@@ -26,12 +26,12 @@ impl Home {
         self.directory.path()
     }
 
-    /// Where the Mooring called `name` is written down.
+    /// Returns the state directory of the Mooring called `name`.
     pub fn place(&self, name: &str) -> PathBuf {
         self.path().join(".local/state/mooring").join(name)
     }
 
-    /// The program with `args`, without anything of the user who runs the test.
+    /// The program with `args`, without the environment variables of the user who runs the test.
     pub fn mooring(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
         command.args(args).env("HOME", self.path()).env("NO_COLOR", "1").stdin(Stdio::null());
@@ -46,7 +46,7 @@ impl Home {
         self.mooring(args).output().unwrap()
     }
 
-    /// What it prints; it must pass.
+    /// Returns the output. The command must pass.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let (out, error) = texts(&output);
@@ -54,7 +54,7 @@ impl Home {
         out
     }
 
-    /// What it says as an error; its exit code must be `code`.
+    /// Returns the error output. The exit code must be `code`.
     pub fn fails(&self, code: i32, args: &[&str]) -> String {
         let output = self.run(args);
         let (out, error) = texts(&output);
@@ -62,19 +62,19 @@ impl Home {
         error
     }
 
-    /// Its result as data.
+    /// Returns the data of the JSON output.
     pub fn json(&self, args: &[&str]) -> Value {
         let text = self.ok(&[args, &["--output", "json"]].concat());
         serde_json::from_str::<Value>(&text).unwrap()["data"].clone()
     }
 
-    /// Starts one in the background, with free ports.
+    /// Starts a Mooring in the background on free ports.
     pub fn up(&self, name: &str, more: &[&str]) -> Value {
         let start = ["up", "--detach", "--name", name, "--backend", "directory", "--time-scale", "10"];
         self.json(&[&start[..], &ANY_PORTS, more].concat())
     }
 
-    /// What the one in the background says so far.
+    /// Returns the log of a Mooring in the background.
     pub fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.place(name).join("log")).unwrap_or_default()
     }
@@ -82,7 +82,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // A test that failed leaves some up.
+        // A failed test may leave some up.
         let _ = self.run(&["down", "--all", "--force", "--timeout", "5s"]);
     }
 }
@@ -96,7 +96,7 @@ pub fn texts(output: &Output) -> (String, String) {
 pub fn kill(pid: &Value) {
     let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
     assert!(killed.success());
-    // Its first thread may be gone while others still hold its files.
+    // The first thread may be a zombie while others still hold files of the process.
     let gone = || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
@@ -105,7 +105,7 @@ pub fn kill(pid: &Value) {
     eventually("the process is gone", gone);
 }
 
-/// Waits until `holds`, at most 20 seconds.
+/// Waits until `holds` returns true, at most 20 seconds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..200 {
         if holds() {
@@ -116,7 +116,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("not within 20 s: {what}");
 }
 
-/// Sends a request and gives status and body.
+/// Sends a request and returns status and body.
 pub fn http(endpoint: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
     let address = endpoint.trim_start_matches("http://").split('/').next().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();

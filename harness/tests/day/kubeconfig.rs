@@ -1,4 +1,4 @@
-//! The context comes into kubeconfigs and goes, and what is foreign stays.
+//! The context is merged into kubeconfigs and removed again, and everything else stays.
 
 use crate::home::Home;
 

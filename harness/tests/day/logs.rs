@@ -1,4 +1,4 @@
-//! What the components of a Mooring have said.
+//! Logs of the components of a Mooring.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     assert!(attacher.contains("csi.answered] ") && attacher.contains("rpc=\"ControllerPublishVolume\""), "{attacher}");
     assert!(!attacher.contains(" | "), "{attacher}");
     assert_eq!(logs(&["csi-attacher", "--tail", "1", "--timestamps"]).lines().count(), 1);
-    // A node stands for all that runs on it, and several are told apart.
+    // The name of a node selects all its processes. If there are several, each line has the name of its process.
     let node = logs(&["node-a"]);
     assert!(node.contains("node-a/csi-node | I") && node.contains("node-a/kubelet | I"), "{node}");
     let all = logs(&["--since", "1h"]);
@@ -41,7 +41,7 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     assert!(said.contains("leave out --output json"), "{said}");
     let nobody = home.fails(3, &["logs", "--name", "two"]);
     assert!(nobody.contains("no Mooring called two is up"), "{nobody}");
-    // It ends with the Mooring.
+    // Following ends with the Mooring.
     home.ok(&["down", "--name", "one"]);
     let mut followed = String::new();
     following.stdout.take().unwrap().read_to_string(&mut followed).unwrap();

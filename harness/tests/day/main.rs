@@ -1,4 +1,5 @@
-//! `mooring up` and the commands around it, as real processes: a home of its own for each test, directories as disks.
+//! `mooring up` and the commands for a Mooring that is up, as processes: each test has its own home directory, and
+//! directories serve as disks.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

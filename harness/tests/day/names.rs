@@ -1,4 +1,4 @@
-//! A Mooring is found by its name, and nothing speaks of it once it is gone.
+//! A Mooring is found by its name, and leaves nothing behind when it is gone.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn one_in_the_background_is_listed_shown_and_ended_and_leaves_nothing_live() {
     for wanted in ["one: up for ", "2 Ready", "faults      none", ready["kubernetes"].as_str().unwrap()] {
         assert!(status.contains(wanted), "{wanted:?} is not in\n{status}");
     }
-    // Another one of the name is refused, in the background as well.
+    // A second Mooring with the same name is refused, in the background as well.
     for detach in [&["--detach"][..], &[]] {
         let error = home.fails(3, &[&["up", "--name", "one"], detach].concat());
         assert!(
@@ -60,8 +60,8 @@ fn what_a_killed_one_left_behind_is_said_and_removed_live() {
     assert_eq!(clean(), "nothing was left behind\n");
 }
 
-/// A live run that has a volume and goes on for long, and the directory that it is in; temporary files are in `tmp`, and
-/// `before` is that of an earlier one.
+/// Starts a long live run with a volume. Returns the process and the directory of the run; temporary files are in
+/// `tmp`, and `before` is the directory of an earlier run.
 fn long_run(home: &Home, tmp: &std::path::Path, before: &std::path::Path) -> (std::process::Child, std::path::PathBuf) {
     let text = "name: long\nnodes: {count: 1}\nsteps:\n  - claim: {name: data}\n  - pod: {name: web, claim: data}\n  \
                 - wait: {object: pod/web, is: Running}\n  - sleep: 20m\n";

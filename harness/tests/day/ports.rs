@@ -1,4 +1,4 @@
-//! Two clusters need only a name each; a port that was given never moves.
+//! Two clusters need only different names. A port that was given explicitly is never replaced.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use crate::home::Home;
 #[test]
 fn two_of_them_need_only_a_name_each_live() {
     let home = Home::new();
-    // Others on this machine may have the usual ports: a foreign program would be named.
+    // Another program may use one of the usual ports, and would be named.
     let usual: Vec<_> = [4566, 6443, 1338, 1339].map(|port| TcpListener::bind(("127.0.0.1", port))).into();
     if usual.iter().any(Result::is_err) {
         eprintln!("skipped: a usual port is taken on this machine");
@@ -31,7 +31,7 @@ fn two_of_them_need_only_a_name_each_live() {
         crate::home::http(ready["kubernetesHttp"].as_str().unwrap(), "GET", path, &[], "").0
     };
     assert_eq!((nodes(&one), nodes(&two)), (200, 200));
-    // A port that is given stays where it is, whoever has it.
+    // A port that was given is not replaced, whatever uses it.
     let given = ["up", "--name", "three", "--backend", "directory", "--ec2-listen", "127.0.0.1:4566"];
     let error = home.fails(3, &given);
     let who = format!("the Mooring called one (pid {})", one["pid"]);

@@ -1,4 +1,4 @@
-//! A Mooring that begins anew.
+//! Reset of a Mooring.
 
 use crate::home::{Home, claim_and_pod, http};
 
@@ -25,7 +25,7 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     assert!(home.ok(&["timeline", "--name", "one"]).contains("there is no volume yet"));
     let class = "/apis/storage.k8s.io/v1/storageclasses/gp3";
     assert_eq!(http(ready["kubernetesHttp"].as_str().unwrap(), "GET", class, &[], "").0, 200);
-    // The same story works again, with instances of the same ids.
+    // The same steps work again, and the timeline shows only them.
     story();
     let timeline = home.ok(&["timeline", "--name", "one"]);
     assert_eq!(timeline.lines().filter(|line| line.starts_with("pvc/data")).count(), 1, "{timeline}");

@@ -1,4 +1,4 @@
-//! Waiting, and what is told meanwhile.
+//! Waiting, and its output meanwhile.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -46,7 +46,7 @@ fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
     assert!(error.contains("pvc/none"), "{error}");
     assert!(home.fails(2, &["timeline", "pod/web", "--name", "one"]).contains("pvc/NAME"));
     home.ok(&["down", "--name", "one"]);
-    // With every message of every link, as that of `mooring run`.
+    // The trace contains every message of every link, like that of `mooring run`.
     let trace = std::fs::read_to_string(home.path().join("trace.jsonl")).unwrap();
     assert!(trace.contains("\"kind\":\"api.commit\"") && trace.contains("\"kind\":\"link.request\""));
 }

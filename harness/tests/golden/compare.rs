@@ -1,4 +1,4 @@
-//! Compares what was written with what a golden expects, and says what differs.
+//! Compares the recorded writes with those that a golden expects, and describes the differences.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::flow::{ANY, Expected, May, Place};
 use super::shown::Shown;
 
-/// What differs; nothing when all is as expected.
+/// Describes the differences; none if the writes are as expected.
 pub fn compare(expected: &[Expected], written: &[Shown]) -> Option<String> {
-    // Which writes each line stands for.
+    // The writes that each line matched.
     let mut found: Vec<Vec<usize>> = vec![Vec::new(); expected.len()];
     let mut strange = Vec::new();
     for (at, shown) in written.iter().enumerate() {
         let fits = |i: &usize| expected[*i].shown.fits(shown);
         let free = |i: &usize| found[*i].is_empty() || expected[*i].may.contains(&May::Repeat);
         let mut lines: Vec<usize> = (0..expected.len()).filter(fits).filter(free).collect();
-        // A line that nothing stands for yet comes first.
+        // A line that has matched no write yet comes first.
         lines.sort_by_key(|i| (!found[*i].is_empty(), *i));
         match lines.first() {
             Some(i) => found[*i].push(at),
@@ -62,7 +62,7 @@ pub fn compare(expected: &[Expected], written: &[Shown]) -> Option<String> {
     Some(report)
 }
 
-/// Pairs of lines of which the second was written first.
+/// Returns pairs of lines of which the second was written first.
 fn disorder(expected: &[Expected], found: &[Vec<usize>]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (i, first) in expected.iter().enumerate() {
@@ -76,8 +76,9 @@ fn disorder(expected: &[Expected], found: &[Vec<usize>]) -> Vec<(usize, usize)> 
     pairs
 }
 
-/// Whether upstream writes `first`, which stands first in the file, before `second`. A recorder posts its Events from
-/// a queue of its own: an Event comes after what stands before it, and before nothing but the recorder's next Event.
+/// Returns true if upstream writes `first`, which stands first in the file, before `second`. A recorder posts its
+/// Events from a queue: an Event comes after the writes before it, but only the next Event of the same recorder is sure
+/// to come after it.
 pub fn is_before(first: &Expected, second: &Expected) -> bool {
     if first.is_event && !(second.is_event && first.shown.by == second.shown.by) {
         return false;
@@ -87,12 +88,12 @@ pub fn is_before(first: &Expected, second: &Expected) -> bool {
 
 fn in_order(first: &Place, second: &Place) -> bool {
     let same = first.iter().zip(second).take_while(|(a, b)| a == b).count();
-    // Even levels are lists in order, odd levels lists side by side.
+    // Even levels are ordered lists, odd levels the lists side by side.
     same % 2 == 0 && first.get(same) < second.get(same)
 }
 
 impl Shown {
-    /// Whether a line that may hold [`ANY`] stands for `written`.
+    /// Returns true if this line, which may hold [`ANY`], matches `written`.
     fn fits(&self, written: &Self) -> bool {
         self.by == written.by
             && self.does == written.does
@@ -100,13 +101,13 @@ impl Shown {
             && fits(&self.fields, &written.fields)
     }
 
-    /// Whether it is rather this than another one.
+    /// Returns true if `written` is probably meant by this line.
     fn is_near(&self, written: &Self) -> bool {
         let reason = |shown: &Self| shown.fields.get("reason").cloned();
         self.name() == written.name() && (!self.does.contains(" events") || reason(self) == reason(written))
     }
 
-    /// Resource and object, or of an Event its reason.
+    /// Resource and object, or the reason of an Event.
     fn name(&self) -> String {
         match self.fields.get("reason").filter(|_| self.does.contains(" events")).and_then(Value::as_str) {
             Some(reason) => format!("event {reason}"),
@@ -139,7 +140,7 @@ fn fits(wanted: &Value, is: &Value) -> bool {
     }
 }
 
-/// What differs between a line and a write: where, what was expected, what was there.
+/// Returns the differences between a line and a write: the place, the expected value, the actual value.
 fn changes(wanted: &Shown, is: &Shown) -> Vec<(String, String, String)> {
     let mut list = Vec::new();
     let mut say = |what: &str, wanted: String, is: String| {

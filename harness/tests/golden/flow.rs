@@ -1,14 +1,14 @@
-//! A golden as it is written: a story, and the writes that upstream makes in it.
+//! Format of a golden: a scenario, and the writes that upstream makes in it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::shown::Shown;
 
-/// Any value, where upstream's code does not settle it.
+/// Placeholder for any value, if the code of upstream does not determine it.
 pub const ANY: &str = "<any>";
 
-/// Where expected lines come from, and at which version.
+/// Repositories that expected lines may cite.
 pub const SOURCES: &[&str] = &[
     "kubernetes",
     "external-attacher",
@@ -17,39 +17,39 @@ pub const SOURCES: &[&str] = &[
     "sig-storage-lib-external-provisioner",
 ];
 
-/// One file.
+/// A golden file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// What happens, in a sentence.
+    /// Description of the flow in a sentence.
     pub flow: String,
-    /// The scenario. Writes count from its step `flow` on, and before its step `end`.
+    /// The scenario. Writes count from its step `flow` up to its step `end`.
     pub scenario: String,
-    /// Writes that another golden holds.
+    /// Writes that another golden contains.
     #[serde(default)]
     pub elsewhere: Vec<Elsewhere>,
-    /// What upstream writes.
+    /// The writes of upstream.
     pub writes: Vec<Line>,
 }
 
-/// Writes that this golden leaves to another.
+/// Writes that are left to another golden.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Elsewhere {
     /// The client.
     pub by: String,
-    /// What `does` begins with; everything when absent.
+    /// Prefix of `does`; if absent, all writes of the client.
     #[serde(default)]
     pub does: String,
-    /// The golden that holds them.
+    /// The golden that contains them.
     pub golden: String,
 }
 
-/// One write, or lists of them: `does` and `fields`, or `event`, `says` and `component`, or `together`.
+/// One write, or lists of writes: `does` and `fields`, or `event`, `says` and `component`, or `together`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Lists that upstream does not order against each other; each is in order.
+    /// Lists that upstream does not order against each other. Each list is in order.
     #[serde(default)]
     pub together: Vec<Vec<Line>>,
     /// The client.
@@ -60,54 +60,54 @@ pub struct Line {
     pub does: String,
     /// The fields.
     pub fields: Option<Value>,
-    /// The HTTP status where it is a refusal.
+    /// The HTTP status of a refusal.
     pub answer: Option<u16>,
     /// Type, reason and object of an Event, `Normal Scheduled pod/web`.
     pub event: Option<String>,
-    /// Its message.
+    /// The message of the Event.
     pub says: Option<String>,
-    /// Who reports it.
+    /// The reporting component.
     pub component: Option<String>,
-    /// Where the reporter is.
+    /// The host of the reporter.
     pub host: Option<String>,
-    /// What was done, in an Event of events.k8s.io.
+    /// The action of an Event of events.k8s.io.
     pub action: Option<String>,
-    /// The field of the object.
+    /// The `fieldPath` of the object.
     pub path: Option<String>,
-    /// What a reference made by hand lacks.
+    /// Fields that a hand-made reference lacks.
     #[serde(default)]
     pub lacks: Vec<Lack>,
-    /// What the code does not settle: it may `miss`, it may `repeat`, or both.
+    /// Freedoms of the code of upstream: the line may `miss`, may `repeat`, or both.
     #[serde(default)]
     pub may: Vec<May>,
     /// Source: repository, file and function, `kubernetes pkg/a/b.go bind`.
     #[serde(default)]
     pub from: String,
-    /// Why no recorded request agrees with it, where none does.
+    /// Reason why no recorded request agrees with it, if none does.
     pub unrecorded: Option<String>,
 }
 
-/// What a reference that is made by hand lacks.
+/// Field that a hand-made reference lacks.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Lack {
-    /// The object's uid.
+    /// The uid of the object.
     Uid,
-    /// The object's resourceVersion.
+    /// The resourceVersion of the object.
     Version,
 }
 
-/// What is open.
+/// Freedom of the code of upstream.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum May {
-    /// It need not be there.
+    /// The write may be absent.
     Miss,
-    /// It may be there more than once.
+    /// The write may occur more than once.
     Repeat,
 }
 
-/// Where a line stands: the index in each list from the outermost on; lists that are not ordered are odd levels.
+/// Position of a line: the index in each list from the outermost on. Odd levels are lists that are not ordered.
 pub type Place = Vec<usize>;
 
 /// A line of the golden, as it is compared.
@@ -115,40 +115,42 @@ pub type Place = Vec<usize>;
 pub struct Expected {
     /// The write.
     pub shown: Shown,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
-    /// What is open.
+    /// Its freedoms.
     pub may: Vec<May>,
-    /// It is an Event.
+    /// True for an Event.
     pub is_event: bool,
     /// Its source.
     pub from: String,
-    /// Why it is not in the recorded requests.
+    /// Reason why it is not among the recorded requests.
     pub unrecorded: Option<String>,
 }
 
 impl Flow {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// Describes the mistake in the file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let flow: Self = substrate::yaml::from_str(text).map_err(|error| error.to_string())?;
         flow.expected()?;
         Ok(flow)
     }
 
-    /// The lines, in the order of the file.
+    /// Returns the lines in the order of the file.
     ///
     /// # Errors
-    /// A line without a source, or one that is neither a write nor an Event.
+    ///
+    /// If a line has no source, or is neither a write nor an Event.
     pub fn expected(&self) -> Result<Vec<Expected>, String> {
         let mut lines = Vec::new();
         gather(&self.writes, &mut Vec::new(), &mut lines)?;
         if lines.is_empty() { Err("writes: must hold at least one".to_owned()) } else { Ok(lines) }
     }
 
-    /// Whether another golden holds a write.
+    /// Returns true if another golden contains the write.
     pub fn is_elsewhere(&self, shown: &Shown) -> bool {
         self.elsewhere.iter().any(|e| e.by == shown.by && shown.does.starts_with(&e.does))
     }
@@ -197,7 +199,7 @@ impl Line {
         Ok(Expected { shown, place, may, is_event, from, unrecorded })
     }
 
-    /// The POST of an Event, whole.
+    /// Returns the POST of an Event: verb and resource, and the body.
     fn event(&self, event: &str) -> Option<(String, Value)> {
         let mut words = event.split(' ');
         let (kind, reason, object) = (words.next()?, words.next()?, words.next()?);

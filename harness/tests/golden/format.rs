@@ -1,4 +1,4 @@
-//! The check itself: what a golden may say, and that whatever differs from it is told.
+//! Tests of the comparison: the permitted content of a golden, and that every difference from it is reported.
 
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ fn what_may_be_missing_or_repeated_is_said() {
     assert!(compare(&lines, &shown(&lines, &[0, 0, 1])).is_some());
 }
 
-/// All values of `value` that are no lists and no objects, by their path.
+/// Returns all values in `value` other than lists and objects, with their paths.
 fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -133,7 +133,7 @@ fn whatever_is_changed_in_a_flow_is_told() {
             if !line.may.contains(&May::Miss) {
                 told("not written", &|w| drop(w.remove(i)));
             }
-            // Two lines may say the same, and then the one is the other's repetition.
+            // If two lines are equal, one may be the repetition of the other.
             if !lines.iter().any(|l| l.may.contains(&May::Repeat) && l.shown == line.shown) {
                 told("written twice", &|w| w.push(w[i].clone()));
             }

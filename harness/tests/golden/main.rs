@@ -1,8 +1,8 @@
-//! Goldens of flows: what upstream's programs write at the API server, in order and field by field, and that ours
-//! write the same.
+//! Goldens of flows: the writes of upstream's programs to the API server, in order and field by field. Mooring must
+//! make the same writes.
 //!
-//! A golden (`flows/*.yaml`) is written from upstream's source; each line names the function that writes it. See
-//! `README.md` beside them.
+//! A golden (`flows/*.yaml`) is written from the source of upstream; each line names the function that makes the write.
+//! See `README.md` in this directory.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -28,11 +28,11 @@ use record::{Ear, Recorder};
 use shown::{Names, Shown};
 use substrate::world::{Options, simulate};
 
-/// The seeds that each flow runs with: they draw the latencies of all messages, so that what upstream does not order
-/// comes in more than one order.
+/// Seeds of each flow. The seed determines the latencies of all messages, so that writes that upstream does not order
+/// come in more than one order.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// The cloud's volumes have the bytes of the memory disks.
+/// The volumes of the cloud have the bytes of the memory disks.
 #[derive(Debug)]
 struct Bytes(MemoryDisks);
 
@@ -58,7 +58,7 @@ impl VolumeBytes for Bytes {
     }
 }
 
-/// A simulated cluster with an ear at its API server.
+/// A simulated cluster with a recorder at its API server.
 fn parts(spec: &ClusterSpec, recorder: &Recorder) -> Parts {
     let memory = MemoryDisks::new();
     let disk = |name: &str| -> Arc<dyn Disk> { memory.node(name) };
@@ -74,7 +74,7 @@ fn parts(spec: &ClusterSpec, recorder: &Recorder) -> Parts {
     }
 }
 
-/// What is written in a flow, as it is compared.
+/// Returns the writes of a flow, as they are compared.
 fn run(flow: &Flow, seed: u64) -> Vec<Shown> {
     let scenario =
         scenario::parse("golden.yaml", &flow.scenario).unwrap_or_else(|error| panic!("{}", error.render(false, 100)));
@@ -118,7 +118,7 @@ macro_rules! flows {
             }
         )*
 
-        /// All of them, by name.
+        /// All flows by name.
         const FLOWS: &[(&str, &str)] = &[$(($file, include_str!(concat!("flows/", $file, ".yaml")))),*];
     };
 }

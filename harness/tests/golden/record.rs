@@ -1,4 +1,4 @@
-//! What is written at the API server, as it arrives there.
+//! Records the writes that arrive at the API server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 use substrate::body::{call, collect, empty, full};
 use substrate::{BoxError, Ctx, HttpService};
 
-/// The most bytes that are read of one body.
+/// Maximum size of a body in bytes.
 const LIMIT: usize = 64 << 20;
 
-/// One request that changes something.
+/// A request that changes an object.
 #[derive(Clone, Debug, Default)]
 pub struct Write {
     /// The User-Agent.
@@ -23,26 +23,26 @@ pub struct Write {
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// The media type of what was sent.
+    /// The media type of the body.
     pub media: String,
-    /// What was sent.
+    /// The body.
     pub body: Value,
-    /// For a PUT, the object as it was.
+    /// For a PUT, the object before it.
     pub before: Value,
-    /// The HTTP status of the answer; 0 while there is none.
+    /// The HTTP status of the reply, 0 until it arrives.
     pub status: u16,
-    /// The answer.
+    /// The body of the reply.
     pub answer: Value,
 }
 
 #[derive(Default)]
 struct Log {
     writes: Vec<Write>,
-    /// Names of moments, and how much was written before each.
+    /// Marks, each with the number of writes before it.
     marks: Vec<(String, usize)>,
 }
 
-/// Hears every write. Clones are the same.
+/// Records every write. Clones share the record.
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<Log>>);
 
@@ -51,21 +51,21 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names this moment.
+    /// Sets a mark.
     pub fn mark(&self, name: &str) {
         let mut log = self.log();
         let written = log.writes.len();
         log.marks.push((name.to_owned(), written));
     }
 
-    /// All writes, and which of them came from the moment `from` on and before the moment `to`.
+    /// Returns all writes, and the range of those from the mark `from` up to the mark `to`.
     pub fn between(&self, from: &str, to: &str) -> Option<(Vec<Write>, std::ops::Range<usize>)> {
         let log = self.log();
         let at = |name: &str| log.marks.iter().find(|(mark, _)| mark == name).map(|(_, at)| *at);
         Some((log.writes.clone(), at(from)?..at(to)?))
     }
 
-    /// The server behind `service`, heard.
+    /// Wraps the server behind `service` in the recorder.
     fn heard(&self, service: HttpService) -> HttpService {
         let recorder = self.clone();
         HttpService::new(move |request| {
@@ -113,7 +113,7 @@ fn parse(bytes: &Bytes) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
-/// The object that a PUT is about to change.
+/// Reads the object that a PUT is about to change.
 async fn read(service: &HttpService, put: &Parts) -> Result<Value, BoxError> {
     let path = put.uri.path();
     let path = path.strip_suffix("/status").unwrap_or(path);
@@ -122,7 +122,7 @@ async fn read(service: &HttpService, put: &Parts) -> Result<Value, BoxError> {
     Ok(parse(&collect(response.into_body(), LIMIT).await?))
 }
 
-/// The fabric, with an ear at the API server.
+/// The fabric with a recorder at the API server.
 pub struct Ear(pub Recorder);
 
 impl Wiring for Ear {

@@ -1,11 +1,11 @@
-//! The requests that were recorded from the real programs (kube-controller-manager and kube-scheduler 1.36.2,
-//! csi-attacher 4.12, csi-provisioner 6.3, csi-resizer 2.1): client, verb, resource and kind of body of every write.
+//! The requests recorded from the real programs (kube-controller-manager and kube-scheduler 1.36.2, csi-attacher 4.12,
+//! csi-provisioner 6.3, csi-resizer 2.1): client, verb, resource and kind of body of every write.
 
 use super::shown::Shown;
 
 const TABLE: &str = include_str!("recorded.tsv");
 
-/// Writes that were recorded and that no golden of these flows holds: client, what, why.
+/// Recorded writes that none of these goldens contains: client, write, reason.
 pub const OUTSIDE: &[(&str, &str, &str)] = &[
     ("csi-attacher", "POST events", "leader election"),
     ("csi-attacher", "POST leases", "leader election"),
@@ -30,7 +30,7 @@ pub struct Row {
     body: String,
 }
 
-/// All rows.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     let row = |line: &str| {
         let mut cells = line.split('\t').map(str::to_owned);
@@ -41,7 +41,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// As goldens say it: verb, kind of patch, resource.
+    /// Formats verb, kind of patch and resource as in a golden.
     pub fn what(&self) -> String {
         // v1/pods/status, storage.k8s.io/v1/volumeattachments
         let mut parts: Vec<&str> = self.resource.split('/').collect();
@@ -57,7 +57,7 @@ impl Row {
         format!("{}{kind} {}{group}", self.verb, parts.join("/"))
     }
 
-    /// Whether a write is one of these.
+    /// Returns true if the write belongs to this row.
     pub fn is(&self, shown: &Shown) -> bool {
         let words = if shown.does.starts_with("PATCH") { 3 } else { 2 };
         let what: Vec<&str> = shown.does.split(' ').take(words).collect();

@@ -1,7 +1,7 @@
-//! A write as a golden shows it: who, which verb, what kind of patch, which object, which fields.
+//! A write as a golden shows it: client, verb, kind of patch, object, fields.
 //!
-//! Of a PUT the fields are those that differ from the stored object; a field that is gone is null. Of everything
-//! else they are the body. What differs from run to run has a name in angle brackets instead.
+//! The fields of a PUT are those that differ from the stored object; a removed field is null. All other writes have the
+//! fields of the body. Values that differ from run to run are replaced by a name in angle brackets.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,17 +14,17 @@ use super::record::Write;
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// The client, as the recorded requests call it.
+    /// The client, with the name that the recorded requests have.
     pub by: String,
     /// Verb, kind of patch, resource, object.
     pub does: String,
     /// The fields.
     pub fields: Value,
-    /// The HTTP status, where it is no success.
+    /// The HTTP status of a failure.
     pub answer: Option<u16>,
 }
 
-/// The user's own client.
+/// The client of the scenario.
 const USER: &str = "mooring-scenario";
 
 static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b\d{1,3}(\.\d{1,3}){3}\b", "<ip>"),
         (r"^\d+-\d+-(.+)$", "<number>-${1}"),
         (r"^(.+)\.[0-9a-f]{12,16}$", "${1}.<event>"),
-        // The provisioner's recorder is called by its driver, its host and a random id.
+        // The recorder of the provisioner is named after its driver, its host and a random id.
         (r"^(ebs\.csi\.aws\.com)_.+$", "${1}_<id>"),
     ]
     .into_iter()
@@ -42,11 +42,11 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Names for what differs from run to run, learned from the answers of a whole run.
+/// Names for the values that differ from run to run, learned from the replies of a whole run.
 pub struct Names(Vec<(String, String)>);
 
 impl Names {
-    /// The names in `writes`; `nodes` are the instances of nodes.
+    /// Learns the names from `writes`. `nodes` maps nodes to their instances.
     pub fn learn(writes: &[Write], nodes: &BTreeMap<String, String>) -> Self {
         let mut names: Vec<(String, String)> = Vec::new();
         for (node, instance) in nodes {
@@ -71,7 +71,7 @@ impl Names {
             };
             add(&mut names, uid, format!("<uid of {called}>"));
         }
-        // A long one may hold a short one.
+        // A long value may contain a short one.
         names.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         Self(names)
     }
@@ -108,8 +108,8 @@ impl Names {
         }
     }
 
-    /// A write as it is compared; nothing for what no golden looks at: the user's own writes, leases, heartbeats, and
-    /// what was refused with a conflict, since who loses a race is nobody's promise.
+    /// Converts a write for the comparison. Returns none for writes that no golden contains: writes of the scenario
+    /// itself, leases, heartbeats, and conflicts, because the winner of a race is not determined.
     pub fn show(&self, write: &Write) -> Option<Shown> {
         let target = Target::parse(&write.target)?;
         let by = client(&write.agent);
@@ -142,7 +142,7 @@ impl Names {
         if write.method == "POST"
             && let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut)
         {
-            // They are in the path, or stand behind the resource.
+            // They are in the path, or follow the resource.
             metadata.remove("name");
             metadata.remove("namespace");
             if metadata.is_empty() {
@@ -151,7 +151,7 @@ impl Names {
         }
         let does = format!("{}{kind} {} {}", write.method, target.whole, self.text(&name));
         if write.method == "POST" && target.whole == "events" && fields.get("reportingInstance").is_none() {
-            // Go writes it even when it is empty.
+            // Go writes it even if it is empty.
             fields["reportingInstance"] = "".into();
         }
         let answer = (write.status >= 300).then_some(write.status);
@@ -166,7 +166,7 @@ fn add(names: &mut Vec<(String, String)>, from: String, to: String) {
     }
 }
 
-/// The name of a client: the program, and behind a slash which part of it.
+/// Returns the name of a client: the program and, after a slash, the part of it.
 pub fn client(agent: &str) -> String {
     static AGENT: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([^/ ]+)/\S+ \([^)]*\) kubernetes/[^/]+(?:/(.+))?$").ok());
@@ -178,10 +178,10 @@ pub fn client(agent: &str) -> String {
     }
 }
 
-/// What a path names.
+/// Object that a path addresses.
 struct Target {
     resource: String,
-    /// With the subresource, and with the group where two groups have the resource.
+    /// With the subresource, and with the group if the resource is in two groups.
     whole: String,
     subresource: String,
     name: String,
@@ -221,7 +221,7 @@ impl Target {
     }
 }
 
-/// A node's status in which nothing but the times of its conditions is new.
+/// Returns true for a node status in which only the times of the conditions are new.
 fn is_heartbeat(patch: &Value) -> bool {
     let Some(status) = patch.get("status").and_then(Value::as_object) else { return false };
     let only_times = |conditions: &Value| {
@@ -240,7 +240,7 @@ fn is_heartbeat(patch: &Value) -> bool {
         })
 }
 
-/// `value` without nulls and what is empty: Go's types write those, and they mean nothing in a whole object.
+/// Removes nulls and empty values: Go's types write them, and they have no meaning in a whole object.
 fn without_nothing(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -257,7 +257,7 @@ fn without_nothing(value: Value) -> Option<Value> {
     }
 }
 
-/// What a PUT changes: of the status where it is the status', of everything but the status else.
+/// Returns the changes of a PUT: only the status for the subresource `status`, otherwise everything except the status.
 fn difference(before: &Value, after: &Value, subresource: &str) -> Value {
     let clean = |object: &Value| {
         let mut object = without_nothing(object.clone()).unwrap_or_else(|| json!({}));
@@ -274,7 +274,7 @@ fn difference(before: &Value, after: &Value, subresource: &str) -> Value {
         object
     };
     let mut fields = between(&clean(before), &clean(after)).unwrap_or_else(|| json!({}));
-    // Every update that upstream's loops make says which version it is of.
+    // Every update of upstream's control loops has a resourceVersion.
     if after.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().is_empty() {
         fields["metadata"]["resourceVersion"] = "<none was sent>".into();
     }

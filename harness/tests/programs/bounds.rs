@@ -1,4 +1,5 @@
-//! A program that never starts, forks, ignores SIGTERM, fills its log or prints secrets: bounded and said.
+//! A program that never starts, forks, ignores SIGTERM, fills its log or prints secrets is limited, and the report says
+//! so.
 
 use crate::tools::{DONE, Folder, SAYS_DONE, eventually};
 
@@ -22,7 +23,7 @@ fn a_program_that_cannot_be_started_ends_the_run_at_once_and_says_why_live() {
 #[test]
 fn a_program_that_ends_at_once_is_started_again_with_backoff_and_fails_the_run_with_its_last_lines_live() {
     let folder = Folder::new();
-    // The second end is followed by ten seconds, in which the story is over.
+    // Ten seconds of backoff follow the second exit, and the steps end within them.
     let second = format!("if [ $(wc -l < starts) -ge 2 ]; then {SAYS_DONE}fi");
     folder.script("mine.sh", &format!("echo started >> starts\n{second}\necho 'flag --x is not known' >&2\nexit 3\n"));
     folder.scenario("run: [{name: mine, command: [./mine.sh]}]", &format!("{DONE}\n  - sleep: 3s"));
@@ -49,8 +50,8 @@ fn a_program_that_ends_with_zero_has_done_its_work_live() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
 }
 
-/// A program that leaves processes behind: one in a session of its own, one whose parent has ended, one that forks for
-/// ever; none of them, and not itself, ends by SIGTERM. The argument marks them all.
+/// A program that leaves processes behind: one in a session of its own, one whose parent has ended, one that forks
+/// without end. All of them ignore SIGTERM, as the program itself does. The argument marks all of them.
 const STUBBORN: &str = r#"
 trap '' TERM HUP INT
 mark=$1
@@ -87,7 +88,7 @@ fn after_kill_9_of_the_runner_no_process_of_the_program_is_left_live() {
     let folder = Folder::new();
     stubborn(&folder);
     let mut runner = folder.start();
-    // Itself, the guard, and its three children at the least.
+    // At least the program, its guard and its three children.
     eventually("the program and its children run", || folder.left().len() >= 5);
     runner.kill().unwrap();
     runner.wait().unwrap();
@@ -105,7 +106,7 @@ fn what_a_program_leaves_behind_ends_with_it_and_is_said_live() {
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let last = ran.program(0)["lastEnd"].as_str().unwrap();
-    // The shell's own `sleep` may be there, too.
+    // The `sleep` of the shell may be there, too.
     let said = ["one process that it had left behind was ended", "2 processes that it had left behind were ended"];
     assert!(said.iter().any(|said| last == format!("ended with exit code 4; {said}")), "{last}");
     assert!(!folder.left().iter().any(|line| line.starts_with(&format!("{}:", folder.read("left").trim()))));
@@ -114,7 +115,7 @@ fn what_a_program_leaves_behind_ends_with_it_and_is_said_live() {
 #[test]
 fn a_program_that_prints_without_end_takes_bounded_room_and_shows_no_secret_live() {
     let folder = Folder::new();
-    // 100 MB in lines, a line of 1 MB, and each secret that it has.
+    // 100 MB in lines, a line of 1 MB, and each of its secrets.
     let script = format!(
         "yes 'a line of a program that says much and means little, again and again' | head -c 100000000\n\
          head -c 1000000 /dev/zero | tr '\\0' x; echo\n\

@@ -1,4 +1,4 @@
-//! A driver of the user's with a controller and no node service, or none yet: said with the next step.
+//! A driver of the user with a controller service and without a node service: the message names the next step.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn up(folder: &Folder, more: &[&str]) -> Value {
     ready
 }
 
-/// The messages of Events about the claim with this reason.
+/// Returns the messages of the Events about the claim with this reason.
 fn events(folder: &Folder, ready: &Value, reason: &str) -> Vec<String> {
     let list = folder.get(ready, "/api/v1/namespaces/default/events");
     let all = list["items"].as_array().unwrap().iter();
@@ -49,7 +49,7 @@ fn a_driver_without_a_node_service_is_said_by_up_status_and_the_claim_until_ther
     let says = events(&folder, &ready, "DriverNotRegistered").remove(0);
     assert!(says.starts_with("no driver ebs.csi.aws.com has registered on node-a since "), "{says}");
     assert!(says.contains("start the driver's node service there") && says.contains(&registry), "{says}");
-    // Upstream's own text stays.
+    // The text of upstream stays.
     eventually("the provisioner says it in its words", || {
         events(&folder, &ready, "ProvisioningFailed")
             .iter()
@@ -82,7 +82,7 @@ fn a_driver_without_a_node_service_is_said_by_up_status_and_the_claim_until_ther
     assert_eq!(folder.left(), Vec::<String>::new());
 }
 
-/// A driver without topology provisions and attaches, and then nothing mounts.
+/// A driver without topology provisions and attaches, and then no node mounts the volume.
 #[test]
 fn a_volume_that_is_attached_where_no_driver_mounts_it_is_said_on_its_claim_live() {
     let folder = Folder::new();

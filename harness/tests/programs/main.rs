@@ -1,4 +1,4 @@
-//! Programs of the user's beside a cluster, as real processes: `run:` in a scenario, `mooring up --run`.
+//! Programs of the user next to a cluster, as processes: `run:` in a scenario, `mooring up --run`.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

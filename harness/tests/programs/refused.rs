@@ -1,4 +1,4 @@
-//! Files and command lines with programs that are not run: what is said, and where.
+//! Files and command lines with programs that are not run: the message and its position.
 
 use crate::tools::Folder;
 
@@ -37,7 +37,7 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
         );
         assert!(ran.err.contains("mooring run FILE --live --allow-exec"), "{}", ran.err);
     }
-    // Among others it is passed over, and a line says so.
+    // In a batch it is skipped, and a line says so.
     folder.write("quiet.yaml", "name: quiet\nnodes: {count: 1}\nsteps:\n  - sleep: 1s\n");
     let ran = folder.ran(&["run", "."]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

@@ -1,4 +1,4 @@
-//! Programs with doors of their own, under faults, partitions and crashes.
+//! Programs with their own endpoints, under faults, partitions and crashes.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::tools::{DONE, Folder, GO, SAYS_DONE, WAITS, eventually};
 #[test]
 fn a_program_is_given_doors_of_its_own_and_faults_know_it_by_its_name_live() {
     let folder = Folder::new();
-    // Each answer goes into a file: of the API server with TLS and its token, of the cloud.
+    // The script writes each reply to a file: of the API server with TLS and token, and of the cloud.
     let script = r#"
 env > variables
 server=$(sed -n 's/.*"server": "\(.*\)".*/\1/p' "$KUBECONFIG")
@@ -60,7 +60,7 @@ fn a_program_watches_through_its_door_in_json_and_in_protobuf_live() {
     };
     let script =
         watch("application/json", "json") + &watch("application/vnd.kubernetes.protobuf;stream=watch", "protobuf");
-    // It is done when both have told of a node, before the streams have ended.
+    // It is done when both streams have named a node, before they have ended.
     let told = "until grep -q node-a json && grep -qa node-a protobuf; do sleep 0.1; done\n";
     folder.script("mine.sh", &format!("{script}{told}{SAYS_DONE}\nwhile :; do sleep 1; done\n"));
     folder.scenario("run: [{name: mine, command: [./mine.sh]}]", DONE);
@@ -86,7 +86,7 @@ fn steps_and_faults_crash_a_program_and_it_starts_again_live() {
         "  - crash: mine\n  - {name: again, restart: mine}\n".to_owned(),
         called(1, "since: again, "),
         format!("  - {{name: hit, fault: {fault}}}\n"),
-        // The first one ends it.
+        // The first hit ends the fault.
         called(3, "since: hit, "),
     ];
     let steps = steps.concat();
@@ -108,11 +108,11 @@ fn a_partition_cuts_a_program_off_live() {
     folder.scenario(&format!("run: [{{name: mine, command: [./mine.sh]}}]\n{fault}"), &format!("{GO}{DONE}"));
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    // curl: 52 is an empty reply, as of a connection that is gone.
+    // Exit code 52 of curl: an empty reply, as after a reset of the connection.
     assert_eq!(folder.read("said").trim(), "first 52");
 }
 
-/// The attacher of this program as somebody else's: it ends in the middle of its work, and the work is done.
+/// The attacher of `mooring` as a program of the user: it ends in the middle of its work, and the work is completed.
 #[test]
 fn an_attacher_of_the_users_is_crashed_in_the_middle_and_the_pod_runs_live() {
     let folder = Folder::new();
@@ -166,7 +166,7 @@ fn up_has_a_program_beside_it_until_it_is_down_live() {
     let processes = data["data"]["cluster"]["processes"].as_array().unwrap();
     assert!(processes.iter().all(|process| process["name"] != "csi-resizer"), "{processes:?}");
     eventually("its log is told", || folder.ran(&["logs", "mine"]).out.contains("the secret is (masked)"));
-    // A fault ends it, and it is told of.
+    // A fault ends it, and the output says so.
     let ran = folder.ran(&["fault", "add", "--crash", "mine"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let down = folder.ran(&["status"]).out;

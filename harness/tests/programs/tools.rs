@@ -1,4 +1,4 @@
-//! A folder with a scenario and its programs, and a look at the processes of this machine.
+//! A folder with a scenario and its programs, and a list of the processes of this machine.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The report on the `number`th program.
+    /// Returns the report on the `number`th program.
     pub fn program(&self, number: usize) -> &Value {
         &self.data["data"]["programs"][number]
     }
 
-    /// The error's text.
+    /// Returns the message of the error.
     pub fn error(&self) -> &str {
         self.data["error"]["message"].as_str().unwrap_or_default()
     }
@@ -46,19 +46,19 @@ impl Folder {
         path
     }
 
-    /// Writes a program of the shell.
+    /// Writes a shell script.
     pub fn script(&self, name: &str, text: &str) {
         let path = self.write(name, &format!("#!/bin/sh\n{text}"));
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The text of a file; nothing when there is none.
+    /// Returns the text of a file, or an empty text.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path().join(name)).unwrap_or_default()
     }
 
-    /// Writes the scenario `s.yaml`: this header, these steps, one node, an hour in a minute. However slow the machine is,
-    /// it has time enough.
+    /// Writes the scenario `s.yaml` with this header, these steps and one node. An hour takes a minute, and the
+    /// deadline is long enough for a slow machine.
     pub fn scenario(&self, header: &str, steps: &str) {
         let text = format!("name: s\nnodes: {{count: 1}}\ntime-scale: 60\ndeadline: 200h\n{header}\nsteps:\n{steps}\n");
         self.write("s.yaml", &text);
@@ -75,7 +75,7 @@ impl Folder {
         command
     }
 
-    /// The arguments of a live run of the scenario.
+    /// Arguments of a live run of the scenario.
     const LIVE: [&str; 6] = ["run", "s.yaml", "--live", "--allow-exec", "--backend", "directory"];
 
     /// Runs the scenario live.
@@ -97,14 +97,14 @@ impl Folder {
         self.mooring(&Self::LIVE).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Asks the API server of a ready file.
+    /// Sends a GET to the API server of a ready file.
     pub fn get(&self, ready: &Value, path: &str) -> Value {
         let url = format!("{}{path}", ready["kubernetesHttp"].as_str().unwrap());
         let output = Command::new("curl").args(["-sf", &url]).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub fn post(&self, ready: &Value, path: &str, object: &Value) {
         let url = format!("{}{path}", ready["kubernetesHttp"].as_str().unwrap());
         let object = object.to_string();
@@ -113,7 +113,7 @@ impl Folder {
         assert!(made.args(["-d", &object, &url]).status().unwrap().success(), "{object}");
     }
 
-    /// The processes that have the path of this folder in their arguments.
+    /// Returns the processes that have the path of this folder in their arguments.
     pub fn left(&self) -> Vec<String> {
         let own = std::process::id().to_string();
         let mark = self.path().display().to_string();
@@ -133,12 +133,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A test that failed leaves a cluster up.
+        // A failed test leaves a cluster up.
         let _ = self.mooring(&["down", "--all", "--force", "--timeout", "10s"]).output();
     }
 }
 
-/// Waits until `holds`, at most 30 seconds.
+/// Waits until `holds` returns true, at most 30 seconds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..600 {
         if holds() {
@@ -149,18 +149,18 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("not within 30 s: {what}");
 }
 
-/// A step that waits until the program has made the ConfigMap `done`.
+/// A step that waits until the program has created the ConfigMap `done`.
 pub const DONE: &str = "  - wait: {object: configmap/done, that: \"self.metadata.name == 'done'\", within: 100h}";
 
-/// A step that lets the program go on, once the faults of the header are in force.
+/// A step that lets the program continue, after the faults of the header are in force.
 pub const GO: &str = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: go}}\n";
 
-/// Lines of a program of the shell that wait for [`GO`].
+/// Shell lines that wait for [`GO`].
 pub const WAITS: &str = r#"
 until curl -sf -o /dev/null "$MOORING_KUBERNETES_HTTP/api/v1/namespaces/default/configmaps/go"; do sleep 0.1; done
 "#;
 
-/// Lines of a program of the shell that make the ConfigMap `done`, and go on when they could.
+/// Shell lines that create the ConfigMap `done`, and retry until that succeeds.
 pub const SAYS_DONE: &str = r#"
 until curl -sf -o /dev/null "$MOORING_KUBERNETES_HTTP/api/v1/namespaces/default/configmaps" \
   -H 'content-type: application/json' -d '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"done"}}'; do

@@ -1,4 +1,4 @@
-//! The schema and the reader of scenario files know the same keys and the same words.
+//! The schema and the reader of scenario files accept the same keys and the same words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,37 +8,37 @@ use serde_json::{Map, Value, json};
 
 use super::examples::{self, Example};
 
-/// What is no key and no word anywhere.
+/// A text that is neither a key nor a word anywhere.
 const STRANGE: &str = "zzz-none";
 
-/// Maps whose keys the reader looks up later. The first are made from the tables that it looks in.
+/// Maps whose keys the reader looks up later. Those of the first are generated from the tables that the reader uses.
 const LOOKED_UP: [&str; 6] = ["flags", "replicas", "checked", "ec2/instance", "ec2/volume", "ec2/snapshot"];
 
 fn schema() -> Value {
     SCHEMAS.iter().find(|schema| schema.name == "scenario").unwrap().value()
 }
 
-/// What the reader says of a document.
+/// Returns the error of the reader for a document.
 fn refusal(document: &Value) -> Option<scenario::ScenarioError> {
     scenario::parse("t.yaml", &document.to_string()).err().map(|error| *error)
 }
 
-/// The words that an error lists as those that are valid.
+/// Returns the words that an error lists as valid.
 fn listed(error: &scenario::ScenarioError) -> Option<BTreeSet<String>> {
     let (_, list) = error.advice()?.rsplit_once(": ")?;
     Some(list.split(", ").map(|word| word.trim_matches('`').to_owned()).collect())
 }
 
-/// A document that has `value` at `path`; `[]` is a list.
+/// Returns a document with `value` at `path`; `[]` is a list.
 fn document(path: &[String], mut value: Value) -> Value {
     for key in path.iter().rev() {
         value = match key.as_str() {
-            // What a poke is about is read only where it is one.
+            // The target of a poke is read only if there is a poke.
             "instance" | "volume" | "snapshot" if path.len() == 4 && path[2] == "ec2" => {
                 json!({ "poke": "stick", key: value })
             }
             "[]" => json!([value]),
-            // What is repeated is read only where it is said how often.
+            // `do` is read only together with the number of repetitions.
             "do" => json!({ "do": value, "count": 1, "as": "i" }),
             key => json!({ key: value }),
         };
@@ -48,7 +48,7 @@ fn document(path: &[String], mut value: Value) -> Value {
     Value::Object(whole)
 }
 
-/// Goes through a schema, and asks the reader at each place.
+/// Walks through a schema, and asks the reader at each place.
 struct Walk<'a> {
     root: &'a Value,
     done: BTreeSet<&'a str>,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
             let is_item = path.last().is_some_and(|last| last == "[]")
                 && keys.contains_key("class")
                 && !keys.contains_key("wait");
-            // The first key of an object says whether it is a short form.
+            // The first key of an object determines whether it is a short form.
             let strange = match is_item {
                 true => json!({ "class": { "name": "c" }, STRANGE: 1 }),
                 false => json!({ STRANGE: 1 }),
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
             let path: Vec<String> = path.iter().cloned().chain(["[]".to_owned()]).collect();
             self.at(&schema["items"], &path);
         } else if ways.is_empty() && !path.ends_with(&["effect".to_owned()]) {
-            // A value without known keys: the reader must not know any either, unless another way of writing it has.
+            // A value without known keys: the reader must not know any either, unless another form of it has them.
             let error = refusal(&document(path, json!({ STRANGE: 1 })));
             let keys = error.filter(|error| error.to_string().contains("unknown key")).and_then(|error| listed(&error));
             if let Some(keys) = keys {
@@ -108,14 +108,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether some way of writing the value at `path` has these keys.
+    /// Returns true if another form of the value at `path` has these keys.
     fn has(&self, path: &[String], keys: &BTreeSet<String>) -> bool {
         let has = |of: &&Value| of["properties"].as_object().is_some_and(|own| own.keys().eq(keys.iter()));
         self::at(self.root, self.root, path).iter().any(has)
     }
 }
 
-/// All that a schema says of the value at `path`, but under conditions.
+/// Returns all schemas of the value at `path`, without those under conditions.
 fn at<'a>(root: &'a Value, schema: &'a Value, path: &[String]) -> Vec<&'a Value> {
     let mut found = Vec::new();
     if let Some(reference) = schema["$ref"].as_str() {
@@ -154,7 +154,7 @@ fn the_schema_has_the_effects_that_the_reader_takes_and_no_others() {
     assert_eq!(listed(&error), Some(effects));
 }
 
-/// The words of a closed list of them.
+/// Returns the words of a closed list.
 fn words(schema: &Value) -> Option<BTreeSet<String>> {
     let ways = schema["anyOf"].as_array()?;
     let word = |way: &Value| way["const"].as_str().map(str::to_owned);
@@ -163,7 +163,7 @@ fn words(schema: &Value) -> Option<BTreeSet<String>> {
     (!words.is_empty() && !ways.iter().any(|way| open(&way))).then_some(words)
 }
 
-/// All texts of a value, each with its place.
+/// Returns the places of all texts in a value.
 fn texts(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     match value {
         Value::String(_) => found.push(path.clone()),
@@ -185,14 +185,14 @@ fn texts(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// All closed lists of words of a schema, by where they stand in it.
+/// Finds all closed lists of words in a schema, with their places in it.
 fn all_words(schema: &Value, at: &str, found: &mut BTreeMap<*const Value, String>) {
     if words(schema).is_some() {
         found.insert(schema, at.to_owned());
     }
     match schema {
         Value::Array(list) => list.iter().enumerate().for_each(|(i, of)| all_words(of, &format!("{at}/{i}"), found)),
-        // Faults and what depends on a condition are made from the servers' own tables.
+        // Faults and conditional parts are generated from the tables of the servers.
         Value::Object(map) => map
             .iter()
             .filter(|(key, _)| !["fault", "if", "then"].contains(&key.as_str()))

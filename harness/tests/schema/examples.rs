@@ -1,4 +1,4 @@
-//! Every example of the schema as a part of a scenario: it is read, fits the schema, and passes.
+//! Every example of the schema as part of a scenario: it is read, is valid by the schema, and passes.
 
 use harness::cluster::{Cluster, ClusterSpec};
 use harness::output::Exit;
@@ -15,9 +15,9 @@ use super::validator::Validator;
 
 /// An example in a whole file.
 pub struct Example {
-    /// The map and the key that have it.
+    /// The map and the key that it belongs to.
     pub of: String,
-    /// As the schema shows it.
+    /// The example, as the schema shows it.
     pub shown: &'static str,
     /// The file.
     pub text: String,
@@ -30,7 +30,7 @@ const RUNS: &[&str] = &[
     "- wait: {object: pod/web, is: Running, records: 3}",
 ];
 
-/// What must stand before an example, so that it says something, and after it.
+/// Returns the lines that an example needs before and after it to have an effect.
 fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
     let has = |part: &str| shown.contains(part);
     let begins = |part: &str| shown.starts_with(&format!("- {part}"));
@@ -84,14 +84,14 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
     }
 }
 
-/// All examples.
+/// Returns all examples.
 pub fn all() -> Vec<Example> {
     let mut all = Vec::new();
     for map in EXAMPLES {
         for key in map.keys {
             all.extend(key.examples.iter().map(|shown| {
                 let (mut name, mut nodes) = ("name: example", "nodes: {count: 2}");
-                // A transition is under way only where it takes time.
+                // A transition can be stuck only if it takes time.
                 let mut head = if shown.contains("poke: stick") { "latency: aws" } else { "" };
                 let (mut objects, mut steps) = (String::new(), String::new());
                 match (map.name, key.name) {
@@ -108,7 +108,7 @@ pub fn all() -> Vec<Example> {
                     }
                 }
                 let text = [name, nodes, "deadline: 2h", head, &objects, &steps].join("\n");
-                // A file has a key once.
+                // A key may occur only once in a file.
                 let text = if head.starts_with("deadline") { text.replacen("deadline: 2h\n", "", 1) } else { text };
                 Example { of: format!("{}.{}", map.name, key.name), shown, text }
             }));
@@ -168,12 +168,12 @@ fn every_example_is_read_and_fits_the_schema() {
 fn every_example_passes_in_simulation(#[case] map: &str) {
     let (mut failed, mut passed) = (Vec::new(), 0);
     for example in all().into_iter().filter(|example| example.of.split('.').next() == Some(map)) {
-        // A deviation of upstream takes a story of its own: the scenarios that declare one have it.
+        // A deviation of upstream needs its own scenario; the scenarios that declare one show it.
         if example.of.contains("violation") {
             continue;
         }
         let scenario = read(&example.text);
-        // A program runs live: the tests of `programs` run them.
+        // A program runs only live; the tests of `programs` cover it.
         if !scenario.runs_in(WorldKind::Simulated) {
             continue;
         }

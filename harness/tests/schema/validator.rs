@@ -1,11 +1,11 @@
-//! A validator of the keywords that the schemas use; any other is an error of the schema.
+//! A validator of the keywords that the schemas use. Any other keyword is an error in the schema.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Checks values by one schema.
+/// Validates values by one schema.
 pub struct Validator<'a> {
     root: &'a Value,
     patterns: BTreeMap<String, Regex>,
@@ -16,14 +16,14 @@ impl<'a> Validator<'a> {
         Self { root, patterns: BTreeMap::new() }
     }
 
-    /// What is wrong with `value`; nothing if it is good.
+    /// Returns the errors in `value`.
     pub fn wrong(&mut self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
         self.check(self.root, value, "", &mut found);
         found
     }
 
-    /// What `$ref` names.
+    /// Resolves a `$ref`.
     pub fn resolve(&self, reference: &str) -> &'a Value {
         let pointer = reference.strip_prefix('#').unwrap();
         self.root.pointer(pointer).unwrap_or_else(|| panic!("nothing is at {reference}"))

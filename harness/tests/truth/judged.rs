@@ -1,8 +1,8 @@
-//! What is wrong with a run is a violation, and what is right is none.
+//! A wrong run has violations, and a right run has none.
 
 use super::*;
 
-/// The node's processes die as the volume is about to be unstaged; the pod's directory is gone by then.
+/// The processes of the node end when the volume is about to be unstaged. The directory of the pod is already gone.
 const FORGETS: &str =
     "{name: dies, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {crash: node-a}}";
 
@@ -15,7 +15,7 @@ fn a_volume_that_is_detached_while_it_is_staged_is_a_violation_of_i2() {
         let [found] = of(&outcome, "I2")[..] else { panic!("seed {seed}: {}", why(&outcome)) };
         assert_eq!((found.process.as_str(), found.operation.as_str()), ("csi-controller", "ControllerUnpublishVolume"));
         assert_eq!((found.node.as_deref(), &found.declared), (Some("node-a"), &None));
-        // The kubelet had started when the volume was detached, and nothing had unstaged it.
+        // The kubelet had started when the volume was detached, and the volume was still staged.
         let staged = lines(&outcome, "disk.staged")[0].n;
         let unstaged = lines(&outcome, "disk.unstaged").iter().find(|l| l.str("node") == Some("node-a")).map(|l| l.n);
         assert!(staged < found.n && unstaged.is_none_or(|n| n > found.n), "{staged} {unstaged:?} {found:?}");
@@ -23,8 +23,8 @@ fn a_volume_that_is_detached_while_it_is_staged_is_a_violation_of_i2() {
     }
 }
 
-/// The cloud finds the device mounted, and nothing will ever unmount it but the end of the machine. The directory that it
-/// was mounted at stays, which a teardown would find.
+/// EC2 finds the device mounted, and only a reboot of the machine can unmount it. The directory of the mount remains.
+/// Without a teardown it is not reported as left over.
 fn forgets_and_is_rebooted(more: &str) -> String {
     let help = "  - sleep: 30s\n  - crash: node-a\n  - sleep: 5s\n  - restart: node-a\n";
     let text = with(&with_faults(MIGRATION, &[FORGETS]), &format!("teardown: false\n{more}"));
@@ -47,7 +47,7 @@ fn a_deviation_of_upstream_that_a_file_declares_passes_and_must_occur() {
     let (outcome, exit) = run(&with(MIGRATION, declared), 1);
     assert_eq!(exit, Exit::Failed, "{}", why(&outcome));
     assert!(outcome.failure.unwrap().expected.contains("kubelet-forgets-staged-volume"));
-    // Another deviation is not this one.
+    // Declaring another deviation does not help.
     let (outcome, exit) = run(&forgets_and_is_rebooted("violations: [out-of-service-taint-from-cache]\n"), 1);
     assert_eq!(exit, Exit::Failed, "{}", why(&outcome));
     let found = of(&outcome, "I2");
@@ -58,12 +58,12 @@ fn a_deviation_of_upstream_that_a_file_declares_passes_and_must_occur() {
 fn every_detach_of_a_volume_that_was_staged_is_looked_at() {
     let (outcome, exit) = run(MIGRATION, 1);
     assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
-    // One for the move, one for the teardown; both moves of a node are seen from the first event.
+    // Invariant I2 is checked for the move and for the teardown. I1 is checked for the move.
     assert_eq!((outcome.checked.get(Id::I2), outcome.checked.get(Id::I1)), (2, 1));
     for id in Id::ALL {
         assert!(outcome.checked.get(*id) >= 1, "{id}: {}", outcome.checked);
     }
-    // What a file demands and does not get fails it at its place.
+    // An unmet expectation fails the file at its position.
     let demanded = format!("{MIGRATION}  - expect: {{checked: {{I2: 3}}}}\n");
     let (outcome, exit) = run(&demanded, 1);
     let failure = outcome.failure.unwrap();
@@ -136,8 +136,8 @@ fn a_volume_of_one_node_is_judged_and_not_counted_as_shared() {
     assert_eq!((outcome.checked.shared_volumes, outcome.checked.get(Id::I1)), (0, 1));
 }
 
-/// A node whose out-of-service taint was taken off while the node watch of kube-controller-manager was frozen: the
-/// detach of the next pod's volume is forced although the node is Ready and has the volume staged (kubernetes#141888).
+/// The out-of-service taint of the node was removed while the node watch of kube-controller-manager was frozen. The
+/// detach of the next volume is forced although the node is Ready and has the volume staged (kubernetes#141888).
 fn stale_taint(before: &str) -> String {
     let (head, steps) = FIRST_VOLUME.split_once("steps:\n").unwrap();
     let steps = steps.replacen(
@@ -168,7 +168,7 @@ fn a_force_that_only_a_stale_cache_allows_is_a_violation_of_i2() {
         let [found] = of(&outcome, "I2")[..] else { panic!("seed {seed}: {}", why(&outcome)) };
         assert_eq!(found.node.as_deref(), Some("node-a"));
         assert_eq!(found.details["wronglyForced"], "out-of-service");
-        // The frozen watch hides from the controller what it wrote itself, too.
+        // The frozen watch also hides from the controller its own writes.
         let both = "violations: [out-of-service-taint-from-cache, volumes-attached-patched-from-cache]\n";
         let (outcome, exit) = run(&stale_taint(both), seed);
         assert_eq!(exit, Exit::Passed, "seed {seed}: {}", why(&outcome));
@@ -177,7 +177,8 @@ fn a_force_that_only_a_stale_cache_allows_is_a_violation_of_i2() {
     }
 }
 
-/// The legitimate force of `out-of-service`, and then a wrongful one of the same volume on the node that it moved to.
+/// A legitimate forced detach by `out-of-service`, and then a wrong one of the same volume on the node that it moved
+/// to.
 #[test]
 fn a_legitimate_force_excuses_one_volume_on_one_node_once() {
     let (legitimate, exit) = run(OUT_OF_SERVICE, 1);

@@ -1,4 +1,4 @@
-//! Faults end by conditions, hang, skew clocks, and tell when they never fired.
+//! Faults that end by conditions, hang or skew clocks, and the report of faults that never fired.
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn a_fault_that_never_fires_tells_its_near_misses() {
     let (_, failure) = report::failure(&scenario, &outcome).unwrap();
     assert_eq!(failure.code, "fault-never-fired");
     assert!(failure.message.contains("near misses: 1\n  NodeStageVolume: it was the 1st"), "{}", failure.message);
-    // Another plane's operation is near by its attribute.
+    // An operation of another plane can be a near miss by its attribute.
     let fault = "{name: f, match: {plane: ec2, op: AttachVolume, where: {volume: vol-0*}}, when: {first: 1}, effect: {error: SlowDown}}";
     let far = fault.replace("vol-0*", "vol-none");
     let (outcome, exit) = run(&with_faults(FIRST_VOLUME, &[&far]), 1);

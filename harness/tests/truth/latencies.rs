@@ -1,4 +1,4 @@
-//! Stories keep their bounds with the latencies of AWS.
+//! Scenarios stay within their bounds with the latencies of AWS.
 
 use super::*;
 

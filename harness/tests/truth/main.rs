@@ -1,4 +1,4 @@
-//! A run that says "passed" means it: whole runs and scenario files in which something was wrong and was not seen.
+//! A run that passed is right: whole runs and scenario files in which an error had once gone unnoticed.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -42,30 +42,30 @@ fn run(text: &str, seed: u64) -> (Outcome, Exit) {
     run_at(&read(text), seed, Level::Info)
 }
 
-/// What a run found.
+/// Describes the problems of a run.
 fn why(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.silent_faults, outcome.leftovers)
 }
 
-/// `text` with `more` before its steps.
+/// Returns `text` with `more` before its steps.
 fn with(text: &str, more: &str) -> String {
     let all = text.replacen("\nsteps:", &format!("\n{more}\nsteps:"), 1);
     assert_ne!(all, text, "the file has steps");
     all
 }
 
-/// `text` with these faults in force.
+/// Returns `text` with these faults in force.
 fn with_faults(text: &str, faults: &[&str]) -> String {
     let list: String = faults.iter().map(|fault| format!("  - {fault}\n")).collect();
     with(text, &format!("faults:\n{list}"))
 }
 
-/// The lines of a run of this kind.
+/// Returns the lines of a run of this kind.
 fn lines(outcome: &Outcome, kind: &str) -> Vec<Line> {
     outcome.events.iter().filter(|e| e.kind() == kind).map(|e| e.line()).collect()
 }
 
-/// The calls of an RPC on a node or in a driver process, in order, with their milliseconds.
+/// Returns the calls of an RPC in order.
 fn calls(outcome: &Outcome, rpc: &str) -> Vec<Line> {
     lines(outcome, "csi.call").into_iter().filter(|line| line.str("rpc") == Some(rpc)).collect()
 }

@@ -1,4 +1,4 @@
-//! Processes end and lose their leases alone.
+//! Crashes and lost leases of single processes.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_crash_before_a_call_prevents_it_and_one_after_its_effect_does_not() {
     assert!(last && ahead);
 }
 
-/// A request to a server is prevented, too, by the end of who sent it.
+/// The crash of the caller prevents a request to a server, too.
 #[test]
 fn a_request_that_comes_with_the_end_of_its_caller_is_not_done_before_its_effect() {
     let made = |moment: &str| {
@@ -44,7 +44,7 @@ fn a_request_that_comes_with_the_end_of_its_caller_is_not_done_before_its_effect
     assert!(made("after_effect") < 5);
 }
 
-/// The first-volume story on node-a.
+/// The scenario first-volume on node-a.
 fn on_node_a() -> String {
     let text = FIRST_VOLUME.replacen(
         "spec:\n        containers",
@@ -107,7 +107,7 @@ fn containers_outlive_the_kubelet_and_the_driver() {
         let between = |kind: &str| lines(&outcome, kind).iter().filter(|l| l.n > crashed[0].n && l.n < back.n).count();
         assert_eq!(between("workload.stopped"), 0, "{victim}");
         assert!(between("workload.synced") >= 3, "{victim}: records go on while it is down");
-        // The container was started once, and stopped by the teardown alone.
+        // The container was started once, and was stopped only by the teardown.
         assert_eq!((lines(&outcome, "workload.started").len(), lines(&outcome, "workload.stopped").len()), (1, 1));
     }
 }
@@ -115,7 +115,7 @@ fn containers_outlive_the_kubelet_and_the_driver() {
 #[test]
 fn a_leader_that_is_cut_off_in_the_middle_of_a_move_is_replaced() {
     for seed in 1..=3 {
-        // Whoever leads at first is the first replica to ask.
+        // The first replica to ask becomes the leader.
         let text = with(MIGRATION, "replicas: 2\n");
         let (outcome, exit) = run(&text, seed);
         assert_eq!(exit, Exit::Passed, "seed {seed}: {}", why(&outcome));
@@ -137,9 +137,9 @@ fn a_leader_that_is_cut_off_in_the_middle_of_a_move_is_replaced() {
         let lost = lines(&outcome, "leader.lost");
         let lost =
             lost.iter().find(|l| *l.process == *leader).unwrap_or_else(|| panic!("seed {seed}: it never gave up"));
-        // Upstream: it gives up within its renew deadline (10 s), and the lease lasts longer (15 s).
+        // A leader gives up within its renew deadline (10 s), and the lease lasts longer (15 s).
         assert!(lost.ms < next.ms, "seed {seed}: lost at {}, next at {}", lost.ms, next.ms);
-        // Of attaches and detaches after the cut each is the new leader's, but for those that the old one had begun.
+        // Attaches and detaches after the cut are those of the new leader, except for those that the old one had begun.
         let acts = ["ad.attach", "ad.detach"].into_iter().flat_map(|kind| lines(&outcome, kind));
         for act in acts {
             let allowed = if act.ms > lost.ms { *act.process != *leader || act.ms > next.ms } else { true };

@@ -1,8 +1,8 @@
-//! Faults that mean nothing, or could never fire, are refused with their place.
+//! Faults that have no meaning or could never fire are refused with their position.
 
 use super::*;
 
-/// The error of a first-volume story with this fault, and the line of the fault.
+/// Returns the error of the scenario first-volume with this fault, and the line of the fault.
 fn refused(fault: &str) -> (Box<ScenarioError>, u64, String) {
     let text = with_faults(FIRST_VOLUME, &[fault]);
     let line = text.lines().position(|l| l.contains(fault)).unwrap() as u64 + 1;

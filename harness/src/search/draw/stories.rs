@@ -47,7 +47,7 @@ const TROUBLE: &[(&str, &str, &str, &str)] = &[
 /// Spans for which a process is down or up.
 const SPANS: &[&str] = &["1s", "5s", "20s"];
 
-/// Adds the drawn stories to `document`.
+/// Adds the drawn steps to `document`.
 pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
     let mut stories = Stories { rng, tree: document.tree().clone() };
     let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
