@@ -75,6 +75,15 @@ fn help_has_an_example_and_wrong_flags_are_usage_errors() {
 }
 
 #[test]
+fn help_of_component_lists_the_components() {
+    for flag in ["--help", "-h"] {
+        let output = Command::new(MOORING).args(["component", flag]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("mock-ec2") && text.contains("csi-mock"), "{text}");
+    }
+}
+
+#[test]
 fn a_live_run_says_what_its_disks_are() {
     let scenario = "name: x\nnodes: {count: 1}\nsteps:\n  - wait: {object: node/node-a, is: Ready, within: 60s}\n";
     let output = run_text(scenario, &["--live", "--backend", "directory", "--time-scale", "20"]);

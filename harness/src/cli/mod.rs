@@ -160,7 +160,14 @@ enum Command {
 /// Runs the command line `args`, which begins with the name of the program.
 pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     crate::program::guard::offer();
-    let args: Vec<_> = args.into_iter().collect();
+    let mut args: Vec<_> = args.into_iter().collect();
+    if let [_, command, flag] = args.as_mut_slice()
+        && command == "component"
+        && (flag == "--help" || flag == "-h")
+    {
+        // The flags after a component are its own, so the command itself has none.
+        (*command, *flag) = ("help".into(), "component".into());
+    }
     if let Some(program) = args.first().and_then(|name| Program::named(name)) {
         return program.run(args, Some(envtest::BESIDE));
     }
