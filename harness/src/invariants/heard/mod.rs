@@ -296,6 +296,32 @@ mod tests {
         }
     }
 
+    /// A claim of which the watch of kube-controller-manager began at a revision, and that is made again at once.
+    #[test]
+    fn a_former_claim_is_in_a_cache_that_began_before_its_end_and_was_not_told_of_it() {
+        let has_former = |from_rv: u64, is_told: bool| {
+            let mut story = Story::new();
+            for r#type in [EventType::Added, EventType::Deleted, EventType::Added] {
+                story.committed("persistentvolumeclaims", "default/data", r#type, |commit| {
+                    commit.pvc = Some(Box::new(Claim::default()));
+                });
+            }
+            story.rv = from_rv;
+            story.watches(CONTROLLER_MANAGER, "persistentvolumeclaims", 5);
+            story.rv = 3;
+            if is_told {
+                story.told("default/data", 5);
+            }
+            let mut heard = Heard::default();
+            story.trace.events().iter().for_each(|event| heard.observe(event, |_| "node-a".to_owned()));
+            heard.may_have_former_claim("default/data", u64::MAX)
+        };
+        assert!(has_former(1, false), "the list was from the past");
+        assert!(!has_former(3, false), "the list was fresh");
+        assert!(!has_former(2, false), "the claim was gone, and not there yet");
+        assert!(!has_former(1, true), "the watch has told of the new one");
+    }
+
     #[test]
     fn a_pod_is_one_too_many_where_one_came_before_the_scheduler_knew_the_limit() {
         #[derive(Clone, Copy, PartialEq)]
