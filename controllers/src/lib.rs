@@ -9,6 +9,7 @@ pub mod binder;
 pub mod cli;
 pub mod csi;
 pub mod election;
+mod ephemeral;
 pub mod events;
 pub mod expander;
 pub mod flags;
@@ -40,6 +41,8 @@ pub use election::Election;
 pub use machine::machine_main_with;
 pub use metrics::Metrics;
 pub use pending::PendingOperations;
-pub use processes::{GARBAGE_COLLECTOR, LOOPS, PROCESSES, can_be_left_out, left_out, manager_is_left_out, runs};
+pub use processes::{
+    EPHEMERAL_VOLUME, GARBAGE_COLLECTOR, LOOPS, PROCESSES, can_be_left_out, left_out, manager_is_left_out, runs,
+};
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

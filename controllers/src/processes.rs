@@ -11,8 +11,8 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, expander, garbage_collector, node_lifecycle, pod_gc, protection, provisioner,
-    resizer, scheduler, taint_eviction,
+    attach_detach, attacher, binder, ephemeral, expander, garbage_collector, node_lifecycle, pod_gc, protection,
+    provisioner, resizer, scheduler, taint_eviction,
 };
 
 /// Processes of the control plane that run loops, as upstream deploys them. Each has its own client and caches.
@@ -25,6 +25,9 @@ const PROVISIONER: &str = "csi-provisioner";
 const RESIZER: &str = "csi-resizer";
 /// Name of the garbage collector. It watches every kind, so a simulation leaves it out if its objects have no owners.
 pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// Name of the ephemeral volume controller, whose claims the garbage collector deletes.
+pub const EPHEMERAL_VOLUME: &str = "ephemeral-volume-controller";
 
 /// Loops, by the names of their originals.
 pub const LOOPS: &[&str] = &{
@@ -93,7 +96,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in their start order. Static, because a constant would be compiled with all loops into every crate that
 /// uses it.
-pub(crate) static TABLE: [Loop; 14] = [
+pub(crate) static TABLE: [Loop; 15] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -108,6 +111,7 @@ pub(crate) static TABLE: [Loop; 14] = [
         "volumeattributesclass-protection-controller",
         |ctx, client, _, _| protection::attributes_class::run(ctx, client).boxed(),
     ),
+    managed(EPHEMERAL_VOLUME, EPHEMERAL_VOLUME, |ctx, client, _, _| ephemeral::run(ctx, client).boxed()),
     managed("persistentvolume-attach-detach-controller", "attachdetach-controller", |ctx, client, timers, metrics| {
         attach_detach::run(ctx, client, timers, metrics).boxed()
     }),

@@ -167,7 +167,7 @@ impl Yard {
     fn left_out(&self) -> BTreeSet<String> {
         let mut without = self.spec.without.clone();
         if self.world.kind() == WorldKind::Simulated && !self.spec.has_owners {
-            without.insert(controllers::GARBAGE_COLLECTOR.to_owned());
+            without.extend([controllers::GARBAGE_COLLECTOR, controllers::EPHEMERAL_VOLUME].map(str::to_owned));
         }
         without
     }
