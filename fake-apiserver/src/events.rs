@@ -56,6 +56,9 @@ substrate::events! {
         pub namespace: Option<Text>,
         /// The object's key, or what is known of it.
         pub object: Text,
+        /// The place that a read is answered from in a real server, `cache` or `storage`; empty for writes.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub reads: Text,
         /// The resource, as URLs name it.
         pub resource: Text,
         /// The HTTP status; none where a fault broke the connection.

@@ -305,7 +305,7 @@ impl Cluster {
             admin: sockets.admin().map(str::to_owned),
         });
         cluster.sockets = Some(sockets.clone());
-        cluster.launch(&programs, site, &sockets)?;
+        cluster.equip(&programs, site, &sockets)?;
         Ok(cluster)
     }
 

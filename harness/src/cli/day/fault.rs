@@ -68,12 +68,13 @@ struct Add {
     /// Crash this process, node or group of processes now. It stays down until `mooring fault rm crash:NAME`.
     #[arg(long, value_name = "PROCESS", help_heading = WHERE, conflicts_with_all = [
         "on", "effect", "attributes", "at", "partition", "file", "first", "nth", "every", "probability", "after",
-        "lasting", "until", "ttl",
+        "lasting", "until", "following", "ttl",
     ])]
     crash: Option<String>,
     /// Read faults from a YAML file, one or a list, as scenarios have them; - is standard input.
     #[arg(long, short, value_name = "PATH", conflicts_with_all = [
-        "on", "effect", "attributes", "at", "first", "nth", "every", "probability", "after", "lasting", "until", "ttl",
+        "on", "effect", "attributes", "at", "first", "nth", "every", "probability", "after", "lasting", "until",
+        "following", "ttl",
     ])]
     file: Option<PathBuf>,
     /// On the first N operations that match.
@@ -97,6 +98,9 @@ struct Add {
     /// Until an object is in a state: pvc/data=Bound.
     #[arg(long, value_name = "KIND/NAME=STATE", help_heading = WHEN)]
     until: Option<String>,
+    /// Only once the fault of this name has fired.
+    #[arg(long, value_name = "FAULT", help_heading = WHEN)]
+    following: Option<String>,
     /// It ends by itself after this.
     #[arg(long, value_name = "DURATION", help_heading = WHEN)]
     ttl: Option<Span>,
@@ -253,6 +257,7 @@ impl Add {
         put("after", self.after.map(|span| json!(span)));
         put("for", self.lasting.map(|span| json!(span)));
         put("until", self.until.clone().map(Value::from));
+        put("following", self.following.clone().map(Value::from));
         Value::Object(when)
     }
 }

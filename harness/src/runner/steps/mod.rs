@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         (run, nevers, jobs)
     }
 
-    /// Waits until all nodes are ready, then puts the scenario's objects and faults in place.
+    /// Waits until all nodes are ready, puts the scenario's objects and faults in place, and starts its programs.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         for node in &self.scenario.nodes {
             let object = ObjectRef::new(Kind::node(), None, &node.name);
@@ -118,6 +118,7 @@ impl<'a> Run<'a> {
         for fault in &self.scenario.faults {
             self.fault(fault).await?;
         }
+        self.cluster.launch_programs();
         self.started = self.cluster.world().clock().mono();
         Ok(())
     }
