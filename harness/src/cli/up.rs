@@ -6,6 +6,8 @@ mod ports;
 mod program;
 mod tell;
 
+pub(super) use program::named;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

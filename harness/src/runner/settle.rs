@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20 * 60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long nothing may change before the cluster is looked at.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// How long nothing may change once everything was deleted: longer than any loop's period, so that one that writes at
 /// each pass for ever does not count as rest.
 const REST: Duration = Duration::from_secs(90);

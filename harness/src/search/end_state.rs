@@ -110,6 +110,56 @@ impl EndState {
     }
 }
 
+impl EndState {
+    /// An end with these values.
+    #[cfg(test)]
+    pub(crate) fn of_places(places: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(places.into_iter().collect())
+    }
+
+    /// Each value by its place.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.clone().into_iter()
+    }
+
+    /// Places of values that one of two ends has and the other has not, or has otherwise.
+    pub(crate) fn varies(&self, other: &Self) -> BTreeSet<String> {
+        let places = self.0.keys().chain(other.0.keys());
+        places.filter(|place| self.0.get(*place) != other.0.get(*place)).cloned().collect()
+    }
+
+    /// The same without these places.
+    pub(crate) fn without(&self, places: &BTreeSet<String>) -> Self {
+        Self(self.0.iter().filter(|(place, _)| !places.contains(*place)).map(|(p, v)| (p.clone(), v.clone())).collect())
+    }
+
+    /// Each thing, and all that is known of it as one text.
+    pub(crate) fn things(&self) -> BTreeMap<String, String> {
+        let mut things: BTreeMap<String, String> = BTreeMap::new();
+        for (place, value) in &self.0 {
+            let (thing, path) = place.split_once(' ').unwrap_or((place, ""));
+            let about = things.entry(thing.to_owned()).or_default();
+            *about += &format!("{path}={value}\n");
+        }
+        things
+    }
+
+    /// The same with other names: each pair is a name and the one that takes its place.
+    pub(crate) fn renamed(&self, names: &[(String, String)]) -> Self {
+        let name = |text: &str| {
+            let mut text = text.to_owned();
+            for (from, to) in names.iter().filter(|(from, _)| !from.is_empty()) {
+                if text.contains(from.as_str()) {
+                    text = text.replace(from.as_str(), to);
+                }
+            }
+            text
+        };
+        Self(self.0.iter().map(|(place, value)| (name(place), name(value))).collect())
+    }
+}
+
 fn sentence(place: &str, here: Option<&String>, there: Option<&String>) -> String {
     match (here, there) {
         (Some(here), None) if here.is_empty() => format!("{place} is there, and not in the unbroken run"),

@@ -263,7 +263,7 @@ pub(super) async fn play(
 }
 
 /// What `outcome` comes to, the first events of which are in `digest`.
-pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
+pub(crate) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
     digest.catch_up(&outcome.events);
     let mut violations = outcome.violations.clone();
     // A test excludes that the declarations cannot be read.
@@ -330,7 +330,7 @@ fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
 
 /// SHA-256 of the lines of the first events of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Digest {
+pub(crate) struct Digest {
     hash: Sha256,
     events: usize,
 }

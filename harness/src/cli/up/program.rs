@@ -51,7 +51,7 @@ pub(super) fn added(mut spec: ClusterSpec, program: Option<ProgramSpec>) -> Resu
 }
 
 /// A name out of that of a file: `./bin/My_Attacher.sh` is `my-attacher`.
-fn named(file: &str) -> String {
+pub(in crate::cli) fn named(file: &str) -> String {
     let stem = Path::new(file).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     stem.chars().map(good).collect::<String>().trim_matches('-').to_owned()
