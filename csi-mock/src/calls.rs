@@ -422,12 +422,8 @@ impl Call {
     /// Lets a fault act at `moment`; true when the reply is to be lost.
     async fn point(&self, moment: Moment) -> Result<bool, Status> {
         let about = &self.about;
-        let attributes = [
-            ("volume", &*about.volume),
-            ("node", &*about.node),
-            ("target", &*about.target),
-            ("caller", &*self.caller),
-        ];
+        let attributes =
+            [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target), ("caller", &*self.caller)];
         let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
         let Some(firing) = self.calls.ctx().meet(&point).await else { return Ok(false) };
         let message = format!("fault `{}`", firing.name);

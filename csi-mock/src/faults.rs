@@ -98,7 +98,10 @@ pub const IDENTITY: &[Operation] = &[
 pub const CONTROLLER: &[Operation] = &[
     act("CreateVolume", &[NAME, CALLER], "makes a volume"),
     act("DeleteVolume", &[VOLUME, CALLER], "deletes a volume"),
-    Operation { can: ATTACH, ..act("ControllerPublishVolume", &[VOLUME, INSTANCE, CALLER], "attaches a volume to a node") },
+    Operation {
+        can: ATTACH,
+        ..act("ControllerPublishVolume", &[VOLUME, INSTANCE, CALLER], "attaches a volume to a node")
+    },
     act("ControllerUnpublishVolume", &[VOLUME, INSTANCE, CALLER], "detaches a volume from a node"),
     look("ValidateVolumeCapabilities", &[VOLUME, CALLER], "tells whether a volume can be used so"),
     look("ListVolumes", &[CALLER], "lists volumes"),

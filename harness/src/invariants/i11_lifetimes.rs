@@ -68,7 +68,7 @@ mod tests {
             commit("pods", "default/web", &|commit| commit.pod = Some(Box::new(pod.clone())));
         }
         let call = CsiCall {
-                caller: None,
+            caller: None,
             rpc: "DeleteVolume".into(),
             volume: Some(VOLUME.into()),
             node: None,

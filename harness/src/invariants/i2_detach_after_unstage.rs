@@ -113,7 +113,7 @@ mod tests {
                 }
                 rpc => {
                     let call = CsiCall {
-                caller: None,
+                        caller: None,
                         rpc: rpc.into(),
                         volume,
                         node,

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use substrate::fault::{Hit, Operation, Plane, wild};
 
+use super::names;
 use crate::cluster::names::OPERATIONS;
 
 /// The name under which the driver's controller service is reached.
@@ -70,7 +71,8 @@ impl Heard {
             }
             Plane::Link if get("path").starts_with(SERVICE) => {
                 let rpc = get("path").split_off(SERVICE.len());
-                let changes = self::operation(Plane::Csi, &rpc)?.moments.contains(&substrate::fault::Moment::AfterEffect);
+                let changes =
+                    self::operation(Plane::Csi, &rpc)?.moments.contains(&substrate::fault::Moment::AfterEffect);
                 if !changes {
                     return None;
                 }
@@ -140,12 +142,12 @@ impl fmt::Display for Key {
             write!(f, " {resource}")?;
         }
         if let Some(object) = get("object") {
-            write!(f, " {object}")?;
+            write!(f, " {}", names::short(object))?;
         }
         if let Some(subresource) = get("subresource") {
             write!(f, " {subresource}")?;
         }
-        get("node").map_or(Ok(()), |node| write!(f, " on {node}"))
+        get("node").map_or(Ok(()), |node| write!(f, " on {}", names::short(node)))
     }
 }
 
@@ -197,13 +199,17 @@ mod tests {
             let Heard { program, what, op, attributes, .. } = heard;
             Key { what, program, op, attributes }.to_string()
         };
-        let named = |plane, op: &str, attributes: &[(&str, &str)]| Heard::of(&hit(op, attributes), plane, "mine").map(key);
+        let named =
+            |plane, op: &str, attributes: &[(&str, &str)]| Heard::of(&hit(op, attributes), plane, "mine").map(key);
         let va = [("resource", "volumeattachments"), ("object", "csi-1"), ("caller", "mine")];
         let status = [&va[..], &[("subresource", "status")]].concat();
         assert_eq!(named(Plane::K8s, "patch", &status).as_deref(), Some("mine patch volumeattachments csi-1 status"));
         assert_eq!(named(Plane::K8s, "patch", &va).as_deref(), Some("mine patch volumeattachments csi-1"));
         let event = [&va[..], &[("type", "ADDED")]].concat();
-        assert_eq!(named(Plane::K8s, "watch-event", &event).as_deref(), Some("mine sees ADDED volumeattachments csi-1"));
+        assert_eq!(
+            named(Plane::K8s, "watch-event", &event).as_deref(),
+            Some("mine sees ADDED volumeattachments csi-1")
+        );
         let publish = [("volume", "vol-1"), ("node", "i-1"), ("caller", "mine")];
         assert_eq!(
             named(Plane::Csi, "ControllerPublishVolume", &publish).as_deref(),
@@ -226,7 +232,8 @@ mod tests {
     #[test]
     fn a_key_without_a_subresource_means_the_object_itself() {
         let of = |subresource: &str| {
-            let attributes = [("resource", "pods"), ("object", "a/b"), ("caller", "mine"), ("subresource", subresource)];
+            let attributes =
+                [("resource", "pods"), ("object", "a/b"), ("caller", "mine"), ("subresource", subresource)];
             Heard::of(&hit("patch", &attributes), Plane::K8s, "mine").unwrap()
         };
         let (itself, status) = (of(""), of("status"));

@@ -20,7 +20,8 @@ impl Usual {
         let runs: Vec<Vec<EndState>> = runs.iter().map(|ends| ends.iter().map(named).collect()).collect();
         let Some(first) = runs.first() else { return Self::default() };
         let others = |at: usize| runs.iter().skip(1).filter_map(move |run| run.get(at));
-        let varying = first.iter().enumerate().map(|(at, end)| others(at).flat_map(|other| end.varies(other)).collect());
+        let varying =
+            first.iter().enumerate().map(|(at, end)| others(at).flat_map(|other| end.varies(other)).collect());
         Self { varying: varying.collect(), ends: first.clone() }
     }
 
@@ -38,6 +39,14 @@ impl Usual {
         };
         let ends: Vec<EndState> = ends.iter().map(named).collect();
         (without(&self.ends), without(&ends))
+    }
+
+    /// Returns true if a run that has come to `end`, its first or second one by `at`, is where it must be.
+    pub fn is_at(&self, at: usize, end: &EndState) -> bool {
+        let none = BTreeSet::new();
+        let varying = self.varying.get(at).unwrap_or(&none);
+        let there = self.ends.get(at).map(|there| there.without(varying)).unwrap_or_default();
+        named(end).without(varying).differences(&there).is_ok_and(|told| told.is_empty())
     }
 
     /// How many values vary.
@@ -86,6 +95,7 @@ mod tests {
         let (there, here) = usual.compared(&run("3", "y"));
         let told = here[0].differences(&there[0]).unwrap();
         assert_eq!(told, ["pod/a label is y, and x in the unbroken run"]);
+        assert!(!usual.is_at(0, &run("3", "y")[0]) && usual.is_at(0, &run("3", "x")[0]));
     }
 
     #[test]

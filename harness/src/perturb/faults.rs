@@ -83,7 +83,8 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
             vec![one(Effect::Error(word.to_owned()), Moment::Before)]
         }
         Kind::Outage => {
-            let effect = || if csi { Effect::Grpc("INTERNAL".to_owned()) } else { Effect::Error("InternalError".to_owned()) };
+            let effect =
+                || if csi { Effect::Grpc("INTERNAL".to_owned()) } else { Effect::Error("InternalError".to_owned()) };
             let lasts = follows(matching(call), effect());
             let when = When { lasting: Some(span(OUTAGE)), ..lasts.when.clone() };
             vec![one(effect(), Moment::Before), Fault { when, ..lasts }]

@@ -104,9 +104,13 @@ impl Kind {
     /// What happens, in one sentence.
     pub fn about(self) -> &'static str {
         match self {
-            Self::CrashBefore => "SIGKILL when the call arrives, before it has an effect; then the program is started again",
+            Self::CrashBefore => {
+                "SIGKILL when the call arrives, before it has an effect; then the program is started again"
+            }
             Self::CrashAfter => "SIGKILL when the call has had its effect, before its answer; then a start again",
-            Self::StaleList => "crash-after, and reads from the API server's cache see the past until the watch catches up",
+            Self::StaleList => {
+                "crash-after, and reads from the API server's cache see the past until the watch catches up"
+            }
             Self::NextStep => "crash-after, and the user's next step happens while the program is down",
             Self::Delete => "crash-after, and the user deletes everything while the program is down",
             Self::LostRequest => "the connection breaks before the call arrives",

@@ -4,6 +4,8 @@
 const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// How many of them a generated name ends in.
 const SUFFIX: usize = 5;
+/// Letters of a drawn name that are shown.
+const SHOWN: usize = 6;
 /// The shortest run of hexadecimal digits that is taken for a drawn one.
 const HEX: usize = 8;
 
@@ -20,6 +22,15 @@ pub fn pattern(name: &str) -> Option<String> {
 /// `name`, or what stays of it.
 pub fn loose(name: &str) -> String {
     pattern(name).unwrap_or_else(|| name.to_owned())
+}
+
+/// `name` as people read it: of what was drawn the beginning is enough to tell it from others.
+pub fn short(name: &str) -> String {
+    let Some(pattern) = pattern(name) else { return name.to_owned() };
+    let kept = pattern.len() - 1;
+    let drawn: String = name[kept..].chars().take(SHOWN).collect();
+    let rest = if name.len() - kept > SHOWN { "…" } else { "" };
+    format!("{}{drawn}{rest}", &name[..kept])
 }
 
 /// `text` with each generated name in it as what stays of it.
@@ -70,6 +81,11 @@ mod tests {
         ] {
             assert_eq!(pattern(name).as_deref(), kept, "{name}");
         }
+        assert_eq!(short("csi-0c1e9f3a77b2d4e5"), "csi-0c1e9f…");
+        assert_eq!(
+            (short("default/app-x7k2p"), short("node-a")),
+            ("default/app-x7k2p".to_owned(), "node-a".to_owned())
+        );
         assert_eq!(
             loose_text("patch volumeattachments/csi-0c1e9f3a77b2, vol-08aa2aee8202a5805: 200"),
             "patch volumeattachments/csi-*, vol-*: 200"

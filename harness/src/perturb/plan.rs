@@ -131,7 +131,9 @@ impl std::fmt::Display for Trial {
 pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
     use Kind::*;
     let mut kinds = match key.what {
-        What::Write => vec![CrashBefore, CrashAfter, NextStep, Delete, LostRequest, LostReply, Timeout, Throttle, Outage],
+        What::Write => {
+            vec![CrashBefore, CrashAfter, NextStep, Delete, LostRequest, LostReply, Timeout, Throttle, Outage]
+        }
         What::CloudWrite => vec![CrashBefore, CrashAfter, NextStep, Delete, LostRequest, LostReply, Throttle, Outage],
         What::CloudRead => vec![Throttle, StaleDescribe],
         What::Csi => {
@@ -240,10 +242,13 @@ mod tests {
             heard(6, What::Event, "watch-event", &[("object", "a")]),
         ])]);
         let all = trials(&calls, &[], None);
-        let has = |kind, part: &str| all.iter().any(|trial| trial.kind == kind && trial.call.to_string().contains(part));
+        let has =
+            |kind, part: &str| all.iter().any(|trial| trial.kind == kind && trial.call.to_string().contains(part));
         assert!(has(Kind::Conflict, "patch pvs a #2") && !has(Kind::Conflict, "create"));
         assert!(has(Kind::Outage, "a #1") && !has(Kind::Outage, "a #2"));
-        assert!(has(Kind::StaleList, "create") && has(Kind::Stuck, "AttachVolume") && has(Kind::Aborted, "CreateVolume"));
+        assert!(
+            has(Kind::StaleList, "create") && has(Kind::Stuck, "AttachVolume") && has(Kind::Aborted, "CreateVolume")
+        );
         assert!(has(Kind::Gone, "sees an event") && !has(Kind::Gone, "patch"));
         let only = trials(&calls, &[Kind::Conflict], Some("a #2"));
         assert_eq!(only.iter().map(Trial::to_string).collect::<Vec<_>>(), ["conflict at mine patch pvs a #2"]);

@@ -102,6 +102,16 @@ impl Recorder {
         own.filter(|heard| heard.program == program && heard.what != super::call::What::Event).count() as u64
     }
 
+    /// When a program wrote last, in milliseconds.
+    pub fn last_write(&self) -> u64 {
+        let state = self.state();
+        let writes = state.recorded.heard.iter().rev().find(|heard| {
+            use super::call::What;
+            !matches!(heard.what, What::Event | What::Read | What::CloudRead)
+        });
+        writes.map_or(0, |heard| heard.ms)
+    }
+
     fn hit(&self, hit: &Hit, probes: &BTreeMap<String, (Plane, String)>, printed: &Printed) {
         if let Some((plane, program)) = probes.get(&hit.fault) {
             if let Some(heard) = Heard::of(hit, *plane, program) {
@@ -139,7 +149,8 @@ impl Recorder {
                 return;
             }
             let status = request.status.map_or_else(|| "broken".to_owned(), |status| status.to_string());
-            let below = if request.subresource.is_empty() { String::new() } else { format!(" {}", request.subresource) };
+            let below =
+                if request.subresource.is_empty() { String::new() } else { format!(" {}", request.subresource) };
             let text = format!(
                 "{}: {} {} {}{below}: {status}",
                 request.caller, request.verb, request.resource, request.object

@@ -53,10 +53,16 @@ pub fn text(campaign: &Campaign, about: &About) -> String {
         .map(|(class, count)| format!("{count} {}", class.word()))
         .collect();
     let found = campaign.verdicts.values().filter(|verdict| verdict.class.is_finding()).count();
-    let _ = writeln!(out, "{total} of {} trials: {}{}", campaign.trials.len(), counts.join(", "), match found {
-        0 => String::new(),
-        found => format!("; {found} came to a finding"),
-    });
+    let _ = writeln!(
+        out,
+        "{total} of {} trials: {}{}",
+        campaign.trials.len(),
+        counts.join(", "),
+        match found {
+            0 => String::new(),
+            found => format!("; {found} came to a finding"),
+        }
+    );
     for (id, count) in campaign.declared() {
         let _ = writeln!(out, "declared: {id} in {count}");
     }
@@ -88,7 +94,8 @@ fn paragraph(campaign: &Campaign, number: usize, finding: &Finding) -> String {
     for line in finding.message.lines() {
         let _ = writeln!(out, "  {line}");
     }
-    let trials: Vec<String> = finding.trials.iter().filter_map(|t| campaign.trials.get(*t)).map(ToString::to_string).collect();
+    let trials: Vec<String> =
+        finding.trials.iter().filter_map(|t| campaign.trials.get(*t)).map(ToString::to_string).collect();
     let rest = trials.len().saturating_sub(NAMED);
     for trial in trials.iter().take(NAMED) {
         let _ = writeln!(out, "  {trial}");
@@ -199,7 +206,8 @@ mod tests {
     fn people_read_what_was_found_how_often_and_why() {
         let mut campaign = campaign();
         campaign.findings[1].again = Again { runs: 5, came: 4 };
-        let about = About { notes: vec!["nothing of it".to_owned()], missing: vec!["x".to_owned()], ..About::default() };
+        let about =
+            About { notes: vec!["nothing of it".to_owned()], missing: vec!["x".to_owned()], ..About::default() };
         let text = text(&campaign, &about);
         for part in [
             "finding 1: violated\n  I2: a <mount>, as was seen\n  crash-after at mine patch pvs b-* #2\n",

@@ -1,6 +1,6 @@
 //! Several runs at a time, each on a thread of its own.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use substrate::host::Stop;
 use tokio::runtime::Runtime;
@@ -31,25 +31,29 @@ impl Runs {
         *self.halt.borrow()
     }
 
-    /// Carries out `count` runs, `jobs` at a time; `told` gets the result of each.
+    /// Carries out `count` runs, `jobs` at a time. `told` gets the result of each, and returns false if there is no use in
+    /// more.
     pub fn all<T: Send>(
         &mut self,
         jobs: usize,
         count: usize,
         run: impl Fn(usize, watch::Receiver<bool>) -> T + Sync,
-        mut told: impl FnMut(usize, T),
+        mut told: impl FnMut(usize, T) -> bool,
     ) {
-        let (next, run) = (AtomicUsize::new(0), &run);
+        let (next, enough, run) = (AtomicUsize::new(0), AtomicBool::new(false), &run);
         let (results, mut inbox) = mpsc::unbounded_channel();
         let Self { runtime, stop, halt } = self;
         let halt = &*halt;
         std::thread::scope(|scope| {
             for _ in 0..jobs.clamp(1, count.max(1)) {
-                let (results, next) = (results.clone(), &next);
+                let (results, next, enough) = (results.clone(), &next, &enough);
                 scope.spawn(move || {
                     loop {
                         let at = next.fetch_add(1, Ordering::Relaxed);
-                        if at >= count || *halt.borrow() || results.send((at, run(at, halt.subscribe()))).is_err() {
+                        if at >= count || *halt.borrow() || enough.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        if results.send((at, run(at, halt.subscribe()))).is_err() {
                             return;
                         }
                     }
@@ -62,7 +66,11 @@ impl Runs {
                     loop {
                         tokio::select! { biased;
                             result = inbox.recv() => match result {
-                                Some((at, result)) => told(at, result),
+                                Some((at, result)) => {
+                                    if !told(at, result) {
+                                        enough.store(true, Ordering::Relaxed);
+                                    }
+                                }
                                 None => return,
                             },
                             _ = stop.wait(), if !*halt.borrow() => {
@@ -86,8 +94,19 @@ mod tests {
     fn each_run_is_carried_out_once_and_told() {
         let mut runs = Runs::new().unwrap();
         let mut told = BTreeSet::new();
-        runs.all(3, 50, |at, _| at * 2, |at, result| assert!(told.insert(at) && result == at * 2));
+        runs.all(3, 50, |at, _| at * 2, |at, result| told.insert(at) && result == at * 2);
         assert_eq!(told.len(), 50);
+        let mut few = 0;
+        runs.all(
+            1,
+            50,
+            |_, _| (),
+            |_, ()| {
+                few += 1;
+                false
+            },
+        );
+        assert!(few < 50, "the rest is left");
         runs.all(2, 0, |_, _| (), |_, ()| panic!("there is none"));
         assert!(!runs.is_halted());
     }

@@ -91,7 +91,11 @@ fn deletes(scenario: &Scenario, step: usize) -> Option<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::perturb::call::{Call, Key, What};
+    use crate::perturb::faults;
 
     const STORY: &str = "
 name: t
@@ -116,6 +120,17 @@ steps:
         changed(&document, &scenario, kind, step, "csi-attacher")
     }
 
+    /// Both stories are scenarios, the broken one with its fault.
+    fn reads(changed: &Changed) {
+        let attributes = BTreeMap::from([("resource".to_owned(), "pods".to_owned())]);
+        let key = Key { what: What::Write, program: "csi-attacher".to_owned(), op: "patch".to_owned(), attributes };
+        let call = Call { key, nth: 1, ms: 0, step: Some(2) };
+        let broken = changed.broken.clone().with_faults(faults::of(Kind::Delete, &call, 1.0));
+        for document in [&changed.unbroken, &broken] {
+            document.scenario("t").unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
     #[test]
     fn the_next_acts_happen_while_the_program_is_down_and_the_wait_for_the_call_is_left_out() {
         let changed = story(Kind::NextStep, 2).unwrap();
@@ -133,6 +148,7 @@ steps:
             ]
         );
         assert_eq!(steps(&changed.unbroken).len(), broken.len() - 4);
+        reads(&changed);
         assert_eq!(story(Kind::NextStep, 6), None, "the user has nothing left to do");
     }
 
@@ -140,17 +156,16 @@ steps:
     fn what_was_made_by_then_is_deleted_the_newest_first() {
         let changed = story(Kind::Delete, 5).unwrap();
         let tail = |document: &Document, from: usize| steps(document)[from..].join(" ");
-        assert_eq!(
-            tail(&changed.unbroken, 6),
-            r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#
-        );
+        assert_eq!(tail(&changed.unbroken, 6), r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#);
         assert!(tail(&changed.broken, 6).ends_with(r#"{"restart":"csi-attacher"}"#));
+        reads(&changed);
         assert_eq!(story(Kind::CrashAfter, 2), None);
     }
 
     #[test]
     fn steps_that_stand_for_several_are_not_cut() {
-        let text = "name: t\nnodes: {count: 1}\nsteps:\n  - repeat: {count: 2, as: i, do: [{claim: {name: 'd-${i}'}}]}\n";
+        let text =
+            "name: t\nnodes: {count: 1}\nsteps:\n  - repeat: {count: 2, as: i, do: [{claim: {name: 'd-${i}'}}]}\n";
         let document = Document::of_text("t", text).unwrap();
         let scenario = document.scenario("t").unwrap();
         assert_eq!(changed(&document, &scenario, Kind::Delete, 0, "csi-attacher"), None);

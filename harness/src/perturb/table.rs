@@ -76,7 +76,8 @@ mod tests {
     fn a_row_is_a_call_and_a_column_a_perturbation() {
         let mut campaign = campaign();
         let table = text(&campaign);
-        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("mine") || line.starts_with("call")).collect();
+        let rows: Vec<&str> =
+            table.lines().filter(|line| line.starts_with("mine") || line.starts_with("call")).collect();
         let expected = [
             "call                   a b",
             "mine patch pvs a #1    · 2",

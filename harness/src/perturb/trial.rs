@@ -28,6 +28,10 @@ use crate::search::judge;
 const GRACE: Duration = Duration::from_secs(30);
 /// How long what is left of a run may take to end.
 const END: Duration = Duration::from_millis(500);
+/// How long no program writes at the end of an unbroken run.
+const QUIET: Duration = Duration::from_secs(1);
+/// How often is looked where a run has come to.
+const LOOK: Duration = Duration::from_millis(50);
 /// Lines of a log before the perturbation that are shown.
 const BEFORE: u64 = 5;
 /// Lines of a log after it.
@@ -42,6 +46,8 @@ pub(crate) struct Setting {
     pub seed: u64,
     /// Wall time that a story may take.
     pub limit: Duration,
+    /// Wall time that a program has to come to the end of an unbroken run, once nothing else happens.
+    pub settle: Duration,
 }
 
 /// A run that came to an end.
@@ -151,7 +157,8 @@ async fn story(
             let calls = |spec: &ProgramSpec| (spec.name.clone(), recorder.calls_since(&spec.name, since));
             *idle.borrow_mut() = setting.programs.iter().map(calls).collect();
         }
-        let end = EndState::of(&cluster).await;
+        let at = ends.borrow().len();
+        let end = settled(setting, usual, at, &cluster, &recorder).await;
         ends.borrow_mut().push(end);
     };
     let attendant = Attendant::nobody().patient(setting.limit);
@@ -159,7 +166,9 @@ async fn story(
     let outcome = tokio::select! { biased;
         outcome = run => Ok(outcome),
         _ = halt.wait_for(|halt| *halt) => Err(Trouble::Interrupted),
-        () = attendant.outlast(begin, setting.limit + GRACE) => Ok(restless(&world, setting.limit + GRACE)),
+        () = attendant.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
+            Ok(restless(&world, setting.limit + setting.settle * 2 + GRACE))
+        }
     };
     let recorded = recorder.recorded();
     let reports = programs.iter().map(|program| program.report()).collect();
@@ -178,6 +187,32 @@ async fn story(
     let judged = judge::verdict(&task, &outcome, here.unwrap_or_else(|| ends.clone()), judge::Digest::default());
     let programs = if outcome.programs.is_empty() { reports } else { outcome.programs };
     Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
+}
+
+/// Where a run has come to: at the end of an unbroken run, if it comes there in time. An unbroken run itself is there once
+/// no program has written for a while.
+async fn settled(
+    setting: &Setting,
+    usual: Option<&Usual>,
+    at: usize,
+    cluster: &Cluster,
+    recorder: &Recorder,
+) -> EndState {
+    let deadline = tokio::time::Instant::now() + setting.settle;
+    loop {
+        let end = EndState::of(cluster).await;
+        let is_there = match usual {
+            Some(usual) => usual.is_at(at, &end),
+            None => {
+                let now = cluster.world().clock().mono().as_millis() as u64;
+                now.saturating_sub(recorder.last_write()) > QUIET.as_millis() as u64
+            }
+        };
+        if is_there || tokio::time::Instant::now() >= deadline {
+            return end;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// The outcome of a run whose story was over and whose cluster did not come to rest.

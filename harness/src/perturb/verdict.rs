@@ -191,11 +191,7 @@ fn hot_loop(facts: &Facts<'_>, norm: &Norm) -> Option<String> {
 fn no_backoff(trial: &Trial, recorded: &Recorded) -> Option<String> {
     let tries = recorded.hits;
     let message = || {
-        format!(
-            "{} was tried {tries} times within {}ms in which each try failed",
-            trial.call.key,
-            OUTAGE.as_millis()
-        )
+        format!("{} was tried {tries} times within {}ms in which each try failed", trial.call.key, OUTAGE.as_millis())
     };
     (tries > TRIES).then(message)
 }
@@ -305,6 +301,9 @@ mod tests {
         assert_eq!(of(19, 0, 0, 0), Class::Survived, "few calls say nothing");
         assert_eq!(of(60, 0, 0, 0), Class::HotLoop);
         assert_eq!(of(60, 20, 0, 0), Class::Survived, "it polls");
-        assert_eq!((of(0, 0, 2, 0), of(0, 0, 3, 0), of(0, 0, 3, 1)), (Class::Survived, Class::CrashLoop, Class::Survived));
+        assert_eq!(
+            (of(0, 0, 2, 0), of(0, 0, 3, 0), of(0, 0, 3, 1)),
+            (Class::Survived, Class::CrashLoop, Class::Survived)
+        );
     }
 }

@@ -192,12 +192,8 @@ impl Ears {
                 return None;
             }
             state.open.insert((event.process.clone(), call.ordinal), state.calls.len());
-            let told = [
-                ("volume", &call.volume),
-                ("node", &call.node),
-                ("target", &call.target),
-                ("caller", &call.caller),
-            ];
+            let told =
+                [("volume", &call.volume), ("node", &call.node), ("target", &call.target), ("caller", &call.caller)];
             let told = told.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
             state.calls.push(heard(event, CallPlane::Csi, call.rpc.clone(), told, None, false));
             return Some(Changed::Call(CallPlane::Csi));

@@ -51,6 +51,9 @@ pub(in crate::cli) struct Args {
     /// least 20s.
     #[arg(long, value_name = "DURATION", help_heading = HOW)]
     pub within: Option<Span>,
+    /// Wall time that the program has to come to the end of the unbroken run, once nothing else happens.
+    #[arg(long, value_name = "DURATION", default_value = "5s", help_heading = HOW)]
+    pub settle: Span,
     /// The seed of all randomness but that of the program and of real time.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = HOW)]
     pub seed: u64,

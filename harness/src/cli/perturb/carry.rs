@@ -12,13 +12,16 @@ use crate::cluster::live::Site;
 use crate::output::Phase;
 use crate::perturb::campaign::{Again, Campaign, Evidence};
 use crate::perturb::plan::Trial;
+use crate::perturb::repeat;
 use crate::perturb::report::About;
 use crate::perturb::runs::Runs;
 use crate::perturb::trial::{self, Ended};
 use crate::perturb::verdict::{self, Verdict};
-use crate::perturb::repeat;
 use crate::search::document::Document;
 use tokio::sync::watch;
+
+/// Findings that are tried again: of a program that fails everywhere, more say no more.
+const AGAIN: usize = 20;
 
 /// What trials need.
 pub(super) struct Work<'a> {
@@ -63,9 +66,13 @@ impl Work<'_> {
                     }
                     campaign.verdicts.insert(at, verdict);
                     phase.update(&format!("{} of {} trials, {found} found", campaign.verdicts.len(), trials.len()));
+                    true
                 }
-                Err(trial::Trouble::Unable(why)) => unable = Some(format!("{}: {why}", trials[at])),
-                Err(trial::Trouble::Interrupted) => {}
+                Err(trial::Trouble::Unable(why)) => {
+                    unable = Some(format!("{}: {why}", trials[at]));
+                    false
+                }
+                Err(trial::Trouble::Interrupted) => false,
             },
         );
         unable.map_or(Ok(evidence), |why| Err(Trouble::Environment(why)))
@@ -74,7 +81,7 @@ impl Work<'_> {
     /// Tries each finding again, alone.
     pub(super) fn again(&self, campaign: &mut Campaign, runs: &mut Runs, phase: &Phase) -> Result<(), Trouble> {
         let wanted = usize::from(self.args.again);
-        for at in 0..campaign.findings.len() {
+        for at in 0..campaign.findings.len().min(AGAIN) {
             let finding = &campaign.findings[at];
             let Some(trial) = finding.trials.first().and_then(|first| campaign.trials.get(*first)).cloned() else {
                 continue;
@@ -90,9 +97,13 @@ impl Work<'_> {
                         again.runs += 1;
                         // Where a step waits in vain may be told in other words.
                         again.came += usize::from(verdict.signature == signature || verdict.class == class);
+                        true
                     }
-                    Err(trial::Trouble::Unable(why)) => unable = Some(why),
-                    Err(trial::Trouble::Interrupted) => {}
+                    Err(trial::Trouble::Unable(why)) => {
+                        unable = Some(why);
+                        false
+                    }
+                    Err(trial::Trouble::Interrupted) => false,
                 },
             );
             if let Some(why) = unable {

@@ -33,7 +33,8 @@ pub(super) fn finish(
     }
     let (ended, planned, failing) = (campaign.verdicts.len(), campaign.trials.len(), campaign.failing());
     let envelope = if !whole {
-        let message = format!("interrupted after {ended} of {planned} trials, {failing} found; everything was taken down");
+        let message =
+            format!("interrupted after {ended} of {planned} trials, {failing} found; everything was taken down");
         Envelope::failed("perturb", Exit::Interrupted, Failure::new("interrupted", message)).with_data(data)
     } else if planned == 0 {
         let failure = Failure::new("nothing-to-try", "the program makes no call that these perturbations are for")

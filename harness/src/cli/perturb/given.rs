@@ -76,7 +76,9 @@ pub(super) fn read(args: &Args) -> Result<Given, Refused> {
     let programs = programs(args, &written, replaces)?;
     let tree = Document::of_text(&source, &text)?;
     if written.steps.iter().any(|step| *step.source != *written.source) {
-        return Err(format!("{source}: `include` cannot be perturbed yet: write the included items into the file").into());
+        return Err(
+            format!("{source}: `include` cannot be perturbed yet: write the included items into the file").into()
+        );
     }
     if !written.faults.is_empty() {
         return Err(format!("{source}: the story has faults of its own: perturbations come one at a time").into());
@@ -119,6 +121,13 @@ fn programs(args: &Args, written: &Scenario, replaces: BTreeSet<String>) -> Resu
     }
 }
 
+/// The script that an interpreter runs, after which a program is called.
+fn script(command: &[String]) -> Option<&str> {
+    let interpreter = Path::new(command.first()?).file_name()?.to_str()?;
+    let is_one = ["sh", "bash", "python", "python3", "node", "ruby", "perl", "deno"].contains(&interpreter);
+    command.iter().skip(1).find(|word| is_one && !word.starts_with('-')).map(String::as_str)
+}
+
 fn one(args: &Args, file: &str, written: &Scenario, replaces: BTreeSet<String>) -> Result<ProgramSpec, Refused> {
     if file.trim().is_empty() {
         return Err("the first word behind -- is the program, and it is empty".into());
@@ -126,6 +135,7 @@ fn one(args: &Args, file: &str, written: &Scenario, replaces: BTreeSet<String>) 
     if file.contains('/') && !Path::new(file).exists() {
         return Err(refused(format!("there is no program {file}"), "look for a slip of the pen, or build it first"));
     }
+    let file = script(&args.command).unwrap_or(file);
     let known = names::of(&ClusterSpec { without: replaces.clone(), ..ClusterSpec::of_scenario(written) });
     let name = match &args.name {
         Some(name) => name.clone(),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Trouble;
 use super::args::Args;
 use super::given::Given;
-use super::Trouble;
 use crate::cluster::live::Site;
 use crate::output::{Failure, Progress};
 use crate::perturb::ends::Usual;
@@ -58,17 +58,15 @@ pub(super) fn carry_out(
 ) -> Result<References, Trouble> {
     let phase = progress.phase(format!("{RUNS} unbroken runs of {}", given.scenario.name));
     let limit = args.within.map_or(FIRST, |within| within.0);
-    let mut setting = Setting { programs: given.programs.clone(), seed: args.seed, limit };
+    let mut setting = Setting { programs: given.programs.clone(), seed: args.seed, limit, settle: args.settle.0 };
     let mut ended: Vec<Ended> = Vec::new();
     for _ in 0..RUNS {
         ended.push(one(&setting, &given.document, given, site, runs)?);
     }
     let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
     setting.limit = args.within.map_or((slowest * 4).max(LEAST), |within| within.0);
-    let unbroken = |ended: &Ended| Unbroken {
-        heard: ended.recorded.heard.clone(),
-        steps: ended.recorded.steps.clone(),
-    };
+    let unbroken =
+        |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
     let calls = plan::learn(&ended.iter().map(unbroken).collect::<Vec<_>>());
     let usual = Usual::of(&ended.iter().map(|ended| ended.ends.clone()).collect::<Vec<_>>());
     let norm = ended.iter().map(Ended::norm).fold(Norm::default(), most);
@@ -85,7 +83,15 @@ fn one(
     runs: &mut Runs,
 ) -> Result<Ended, Trouble> {
     let mut result = Err(trial::Trouble::Interrupted);
-    runs.all(1, 1, |_, halt| trial::run(setting, document, None, site, halt), |_, ended| result = ended);
+    runs.all(
+        1,
+        1,
+        |_, halt| trial::run(setting, document, None, site, halt),
+        |_, ended| {
+            result = ended;
+            true
+        },
+    );
     let ended = result.map_err(|trouble| match trouble {
         trial::Trouble::Unable(why) => Trouble::Environment(why),
         trial::Trouble::Interrupted => Trouble::Interrupted,
@@ -147,7 +153,7 @@ impl References {
                 usize::from(args.jobs),
                 stories.len(),
                 |at, halt| trial::run(&setting, &stories[at].1.unbroken, None, site, halt),
-                |at, result| drop(ended.insert(at, result)),
+                |at, result| ended.insert(at, result).is_none(),
             );
             if runs.is_halted() {
                 return Err(Trouble::Interrupted);

@@ -93,8 +93,7 @@ fn a_fault_that_follows_another_one_counts_from_its_first_hit() {
     // Its lease has not begun, and the operation at which the first one fires is not its own.
     let at = |secs: u64| {
         let attributes = [("volume", "vol-1")];
-        let point =
-            Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::default() };
+        let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::default() };
         book.check(Duration::from_secs(secs), "p", &point).map(|firing| firing.name)
     };
     assert_eq!(at(1), None);
