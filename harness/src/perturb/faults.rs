@@ -69,6 +69,7 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
         Kind::CrashBefore => vec![one(Effect::Crash(program), Moment::Before)],
         Kind::CrashAfter => vec![one(Effect::Crash(program), after)],
         Kind::NextStep | Kind::Delete => vec![one(Effect::Hang(true), after)],
+        Kind::Slow => vec![one(Effect::Hang(true), Moment::Before)],
         Kind::StaleList => {
             let stale = follows(reads(&program, &["list", "get", "watch"], None), Effect::StaleRead(REVISIONS));
             let when = When { first: Some(LISTS), lasting: Some(span(PAST)), ..stale.when.clone() };

@@ -18,6 +18,8 @@ pub enum Kind {
     NextStep,
     /// The program is killed after the call, and the user deletes everything while it is down.
     Delete,
+    /// The call arrives when the user's next step has happened.
+    Slow,
     /// The request is lost.
     LostRequest,
     /// The call has its effect, and its answer is lost.
@@ -58,6 +60,7 @@ impl Kind {
         Self::StaleList,
         Self::NextStep,
         Self::Delete,
+        Self::Slow,
         Self::LostRequest,
         Self::LostReply,
         Self::Timeout,
@@ -83,6 +86,7 @@ impl Kind {
             Self::StaleList => "stale-list",
             Self::NextStep => "next-step",
             Self::Delete => "delete",
+            Self::Slow => "slow",
             Self::LostRequest => "lost-request",
             Self::LostReply => "lost-reply",
             Self::Timeout => "timeout",
@@ -113,6 +117,7 @@ impl Kind {
             }
             Self::NextStep => "crash-after, and the user's next step happens while the program is down",
             Self::Delete => "crash-after, and the user deletes everything while the program is down",
+            Self::Slow => "the call arrives late: the user's next step has happened before",
             Self::LostRequest => "the connection breaks before the call arrives",
             Self::LostReply => "the call has its effect, and the connection breaks before the answer",
             Self::Timeout => "the call has its effect, and the answer is 504 Timeout",
@@ -133,7 +138,7 @@ impl Kind {
 
     /// Returns true if the trial has steps of its own.
     pub fn changes_story(self) -> bool {
-        matches!(self, Self::NextStep | Self::Delete)
+        matches!(self, Self::NextStep | Self::Delete | Self::Slow)
     }
 
     /// The perturbation with this word.

@@ -132,12 +132,14 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
     use Kind::*;
     let mut kinds = match key.what {
         What::Write => {
-            vec![CrashBefore, CrashAfter, NextStep, Delete, LostRequest, LostReply, Timeout, Throttle, Outage]
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Timeout, Throttle, Outage]
         }
-        What::CloudWrite => vec![CrashBefore, CrashAfter, NextStep, Delete, LostRequest, LostReply, Throttle, Outage],
+        What::CloudWrite => {
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Throttle, Outage]
+        }
         What::CloudRead => vec![Throttle, StaleDescribe],
         What::Csi => {
-            vec![CrashBefore, CrashAfter, NextStep, Delete, LostReply, Outage, Aborted, Deadline, Unavailable]
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostReply, Outage, Aborted, Deadline, Unavailable]
         }
         What::Served => vec![CrashBefore, CrashAfter, LostRequest, LostReply],
         What::Event => vec![Lag, Gone, Unobserved, Stall],

@@ -1,5 +1,6 @@
-//! The steps of a trial in which the user acts while the program is down: its call is held once it has had its effect, the
-//! program is killed, the user acts, the call is let go, the program is started again.
+//! The steps of a trial in which the user acts at the wrong moment. While the program is down: its call is held once it has
+//! had its effect, the program is killed, the user acts, the program is started again. Or before its call arrives: that is
+//! held before its effect until the user has acted.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
         return None;
     }
     let (mut before, acts, rest) = match kind {
-        Kind::NextStep => next(&steps, step)?,
+        Kind::NextStep | Kind::Slow => next(&steps, step)?,
         Kind::Delete => (done(&steps, step), deletes(scenario, step)?, Vec::new()),
         _ => return None,
     };
@@ -44,9 +45,14 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
     };
     let unbroken = with([before.clone(), acts.clone(), rest.clone()].concat());
     before.push(json!({ "expect": { "fired": FAULT, "within": PATIENCE } }));
-    before.push(json!({ "crash": program }));
-    before.push(json!({ "clear-fault": FAULT }));
-    let again = vec![json!({ "restart": program })];
+    let let_go = json!({ "clear-fault": FAULT });
+    let again = if kind == Kind::Slow {
+        vec![let_go]
+    } else {
+        before.push(json!({ "crash": program }));
+        before.push(let_go);
+        vec![json!({ "restart": program })]
+    };
     Some(Changed { unbroken, broken: with([before, acts, again, rest].concat()) })
 }
 
@@ -149,6 +155,8 @@ steps:
         );
         assert_eq!(steps(&changed.unbroken).len(), broken.len() - 4);
         reads(&changed);
+        let slow = steps(&story(Kind::Slow, 2).unwrap().broken);
+        assert!(slow[3].contains("delete") && slow[5] == r#"{"clear-fault":"perturb"}"# && slow[6].contains("wait"));
         assert_eq!(story(Kind::NextStep, 6), None, "the user has nothing left to do");
     }
 
