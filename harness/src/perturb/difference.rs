@@ -12,10 +12,18 @@ const SHOWN: usize = 60;
 pub fn of(trial: &[Line], from: u64, unbroken: &[Line], since: u64) -> Vec<String> {
     let here = lines(trial, from);
     let there = lines(unbroken, since);
-    let mut out = Vec::new();
-    for (mark, text) in edits(&there, &here) {
-        out.push(format!("{mark} {text}"));
+    let mut lines: Vec<((char, &str), usize)> = Vec::new();
+    for line in edits(&there, &here) {
+        match lines.last_mut() {
+            Some((last, times)) if *last == line => *times += 1,
+            _ => lines.push((line, 1)),
+        }
     }
+    let shown = |((mark, text), times): ((char, &str), usize)| match times {
+        1 => format!("{mark} {text}"),
+        times => format!("{mark} {text} ({times} times)"),
+    };
+    let mut out: Vec<String> = lines.into_iter().map(shown).collect();
     if out.len() > SHOWN {
         let more = out.len() - SHOWN;
         out.truncate(SHOWN);
@@ -72,11 +80,13 @@ mod tests {
         let here = journal(&[(3, "other"), (7, "patch pvs pvc-22222222-0000: 200"), (8, "b"), (8, "b"), (9, "d")]);
         assert_eq!(of(&here, 7, &there, 5), ["  patch pvs pvc-*: 200", "  b", "- c", "+ b", "+ d"]);
         assert_eq!(of(&[], 0, &[], 0), Vec::<String>::new());
+        let twice = journal(&[(1, "a"), (2, "a"), (3, "b")]);
+        assert_eq!(of(&twice, 0, &[], 0), ["+ a (2 times)", "+ b"]);
     }
 
     #[test]
     fn a_loop_does_not_fill_a_report() {
-        let here: Vec<Line> = (0..10_000).map(|n| Line { ms: n, text: "again".to_owned() }).collect();
+        let here: Vec<Line> = (0..10_000).map(|n| Line { ms: n, text: format!("again {n}") }).collect();
         let told = of(&here, 0, &[], 0);
         assert_eq!(told.len(), SHOWN + 1);
         assert_eq!(told[SHOWN], format!("  and {} lines more", COMPARED - SHOWN));

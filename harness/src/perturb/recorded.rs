@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::RequestEnded as KubernetesRequest;
@@ -37,6 +38,8 @@ pub struct Recorded {
     pub steps: Vec<u64>,
     /// Calls of the programs with their answers, and what was done to them.
     pub journal: Vec<Line>,
+    /// When each program started, in milliseconds.
+    pub starts: Vec<(String, u64)>,
     /// When the fault fired first.
     pub fired: Option<u64>,
     /// Lines that the programs had printed by then.
@@ -45,6 +48,18 @@ pub struct Recorded {
     pub hits: u64,
     /// When what goes on after it fired last.
     pub last_hit: Option<u64>,
+}
+
+impl Recorded {
+    /// Time from the first start of a program to its first call: the longest of all programs.
+    pub fn start_up(&self) -> Duration {
+        let first = |name: &str, since: u64| {
+            let own = |heard: &&Heard| heard.program == name && heard.ms >= since;
+            self.heard.iter().find(own).map_or(0, |heard| heard.ms - since)
+        };
+        let all = self.starts.iter().map(|(name, ms)| first(name, *ms));
+        Duration::from_millis(all.max().unwrap_or(0))
+    }
 }
 
 /// Hears a run.
@@ -112,6 +127,11 @@ impl Recorder {
         writes.map_or(0, |heard| heard.ms)
     }
 
+    /// When a program was started last, in milliseconds.
+    pub fn last_start(&self) -> u64 {
+        self.state().recorded.starts.last().map_or(0, |(_, ms)| *ms)
+    }
+
     fn hit(&self, hit: &Hit, probes: &BTreeMap<String, (Plane, String)>, printed: &Printed) {
         if let Some((plane, program)) = probes.get(&hit.fault) {
             if let Some(heard) = Heard::of(hit, *plane, program) {
@@ -176,6 +196,7 @@ impl Recorder {
                 state.note(event.ms, format!("fault: {} {effect}", fired.op));
             }
         } else if let Some(ProgramStarted { starts, .. }) = event.get() {
+            state.recorded.starts.push((event.process.to_string(), event.ms));
             state.note(event.ms, format!("{} starts for the {} time", event.process, ordinal(*starts)));
         } else if let Some(ProgramEnded { how, .. }) = event.get() {
             state.note(event.ms, format!("{} {how}", event.process));

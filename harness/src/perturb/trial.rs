@@ -30,6 +30,8 @@ const GRACE: Duration = Duration::from_secs(30);
 const END: Duration = Duration::from_millis(500);
 /// How long no program writes at the end of an unbroken run.
 const QUIET: Duration = Duration::from_secs(1);
+/// How long no program writes at the end of a trial.
+const PAUSES: Duration = Duration::from_millis(150);
 /// How often is looked where a run has come to.
 const LOOK: Duration = Duration::from_millis(50);
 /// Lines of a log before the perturbation that are shown.
@@ -48,6 +50,8 @@ pub(crate) struct Setting {
     pub limit: Duration,
     /// Wall time that a program has to come to the end of an unbroken run, once nothing else happens.
     pub settle: Duration,
+    /// Time that a program takes from its start to its first call, as far as that is known.
+    pub start_up: Duration,
 }
 
 /// A run that came to an end.
@@ -201,12 +205,14 @@ async fn settled(
     let deadline = tokio::time::Instant::now() + setting.settle;
     loop {
         let end = EndState::of(cluster).await;
+        let now = cluster.world().clock().mono().as_millis() as u64;
+        let past = |ms: u64| Duration::from_millis(now.saturating_sub(ms));
+        // One that was started just now has not done yet what it will do.
+        let works = cluster.programs().all(|program| program.is_up())
+            && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
         let is_there = match usual {
-            Some(usual) => usual.is_at(at, &end),
-            None => {
-                let now = cluster.world().clock().mono().as_millis() as u64;
-                now.saturating_sub(recorder.last_write()) > QUIET.as_millis() as u64
-            }
+            Some(usual) => works && past(recorder.last_write()) > PAUSES && usual.is_at(at, &end),
+            None => past(recorder.last_write()) > QUIET,
         };
         if is_there || tokio::time::Instant::now() >= deadline {
             return end;

@@ -128,7 +128,8 @@ pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
     }
     if let Some(class) = not_well(facts) {
         let judged = facts.judged;
-        let (signature, message) = (judged.signature.clone(), judged.message.clone());
+        // The limit of a run has another name here.
+        let (signature, message) = (judged.signature.clone(), judged.message.replace("--timeout", "--within"));
         return Verdict { class, signature, message, declared };
     }
     if let Some(message) = hot_loop(facts, norm) {

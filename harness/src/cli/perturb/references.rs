@@ -58,13 +58,20 @@ pub(super) fn carry_out(
 ) -> Result<References, Trouble> {
     let phase = progress.phase(format!("{RUNS} unbroken runs of {}", given.scenario.name));
     let limit = args.within.map_or(FIRST, |within| within.0);
-    let mut setting = Setting { programs: given.programs.clone(), seed: args.seed, limit, settle: args.settle.0 };
+    let mut setting = Setting {
+        programs: given.programs.clone(),
+        seed: args.seed,
+        limit,
+        settle: args.settle.0,
+        start_up: Duration::ZERO,
+    };
     let mut ended: Vec<Ended> = Vec::new();
     for _ in 0..RUNS {
         ended.push(one(&setting, &given.document, given, site, runs)?);
     }
     let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
     setting.limit = args.within.map_or((slowest * 4).max(LEAST), |within| within.0);
+    setting.start_up = ended.iter().map(|ended| ended.recorded.start_up()).max().unwrap_or_default();
     let unbroken =
         |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
     let calls = plan::learn(&ended.iter().map(unbroken).collect::<Vec<_>>());
