@@ -80,11 +80,11 @@ enum Command {
     Sweep(Box<sweep::Args>),
     /// Find the bugs of a controller, driver or operator: break its calls, one thing a trial.
     ///
-    /// The program runs beside a live cluster in which a user works. Three runs in which nothing breaks tell what calls
+    /// The program runs beside a live cluster in which a user works. Three unbroken runs tell what calls
     /// it makes; then each call is broken in each way in which a real server, network or machine breaks it: killed before
     /// and after its effect, lost, refused, late, answered with the past. Afterwards all invariants must hold, nothing may
     /// be left, and the end must be that of the unbroken run. The command behind -- is run as it is, on this machine and
-    /// as you. The exit code is 0 when nothing was found, 1 when something was, 2 for a mistake in the file or on the
+    /// as you. The exit code is 0 without a finding, 1 with one, 2 for a mistake in the file or on the
     /// command line, 3 when the machine lacks something, 130 after Ctrl-C.
     #[command(
         after_help = "Example:\n  mooring perturb --replaces csi-attacher -- \\\n    ./my-attacher --csi-address '$(CSI_ADDRESS)'\n  mooring perturb --scenario story.yaml --only crash-after,lost-reply \\\n    --out found -- python3 operator.py"

@@ -65,7 +65,7 @@ impl Heard {
             Plane::K8s => (What::Read, &["resource", "reads", "caller"]),
             Plane::Ec2 if operation()?.classes.contains(&"write") => (What::CloudWrite, &["caller"]),
             Plane::Ec2 => (What::CloudRead, &["caller"]),
-            // One that changes nothing has no moment after its effect.
+            // A call without an effect has no moment after it.
             Plane::Csi if operation()?.moments.contains(&substrate::fault::Moment::AfterEffect) => {
                 (What::Csi, &["node", "caller"])
             }

@@ -1,4 +1,4 @@
-//! All trials of a command, what they came to, and the findings.
+//! All trials of a command, their results, and the findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Finding {
     pub signature: String,
     /// In a word.
     pub class: Class,
-    /// What was seen.
+    /// The message of the first trial.
     pub message: String,
     /// Trials in which it came, by number.
     #[serde(skip)]
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// What was done, and what it came to.
+/// The trials of a command with their results.
 #[derive(Clone, Debug, Default)]
 pub struct Campaign {
     /// The calls.

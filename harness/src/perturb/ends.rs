@@ -1,4 +1,4 @@
-//! Where unbroken runs end, and what varies there from run to run.
+//! The ends of unbroken runs, and the values that vary there from run to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl Usual {
         Self { ends: ends.iter().map(named).collect(), varying: known.varying.clone() }
     }
 
-    /// What a broken run must end in, and its own ends, without what varies.
+    /// Returns the ends of the unbroken run and those of a broken one, both without the values that vary.
     pub fn compared(&self, ends: &[EndState]) -> (Vec<EndState>, Vec<EndState>) {
         let none = BTreeSet::new();
         let without = |all: &[EndState]| -> Vec<EndState> {
@@ -59,7 +59,7 @@ impl Usual {
 fn named(end: &EndState) -> EndState {
     let mut things: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (thing, content) in end.things() {
-        // What was named after another thing is known by that.
+        // Some things are named after another one already.
         if !thing.contains('(')
             && let Some(pattern) = names::pattern(&thing)
         {

@@ -9,7 +9,7 @@ use super::kind::Kind;
 
 /// The fault that breaks something.
 pub const FAULT: &str = "perturb";
-/// What goes on once it has fired.
+/// The fault that follows it.
 pub const GOES_ON: &str = "perturb-goes-on";
 
 /// Revisions that a stale read lies behind: before the last few writes of anybody.
@@ -62,7 +62,7 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
         lease: Lease::default(),
     };
     let program = call.key.program.clone();
-    // A link has nothing between the work and the answer.
+    // A link has no moment between the work and the answer.
     let after = if call.key.what == What::Served { Moment::AfterEffect } else { Moment::BeforeReply };
     let (csi, ec2) = (call.key.what == What::Csi, call.key.plane() == Plane::Ec2);
     match kind {

@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// What happens, in one sentence.
+    /// Describes it in one sentence.
     pub fn about(self) -> &'static str {
         match self {
             Self::CrashBefore => {

@@ -12,13 +12,13 @@
 //! | `faults` | the faults of a trial |
 //! | `story` | the steps of a trial in which the user acts while the program is down |
 //! | `workload` | the stories that come with the tool |
-//! | `recorded` | what is heard during a run |
-//! | `ends` | where runs end, and what varies there |
-//! | `verdict` | what a trial comes to |
+//! | `recorded` | the record of a run |
+//! | `ends` | the ends of runs, and the values that vary there |
+//! | `verdict` | the verdict on a trial |
 //! | `difference` | how the journal of a trial differs from that of an unbroken run |
-//! | `campaign` | the state of all trials, and what is found |
+//! | `campaign` | all trials and the findings |
 //! | `baseline` | the findings that are known |
-//! | `table`, `report` | what is printed and written |
+//! | `table`, `report` | the report |
 //! | `repeat` | the file that repeats a finding |
 //! | `trial`, `runs` | one run in a world of its own; several at a time |
 

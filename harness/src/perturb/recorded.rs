@@ -1,4 +1,4 @@
-//! What is heard during a run: the calls of the programs, the journal, the moment at which the fault fires.
+//! The record of a run: the calls of the programs, the journal, the moment at which the fault fires.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,11 +25,11 @@ const PROBE: &str = "heard";
 pub struct Line {
     /// When, in milliseconds since the world began.
     pub ms: u64,
-    /// What happened.
+    /// The event, in words.
     pub text: String,
 }
 
-/// What was heard.
+/// The record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     /// The calls of the programs, in their order.
@@ -105,7 +105,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was heard so far.
+    /// Returns the record so far.
     pub fn recorded(&self) -> Recorded {
         self.state().recorded.clone()
     }

@@ -15,7 +15,7 @@ const NAMED: usize = 4;
 /// Lines of a difference or a log that are printed.
 const LINES: usize = 24;
 
-/// What is known of the whole command.
+/// The command, for its report.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The scenario's name.
@@ -28,7 +28,7 @@ pub struct About {
     pub wall_ms: u64,
     /// Values that vary between unbroken runs where they end.
     pub varying_values: usize,
-    /// What was left out, a sentence each.
+    /// Notes, a sentence each.
     pub notes: Vec<String>,
     /// Known findings that did not come.
     pub missing: Vec<String>,

@@ -59,7 +59,6 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
 /// The steps up to `step`, which is left out where it only waits for what the call is a part of.
 fn done(steps: &[Value], step: usize) -> Vec<Value> {
     let end = if looks(&steps[step]) { step } else { step + 1 };
-    // What was forbidden for the whole story is not for another one.
     steps[..end].to_vec()
 }
 

@@ -32,14 +32,14 @@ const END: Duration = Duration::from_millis(500);
 const QUIET: Duration = Duration::from_secs(1);
 /// How long no program writes at the end of a trial.
 const PAUSES: Duration = Duration::from_millis(150);
-/// How often is looked where a run has come to.
+/// Pause between two looks at the end of a run.
 const LOOK: Duration = Duration::from_millis(50);
 /// Lines of a log before the perturbation that are shown.
 const BEFORE: u64 = 5;
 /// Lines of a log after it.
 const AFTER: u64 = 20;
 
-/// What all runs of a command have in common.
+/// Programs, limits and seed of all runs of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     /// The programs, in the directories in which they are started.
@@ -48,7 +48,7 @@ pub(crate) struct Setting {
     pub seed: u64,
     /// Wall time that a story may take.
     pub limit: Duration,
-    /// Wall time that a program has to come to the end of an unbroken run, once nothing else happens.
+    /// Wall time that a program has to come to the end of an unbroken run, once all else rests.
     pub settle: Duration,
     /// Time that a program takes from its start to its first call, as far as that is known.
     pub start_up: Duration,
@@ -59,13 +59,13 @@ pub(crate) struct Setting {
 pub(crate) struct Ended {
     /// The judgement of the search.
     pub judged: judge::Verdict,
-    /// Where it ended.
+    /// Its ends, after the story and after the teardown.
     pub ends: Vec<EndState>,
-    /// What was heard.
+    /// Its record.
     pub recorded: Recorded,
     /// The programs when the story was over.
     pub programs: Vec<ProgramReport>,
-    /// Calls of each program in the window in which nothing happens.
+    /// Calls of each program while the cluster is at rest.
     pub idle: BTreeMap<String, u64>,
     /// The length of that window.
     pub window: Duration,
@@ -74,7 +74,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What a verdict asks for.
+    /// Returns the facts that a verdict asks for.
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             judged: &self.judged,
@@ -85,13 +85,13 @@ impl Ended {
         }
     }
 
-    /// What an unbroken run says of others.
+    /// Returns the norm that an unbroken run sets for others.
     pub fn norm(&self) -> Norm {
         let ends = self.programs.iter().map(|program| (program.name.clone(), program.ends)).collect();
         Norm { idle: self.idle.clone(), ends }
     }
 
-    /// What tells a person why, where the unbroken run has the journal `unbroken` and came to the same call at `since`.
+    /// Returns the evidence for a person, where the unbroken run has the journal `unbroken` and came to the same call at `since`.
     pub fn evidence(&self, unbroken: &[Line], since: u64) -> Evidence {
         let from = self.recorded.fired.unwrap_or(0);
         let log = |program: &ProgramReport| {
@@ -176,14 +176,14 @@ async fn story(
     };
     let recorded = recorder.recorded();
     let reports = programs.iter().map(|program| program.report()).collect();
-    // What a program does at its end is no part of the story.
+    // The end of a program is no part of the story.
     for program in &programs {
         program.crash_now();
         program.is_buried().await;
     }
     cluster.stop().await;
     let mut outcome = outcome?;
-    // Nobody asks for the digest of a live run.
+    // The digest of a live run means nothing.
     outcome.events.clear();
     let ends = ends.into_inner();
     let (there, here) = usual.map(|usual| usual.compared(&ends)).unzip();
@@ -193,7 +193,7 @@ async fn story(
     Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
 }
 
-/// Where a run has come to: at the end of an unbroken run, if it comes there in time. An unbroken run itself is there once
+/// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run itself is there once
 /// no program has written for a while.
 async fn settled(
     setting: &Setting,

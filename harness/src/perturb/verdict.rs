@@ -1,4 +1,4 @@
-//! What a trial comes to.
+//! The verdict on a trial.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::search::judge;
 const ENDS: u32 = 3;
 /// Tries of a call that fails all the time, within an outage: a backoff that doubles needs ten at most.
 const TRIES: u64 = 25;
-/// Calls a second that a program may make when there is nothing to do, beside four times those of the unbroken run.
+/// Calls a second that a program may make when the cluster is at rest, beside four times those of the unbroken run.
 const IDLE: f64 = 50.0;
-/// Calls below which nothing is said of a rate.
+/// The least number of calls that make a rate.
 const FEW: u64 = 20;
 /// How long after an outage an error may be told.
 const TELLING: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub enum Class {
     Survived,
     /// It does what upstream does wrong, and that is declared.
     Declared,
-    /// The call did not come, so that nothing was broken.
+    /// The call did not come, so that the fault never fired.
     NotReached,
     /// An invariant did not hold.
     Violated,
@@ -44,11 +44,11 @@ pub enum Class {
     EndDiffers,
     /// The program ends again and again.
     CrashLoop,
-    /// The program makes many calls when there is nothing to do.
+    /// The program makes many calls when the cluster is at rest.
     HotLoop,
     /// A call that fails is made again without a pause.
     NoBackoff,
-    /// Nobody is told of a call that failed for a while.
+    /// A call failed for a while, and no object and no Event tells of it.
     Unsaid,
 }
 
@@ -76,7 +76,7 @@ impl Class {
     }
 }
 
-/// What a trial came to.
+/// The result of a trial with its message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
@@ -84,7 +84,7 @@ pub struct Verdict {
     pub class: Class,
     /// The same for the same bug; empty if there is none.
     pub signature: String,
-    /// What was seen.
+    /// The message.
     pub message: String,
     /// Declared deviations of upstream that occurred.
     pub declared: Vec<String>,
@@ -93,22 +93,22 @@ pub struct Verdict {
 /// The unbroken run, as far as a verdict asks for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Norm {
-    /// Calls of each program in the window in which nothing happens.
+    /// Calls of each program while the cluster is at rest.
     pub idle: BTreeMap<String, u64>,
     /// Times that each program ended by itself.
     pub ends: BTreeMap<String, u32>,
 }
 
-/// What is known of a trial.
+/// The facts of a trial.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The judgement of the search: steps, invariants, what is left, where it ended.
     pub judged: &'a judge::Verdict,
-    /// What was heard.
+    /// The record of the run.
     pub recorded: &'a Recorded,
     /// The programs when the story was over.
     pub programs: &'a [ProgramReport],
-    /// Calls of each program in the window in which nothing happens.
+    /// Calls of each program while the cluster is at rest.
     pub idle: &'a BTreeMap<String, u64>,
     /// The length of that window.
     pub window: Duration,
@@ -181,7 +181,7 @@ fn hot_loop(facts: &Facts<'_>, norm: &Norm) -> Option<String> {
         let hot = *calls >= FEW && rate(*calls) > 4.0 * rate(usual) + IDLE;
         hot.then(|| {
             format!(
-                "{name} makes {:.0} calls a second when there is nothing to do, and {:.0} in the unbroken run",
+                "{name} makes {:.0} calls a second when the cluster is at rest, and {:.0} in the unbroken run",
                 rate(*calls),
                 rate(usual)
             )

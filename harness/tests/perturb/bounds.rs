@@ -1,4 +1,4 @@
-//! A program that forks, ignores SIGTERM and fills its log; Ctrl-C and kill -9: nothing is left.
+//! A program that forks, ignores SIGTERM and fills its log; Ctrl-C and kill -9: no process, directory or port stays.
 
 use std::process::{Child, Stdio};
 
@@ -78,7 +78,7 @@ fn no_process_is_left_after_kill_9_live() {
     runner.kill().unwrap();
     runner.wait().unwrap();
     eventually("no process is left", || folder.left().is_empty());
-    // What was in its directory goes with the next command of this user.
+    // Its directory goes with the next command of this user.
     let ran = folder.perturb(&["--scenario", "s.yaml", "--within", "1s", "--list", "--", "./nothing"]);
     assert_eq!(ran.code, 2);
     let _ = folder.mooring(&["run", "s.yaml", "--live", "--backend", "directory", "--timeout", "1s"]).output();

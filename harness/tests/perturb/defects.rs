@@ -90,7 +90,7 @@ fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
     let run = ["run", path, "--live", "--allow-exec", "--backend", "directory", "--timeout", "60s", "--output", "json"];
     let output = folder.mooring(&run).output().unwrap();
     let data: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // What is other is where it ends, which the command compares.
+    // Its end is another one, which `mooring perturb` compares.
     assert!(output.status.success(), "{data}");
     assert_eq!(data["data"]["programs"][0]["starts"], 2, "the fault fired: {data}");
 

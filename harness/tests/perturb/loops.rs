@@ -1,4 +1,4 @@
-//! Our own loops as programs of their own: nothing is found that is not declared.
+//! Our own loops as programs of their own: each finding is a declared one.
 
 use crate::tools::{Folder, Ran};
 

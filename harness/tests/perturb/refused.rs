@@ -56,7 +56,7 @@ fn a_story_that_does_not_come_to_its_end_unbroken_is_said_with_the_programs_last
     let ran = folder.perturb(&["--scenario", "s.yaml", "--within", "2s", "--", "./mine.sh"]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(
-        ran.error().contains("s.yaml does not come to its end although nothing was broken: stuck"),
+        ran.error().contains("s.yaml does not come to its end although it was not broken: stuck"),
         "{}",
         ran.error()
     );

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 /// Findings that are tried again: of a program that fails everywhere, more say no more.
 const AGAIN: usize = 20;
 
-/// What trials need.
+/// The story, the place and the unbroken runs that trials need.
 pub(super) struct Work<'a> {
     pub args: &'a Args,
     pub given: &'a Given,
@@ -95,7 +95,7 @@ impl Work<'_> {
                 |_, result| match result {
                     Ok((verdict, _)) => {
                         again.runs += 1;
-                        // Where a step waits in vain may be told in other words.
+                        // A step that waits in vain may tell it in other words.
                         again.came += usize::from(verdict.signature == signature || verdict.class == class);
                         true
                     }

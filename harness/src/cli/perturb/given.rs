@@ -14,7 +14,7 @@ use crate::scenario::{self, Scenario};
 use crate::search::document::Document;
 use crate::search::patience::patient;
 
-/// What is perturbed.
+/// A story with its programs.
 pub(super) struct Given {
     /// The story with its programs, and with patience.
     pub document: Document,
@@ -24,7 +24,7 @@ pub(super) struct Given {
     pub programs: Vec<ProgramSpec>,
     /// The file, or the name of the story that comes with the tool.
     pub source: String,
-    /// What was changed or left out, a sentence each.
+    /// Changes of the story, a sentence each.
     pub notes: Vec<String>,
 }
 

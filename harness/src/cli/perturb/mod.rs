@@ -24,7 +24,7 @@ use crate::search::workers::Since;
 /// Why a command ends before its report.
 enum Trouble {
     Environment(String),
-    /// The story does not come to its end with this program, and nothing was broken.
+    /// The unbroken story does not come to its end with this program.
     Unbroken(Failure),
     Interrupted,
 }

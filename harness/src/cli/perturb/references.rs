@@ -1,4 +1,4 @@
-//! Unbroken runs: what the program does when nothing goes wrong, and where that ends.
+//! Unbroken runs: the calls of the program, and the end of the story.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,21 +30,21 @@ const LINES: usize = 20;
 /// A story in which the user acts while the program is down, by the perturbation, the step, and the program.
 type Story = (Kind, usize, String);
 
-/// What unbroken runs say.
+/// The unbroken runs, as trials need them.
 pub(super) struct References {
-    /// What trials have in common.
+    /// Programs, limits and seed of all trials.
     pub setting: Setting,
     /// The calls.
     pub calls: Calls,
-    /// Where the story ends.
+    /// The end of the story.
     pub usual: Usual,
-    /// What else it says of others.
+    /// Rates and ends of the programs.
     pub norm: Norm,
     /// The journal of the first run.
     pub journal: Vec<Line>,
     /// Changed stories, and where they end.
     stories: BTreeMap<Story, (Changed, Usual)>,
-    /// What cannot be done, a sentence each.
+    /// Trials that cannot be made, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ fn one(
 
 fn failure(given: &Given, ended: &Ended) -> Failure {
     let mut message = format!(
-        "{} does not come to its end although nothing was broken: {}\n{}",
+        "{} does not come to its end although it was not broken: {}\n{}",
         given.source,
         ended.judged.class.word(),
         ended.judged.message
