@@ -138,6 +138,8 @@ fn some(text: &str) -> Option<Text> {
 pub struct Call {
     calls: Calls,
     about: About,
+    /// The program of the user's that calls; empty for any other caller.
+    caller: String,
     ordinal: u64,
     began: Duration,
     request: Option<Kept>,
@@ -257,7 +259,9 @@ impl Calls {
             log.open += 1;
             log.ordinal
         };
+        let caller = crate::caller::caller();
         self.emit(CsiCall {
+            caller: some(&caller),
             rpc: about.rpc(),
             volume: some(&about.volume),
             node: some(&about.node),
@@ -268,6 +272,7 @@ impl Calls {
         Call {
             calls: self.clone(),
             about,
+            caller,
             ordinal,
             began: self.0.ctx.now().mono,
             request,
@@ -417,7 +422,8 @@ impl Call {
     /// Applies a fault at `moment`. Returns true if the reply must be dropped.
     async fn point(&self, moment: Moment) -> Result<bool, Status> {
         let about = &self.about;
-        let attributes = [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target)];
+        let attributes =
+            [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target), ("caller", &*self.caller)];
         let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
         let Some(firing) = self.calls.ctx().meet(&point).await else { return Ok(false) };
         let message = format!("fault `{}`", firing.name);

@@ -48,6 +48,9 @@ pub enum SocketState {
 substrate::events! {
     /// A call of the driver started.
     pub struct CsiCall = "csi.call" {
+        /// The program of the user's that calls, where the runner started one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub caller: Option<Text>,
         /// The RPC (`NodeStageVolume`).
         pub rpc: Text,
         /// The volume, if the request names one.

@@ -39,6 +39,7 @@ const SOURCE: Attribute = told("volume", "the id of the volume that a snapshot i
 const INSTANCE: Attribute = told("node", "the node's id, which is its instance");
 const NODE: Attribute = told("node", "the node's name");
 const PATH: Attribute = told("target", "the staging, target or volume path");
+const CALLER: Attribute = told("caller", "the program of yours that calls, where the runner started one");
 const NAME: Attribute = told("target", "the name of what is to be made");
 const SNAPSHOT: Attribute = told("target", "the id of the snapshot or of the group");
 
@@ -88,34 +89,37 @@ const fn act(name: &'static str, attributes: &'static [Attribute], about: &'stat
 
 /// Identity, which every driver has.
 pub const IDENTITY: &[Operation] = &[
-    look("GetPluginInfo", &[], "tells the driver's name and version"),
-    look("GetPluginCapabilities", &[], "tells which services the driver has"),
-    look("Probe", &[], "tells whether the driver is ready"),
+    look("GetPluginInfo", &[CALLER], "tells the driver's name and version"),
+    look("GetPluginCapabilities", &[CALLER], "tells which services the driver has"),
+    look("Probe", &[CALLER], "tells whether the driver is ready"),
 ];
 
 /// Controller, GroupController and SnapshotMetadata.
 pub const CONTROLLER: &[Operation] = &[
-    act("CreateVolume", &[NAME], "makes a volume"),
-    act("DeleteVolume", &[VOLUME], "deletes a volume"),
-    Operation { can: ATTACH, ..act("ControllerPublishVolume", &[VOLUME, INSTANCE], "attaches a volume to a node") },
-    act("ControllerUnpublishVolume", &[VOLUME, INSTANCE], "detaches a volume from a node"),
-    look("ValidateVolumeCapabilities", &[VOLUME], "tells whether a volume can be used so"),
-    look("ListVolumes", &[], "lists volumes"),
-    look("GetCapacity", &[], "tells how much room there is for volumes"),
-    act("CreateSnapshot", &[SOURCE, NAME], "takes a snapshot of a volume"),
-    act("DeleteSnapshot", &[SNAPSHOT], "deletes a snapshot"),
-    look("ListSnapshots", &[SOURCE], "lists snapshots"),
-    look("GetSnapshot", &[SNAPSHOT], "looks at a snapshot"),
-    act("ControllerExpandVolume", &[VOLUME], "makes a volume larger"),
-    look("ControllerGetVolume", &[VOLUME], "looks at a volume"),
-    act("ControllerModifyVolume", &[VOLUME], "changes type, IOPS, throughput or tags of a volume"),
-    look("ControllerGetCapabilities", &[], "tells what the controller service can do"),
-    look("GroupControllerGetCapabilities", &[], "tells what the group controller service can do"),
-    act("CreateVolumeGroupSnapshot", &[NAME], "takes snapshots of several volumes at one moment"),
-    act("DeleteVolumeGroupSnapshot", &[SNAPSHOT], "deletes a group of snapshots"),
-    look("GetVolumeGroupSnapshot", &[SNAPSHOT], "looks at a group of snapshots"),
-    look("GetMetadataAllocated", &[SNAPSHOT], "begins to stream the blocks of a snapshot"),
-    look("GetMetadataDelta", &[SNAPSHOT], "begins to stream the blocks that differ between two snapshots"),
+    act("CreateVolume", &[NAME, CALLER], "makes a volume"),
+    act("DeleteVolume", &[VOLUME, CALLER], "deletes a volume"),
+    Operation {
+        can: ATTACH,
+        ..act("ControllerPublishVolume", &[VOLUME, INSTANCE, CALLER], "attaches a volume to a node")
+    },
+    act("ControllerUnpublishVolume", &[VOLUME, INSTANCE, CALLER], "detaches a volume from a node"),
+    look("ValidateVolumeCapabilities", &[VOLUME, CALLER], "tells whether a volume can be used so"),
+    look("ListVolumes", &[CALLER], "lists volumes"),
+    look("GetCapacity", &[CALLER], "tells how much room there is for volumes"),
+    act("CreateSnapshot", &[SOURCE, NAME, CALLER], "takes a snapshot of a volume"),
+    act("DeleteSnapshot", &[SNAPSHOT, CALLER], "deletes a snapshot"),
+    look("ListSnapshots", &[SOURCE, CALLER], "lists snapshots"),
+    look("GetSnapshot", &[SNAPSHOT, CALLER], "looks at a snapshot"),
+    act("ControllerExpandVolume", &[VOLUME, CALLER], "makes a volume larger"),
+    look("ControllerGetVolume", &[VOLUME, CALLER], "looks at a volume"),
+    act("ControllerModifyVolume", &[VOLUME, CALLER], "changes type, IOPS, throughput or tags of a volume"),
+    look("ControllerGetCapabilities", &[CALLER], "tells what the controller service can do"),
+    look("GroupControllerGetCapabilities", &[CALLER], "tells what the group controller service can do"),
+    act("CreateVolumeGroupSnapshot", &[NAME, CALLER], "takes snapshots of several volumes at one moment"),
+    act("DeleteVolumeGroupSnapshot", &[SNAPSHOT, CALLER], "deletes a group of snapshots"),
+    look("GetVolumeGroupSnapshot", &[SNAPSHOT, CALLER], "looks at a group of snapshots"),
+    look("GetMetadataAllocated", &[SNAPSHOT, CALLER], "begins to stream the blocks of a snapshot"),
+    look("GetMetadataDelta", &[SNAPSHOT, CALLER], "begins to stream the blocks that differ between two snapshots"),
 ];
 
 /// Node.

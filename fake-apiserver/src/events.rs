@@ -61,6 +61,9 @@ substrate::events! {
         pub namespace: Option<Text>,
         /// The object's key, or the known part of it.
         pub object: Text,
+        /// The place that a read is answered from in a real server, `cache` or `storage`; empty for writes.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub reads: Text,
         /// The resource, as in URLs.
         pub resource: Text,
         /// The HTTP status; absent if a fault broke the connection.

@@ -104,8 +104,14 @@ const CALLER: Attribute = Attribute::new(
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
 const TYPE: Attribute = Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
 
+const READS: Attribute = Attribute::new(
+    "reads",
+    "`cache` for a request with a resourceVersion, which a real server may answer with a state of the past; else `storage`",
+)
+.one_of(&["cache", "storage"]);
+
 macro_rules! request {
-    ($name:literal, $class:literal, $about:literal, [$($can:expr),*]) => {
+    ($name:literal, $class:literal, $about:literal, [$($can:expr),*] $(, $attribute:expr)*) => {
         Operation {
             plane: Plane::K8s,
             name: $name,
@@ -119,6 +125,7 @@ macro_rules! request {
                 OBJECT,
                 CALLER,
                 USER_AGENT,
+                $($attribute,)*
             ],
             moments: ALL,
             can: &[ERROR, HTTP, DROP_REQUEST, DROP_REPLY $(, $can)*],
@@ -128,9 +135,9 @@ macro_rules! request {
 
 /// Operations of the API server at which faults can fire.
 pub const OPERATIONS: &[Operation] = &[
-    request!("get", "read", "one object is read", [STALE]),
-    request!("list", "read", "objects of a resource are listed", [STALE]),
-    request!("watch", "read", "a watch stream begins", [STALE_WATCH, WATCH]),
+    request!("get", "read", "one object is read", [STALE], READS),
+    request!("list", "read", "objects of a resource are listed", [STALE], READS),
+    request!("watch", "read", "a watch stream begins", [STALE_WATCH, WATCH], READS),
     request!("create", "write", "an object is made, or something is asked of one (`binding`, `eviction`)", [DUPLICATE]),
     request!("update", "write", "an object is replaced", [DUPLICATE]),
     request!("patch", "write", "an object is patched or applied", [DUPLICATE]),

@@ -130,6 +130,8 @@ pub mod invariants;
 pub mod mutants;
 #[doc(hidden)]
 pub mod output;
+#[doc(hidden)]
+pub mod perturb;
 mod program;
 #[doc(hidden)]
 pub mod report;

@@ -5,6 +5,7 @@ use substrate::fault::{Effect, Moment, Plane, Point, WatchFault};
 use substrate::{BoxError, Ctx};
 
 use super::call::Call;
+use super::verb::Verb;
 use crate::faults::CODES;
 use crate::state::Status;
 
@@ -47,6 +48,7 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         ("object", object.as_str()),
         ("caller", call.caller.as_str()),
         ("userAgent", call.agent.as_str()),
+        ("reads", reads(call)),
     ];
     let point = Point { plane: Plane::K8s, op: call.verb.name(), attributes: &attributes, moment };
     let Some(firing) = ctx.meet(&point).await else { return Ok(Twist::default()) };
@@ -62,6 +64,16 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         Effect::Watch(watch) => Ok(Twist { watch: Some(watch), fault, ..Twist::default() }),
         // The catalogue allows no other effect.
         _ => Ok(Twist::default()),
+    }
+}
+
+/// The place that a read is answered from in a real server: its watch cache, which may lag, if the request has a
+/// resourceVersion. Empty for writes.
+pub(super) fn reads(call: &Call) -> &'static str {
+    match call.verb {
+        Verb::Get | Verb::List | Verb::Watch if call.query.get("resourceVersion").is_empty() => "storage",
+        Verb::Get | Verb::List | Verb::Watch => "cache",
+        _ => "",
     }
 }
 

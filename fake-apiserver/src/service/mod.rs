@@ -442,6 +442,7 @@ impl Server {
             caller: call.caller.as_str().into(),
             namespace: call.namespace.as_deref().map(Text::from),
             object: call.object().into(),
+            reads: Text::new_static(fault::reads(call)),
             resource: Text::new_static(call.kind.plural),
             status,
             subresource: Text::new_static(call.subresource.name()),

@@ -13,6 +13,7 @@ mod import;
 mod manual;
 mod misused;
 mod pause;
+mod perturb;
 mod refusal;
 mod replay;
 mod report;
@@ -78,6 +79,18 @@ enum Command {
         after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
     )]
     Sweep(Box<sweep::Args>),
+    /// Find the bugs of a controller, driver or operator: break its calls, one thing a trial.
+    ///
+    /// The program runs beside a live cluster in which a user works. Three unbroken runs tell what calls
+    /// it makes; then each call is broken in each way in which a real server, network or machine breaks it: killed before
+    /// and after its effect, lost, refused, late, answered with the past. Afterwards all invariants must hold, nothing may
+    /// be left, and the end must be that of the unbroken run. The command behind -- is run as it is, on this machine and
+    /// as you. The exit code is 0 without a finding, 1 with one, 2 for a mistake in the file or on the
+    /// command line, 3 when the machine lacks something, 130 after Ctrl-C.
+    #[command(
+        after_help = "Example:\n  mooring perturb --replaces csi-attacher -- \\\n    ./my-attacher --csi-address '$(CSI_ADDRESS)'\n  mooring perturb --scenario story.yaml --only crash-after,lost-reply \\\n    --out found -- python3 operator.py"
+    )]
+    Perturb(Box<perturb::Args>),
     /// Run a finding again, byte for byte; up to a moment, to look around there; or step by step, forward and back.
     ///
     /// The exit code is 0 if the run matches the record, whatever the finding is, 5 with the first event that differs,
@@ -182,6 +195,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     match cli.command {
         Command::Run(args) => run::main(&args, format),
         Command::Sweep(args) => sweep::main(&args, format),
+        Command::Perturb(args) => perturb::main(&args, format),
         Command::Replay(args) => replay::main(&args, format),
         Command::Shrink(args) => shrink::main(&args, format),
         Command::Explore(args) => explore::main(&args, format),

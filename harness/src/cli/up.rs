@@ -6,6 +6,8 @@ mod ports;
 mod program;
 mod tell;
 
+pub(super) use program::named;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -332,6 +334,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
             let heard = if args.quiet { Progress::silent() } else { progress.clone() };
             let teller = tell::Teller::start(&world, &heard);
+            cluster.launch_programs();
             for program in cluster.programs() {
                 program.first_start().await.map_err(lacking)?;
             }

@@ -65,6 +65,9 @@ impl Cluster {
     pub async fn add_fault(&self, fault: &Fault) -> Result<(), Mistake> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map_err(|message| Mistake::new("when.until", message))?;
+        if self.has_processes() && fault.when.following.is_some() {
+            return Err(Mistake::new("when.following", super::unable::FOLLOWS));
+        }
         if self.has_processes()
             && let Some(names) = self.world.faults().known().names()
         {

@@ -70,6 +70,15 @@ impl Site {
         Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
+    /// A place for one more cluster, below this one and with the same backend. It goes before this one does.
+    ///
+    /// # Errors
+    /// When its directory cannot be made.
+    pub fn within(&self) -> Result<Self, SiteError> {
+        let (directory, lock) = own_directory(self.path()).map_err(SiteError::Directory)?;
+        Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend: self.backend, why_not_loop: None })
+    }
+
     /// Returns one line that describes the disks.
     pub fn describe(&self) -> String {
         match (self.backend, &self.why_not_loop) {
@@ -305,7 +314,7 @@ impl Cluster {
             admin: sockets.admin().map(str::to_owned),
         });
         cluster.sockets = Some(sockets.clone());
-        cluster.launch(&programs, site, &sockets)?;
+        cluster.equip(&programs, site, &sockets)?;
         Ok(cluster)
     }
 

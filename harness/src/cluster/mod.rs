@@ -31,7 +31,7 @@ pub mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use csi_mock::disk::Disk;
@@ -79,6 +79,8 @@ pub struct Cluster {
     guests: guests::Guests,
     /// Connections between components of this OS process.
     wiring: Option<Arc<dyn wiring::Wiring>>,
+    /// Starts the programs of the user's, once.
+    launch: OnceLock<programs::Launch>,
 }
 
 /// Addresses of a live cluster for users.
@@ -183,6 +185,7 @@ impl Cluster {
             desk: None,
             guests: guests::Guests::default(),
             wiring: None,
+            launch: OnceLock::new(),
         }
     }
 

@@ -14,6 +14,12 @@ use crate::program::{BoundedFile, Door, Given, Program, ProgramSpec, Setup, Surr
 /// Name of cluster, user and context in the kubeconfig of a program.
 const CONTEXT: &str = "mooring";
 
+/// Programs that have their files and are not started yet.
+pub(super) struct Launch {
+    programs: Vec<Arc<Program>>,
+    wiring: Arc<dyn Wiring>,
+}
+
 /// Files of the `number`th program.
 struct Files {
     kubeconfig: PathBuf,
@@ -81,24 +87,32 @@ pub(super) fn prepare(
 }
 
 impl Cluster {
-    /// Starts the programs, after all files and addresses exist.
-    pub(super) fn launch(
+    /// Writes the files of the programs, after all addresses exist; [`Cluster::launch_programs`] starts them.
+    pub(super) fn equip(
         &self,
         programs: &[Arc<Program>],
         site: &Site,
         sockets: &Arc<Sockets>,
     ) -> Result<(), ClusterError> {
-        let wiring: Arc<dyn Wiring> = sockets.clone();
-        for (number, program) in programs.iter().enumerate() {
+        for number in 0..programs.len() {
             let files = Files::of(site, number);
             if let Some(endpoints) = &self.endpoints {
                 let ready = self.ready(endpoints, &files, sockets, number);
                 substrate::ready::write(&files.ready, &ready).map_err(|e| failed(&files.ready, e))?;
             }
-            let sink = self.mirrors.as_ref().map(|(mirrors, _)| mirrors.sink(program.name()));
-            program.launch(&self.world, &wiring, sink);
         }
+        let launch = Launch { programs: programs.to_vec(), wiring: sockets.clone() };
+        self.launch.get_or_init(|| launch);
         Ok(())
+    }
+
+    /// Starts the programs of the user's, which are started once only.
+    pub(crate) fn launch_programs(&self) {
+        let Some(Launch { programs, wiring }) = self.launch.get() else { return };
+        for program in programs {
+            let sink = self.mirrors.as_ref().map(|(mirrors, _)| mirrors.sink(program.name()));
+            program.launch(&self.world, wiring, sink);
+        }
     }
 
     /// All addresses, with the `number`th program's own doors instead of the general ones.

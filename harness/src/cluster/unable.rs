@@ -8,6 +8,9 @@ use substrate::fault::Fault;
 use crate::scenario::predicate::{Forbidden, MetricsOf, Never};
 use crate::scenario::{Action, Expectation, Scenario};
 
+/// Why no fault follows another one there.
+pub(super) const FOLLOWS: &str = "components outside this OS process do not hear which faults fire elsewhere";
+
 /// Checks every fault and every step. `fault` and `step` return the problem of one; `instead` names the alternative to
 /// a metric that is not served.
 ///
@@ -26,6 +29,13 @@ pub(super) fn first<E: Display>(
         ));
     }
     let of_fault = |asked: &Fault| fault(asked).map_err(|mistake| format!("fault `{}`: {mistake}", asked.name));
+    let all = scenario.steps.iter().filter_map(|step| match &step.action {
+        Action::Fault(fault) => Some(&**fault),
+        _ => None,
+    });
+    if let Some(asked) = scenario.faults.iter().chain(all).find(|fault| fault.when.following.is_some()) {
+        return Err(format!("fault `{}`: when.following: {FOLLOWS}; {instead}", asked.name));
+    }
     for asked in &scenario.faults {
         of_fault(asked)?;
     }

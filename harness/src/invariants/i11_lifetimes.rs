@@ -123,6 +123,7 @@ mod tests {
             commit("pods", "default/web", &|commit| commit.pod = Some(Box::new(pod.clone())));
         }
         let call = CsiCall {
+            caller: None,
             rpc: "DeleteVolume".into(),
             volume: Some(VOLUME.into()),
             node: None,

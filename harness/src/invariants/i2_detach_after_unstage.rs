@@ -112,6 +112,7 @@ mod tests {
                 }
                 rpc => {
                     let call = CsiCall {
+                        caller: None,
                         rpc: rpc.into(),
                         volume,
                         node,

@@ -134,6 +134,7 @@ mod tests {
             let trace = Trace::new(Clock::live(), Level::Info);
             let driver: Arc<str> = "csi-controller".into();
             let call = CsiCall {
+                caller: None,
                 rpc: "CreateVolume".into(),
                 volume: None,
                 node: None,

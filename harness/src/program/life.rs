@@ -266,6 +266,12 @@ impl Program {
         }
     }
 
+    /// Number of lines that it has printed.
+    pub fn printed(&self) -> u64 {
+        let log = lock(&self.inner.log);
+        log.0.gone() + log.0.count()
+    }
+
     /// Its state now.
     pub fn report(&self) -> ProgramReport {
         let state = self.inner.state();

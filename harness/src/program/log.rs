@@ -40,6 +40,11 @@ impl Ring {
         self.lines.iter().map(|line| line.to_string()).collect()
     }
 
+    /// Number of lines that are kept.
+    pub fn count(&self) -> u64 {
+        self.lines.len() as u64
+    }
+
     /// Number of lines that are kept no more.
     pub fn gone(&self) -> u64 {
         self.gone

@@ -193,7 +193,8 @@ impl Ears {
                 return None;
             }
             state.open.insert((event.process.clone(), call.ordinal), state.calls.len());
-            let told = [("volume", &call.volume), ("node", &call.node), ("target", &call.target)];
+            let told =
+                [("volume", &call.volume), ("node", &call.node), ("target", &call.target), ("caller", &call.caller)];
             let told = told.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
             state.calls.push(heard(event, CallPlane::Csi, call.rpc.clone(), told, None, false));
             return Some(Changed::Call(CallPlane::Csi));
@@ -218,6 +219,7 @@ impl Ears {
                 ("object", request.object.clone()),
                 ("caller", request.caller.clone()),
                 ("userAgent", request.caller.clone()),
+                ("reads", request.reads.clone()),
             ];
             let status = request.status.map(|status| Text::from(status.to_string()));
             let own = request.caller == USER_AGENT;

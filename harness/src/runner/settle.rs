@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20 * 60);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time without changes before the cluster is checked.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// Time without changes after everything was deleted: longer than any loop's period, so that a loop that writes in
 /// every pass forever is detected.
 const REST: Duration = Duration::from_secs(90);

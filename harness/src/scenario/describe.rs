@@ -112,6 +112,10 @@ impl fmt::Display for Expectation {
                 cloud.fmt(f)?;
                 within(f, cloud.within)
             }
+            Self::Fired(fired) => {
+                write!(f, "the fault {} has fired", fired.fault)?;
+                within(f, fired.within)
+            }
             Self::Violation(id) => write!(f, "by the end the declared deviation {id} occurred"),
             Self::Elapsed(elapsed) => {
                 f.write_str("the time since ")?;

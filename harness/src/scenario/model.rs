@@ -260,7 +260,12 @@ impl Expectation {
             Self::Attached(attached) => Some(attached.claim.clone()),
             Self::Holds(holds) => holds.of.object(),
             Self::Cloud(cloud) => cloud.object(),
-            Self::Elapsed(_) | Self::Checked(_) | Self::Calls(_) | Self::Metric(_) | Self::Violation(_) => None,
+            Self::Elapsed(_)
+            | Self::Checked(_)
+            | Self::Calls(_)
+            | Self::Metric(_)
+            | Self::Violation(_)
+            | Self::Fired(_) => None,
         }
     }
 }
@@ -305,6 +310,17 @@ pub enum Expectation {
     Cloud(Cloud),
     /// By the end of the run, a declared deviation of upstream has occurred.
     Violation(String),
+    /// A fault has fired.
+    Fired(Fired),
+}
+
+/// A fault that has fired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// Its name.
+    pub fault: String,
+    /// How long it may take to fire; zero demands that it has.
+    pub within: Duration,
 }
 
 /// A Kubernetes Event about an object.

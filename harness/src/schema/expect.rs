@@ -40,6 +40,8 @@ pub static EXPECT: Map = Map {
         ]),
         one("violation", Of::Known(deviation), "By the end of the run, a declared deviation of upstream has occurred.")
             .like(&["- expect: {violation: kubelet-forgets-staged-volume}"]),
+        one("fired", Of::Text, "A fault that is in force has fired.")
+            .like(&["- expect: {fired: slow, within: 1m}"]),
         may("records", Of::Whole(0, None), "How many records `bytes-intact` demands at least; 1 when absent."),
         may("that", Of::Cel, "What must be true of the `object` or `list`."),
         may("namespace", Of::Name, "The namespace of the `list`; all when absent."),

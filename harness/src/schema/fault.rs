@@ -38,6 +38,11 @@ static WHEN: Map = Map {
         may("after", Of::Span, "Only later than this after the fault was added."),
         may("for", Of::Span, "Only this long, from `after` or from when the fault was added."),
         may("until", Of::Text, "Until an object is in a state, `kind/name=State`, as in pvc/data=Bound."),
+        may(
+            "following",
+            Of::Text,
+            "Only once the fault of this name, which stands before, has fired; all counts from then.",
+        ),
     ],
 };
 

@@ -111,6 +111,59 @@ impl EndState {
     }
 }
 
+impl EndState {
+    /// An end with these values.
+    #[cfg(test)]
+    pub(crate) fn of_places(places: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(places.into_iter().collect())
+    }
+
+    /// Each value by its place.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.clone().into_iter()
+    }
+
+    /// Places of values that one of two ends has and the other has not, or has otherwise, and that may not differ anyway.
+    pub(crate) fn varies(&self, other: &Self) -> BTreeSet<String> {
+        // A test excludes that the file cannot be read.
+        let allowed = allowed().unwrap_or_default();
+        let may = |place: &str| allowed.iter().any(|allowed| !allowed.besides && matches(&allowed.at, place));
+        let places = self.0.keys().chain(other.0.keys());
+        places.filter(|place| self.0.get(*place) != other.0.get(*place) && !may(place)).cloned().collect()
+    }
+
+    /// The same without these places.
+    pub(crate) fn without(&self, places: &BTreeSet<String>) -> Self {
+        Self(self.0.iter().filter(|(place, _)| !places.contains(*place)).map(|(p, v)| (p.clone(), v.clone())).collect())
+    }
+
+    /// Each thing, and all that is known of it as one text.
+    pub(crate) fn things(&self) -> BTreeMap<String, String> {
+        let mut things: BTreeMap<String, String> = BTreeMap::new();
+        for (place, value) in &self.0 {
+            let (thing, path) = place.split_once(' ').unwrap_or((place, ""));
+            let about = things.entry(thing.to_owned()).or_default();
+            *about += &format!("{path}={value}\n");
+        }
+        things
+    }
+
+    /// The same with other names: each pair is a name and the one that takes its place.
+    pub(crate) fn renamed(&self, names: &[(String, String)]) -> Self {
+        let name = |text: &str| {
+            let mut text = text.to_owned();
+            for (from, to) in names.iter().filter(|(from, _)| !from.is_empty()) {
+                if text.contains(from.as_str()) {
+                    text = text.replace(from.as_str(), to);
+                }
+            }
+            text
+        };
+        Self(self.0.iter().map(|(place, value)| (name(place), name(value))).collect())
+    }
+}
+
 fn sentence(place: &str, here: Option<&String>, there: Option<&String>) -> String {
     match (here, there) {
         (Some(here), None) if here.is_empty() => format!("{place} is there, and not in the unbroken run"),
@@ -205,6 +258,10 @@ impl Raw {
     async fn disks(&mut self, cluster: &Cluster) {
         for node in &cluster.spec().nodes {
             let (Some(disk), Some(root)) = (cluster.disk(&node.name), cluster.root(&node.name)) else { continue };
+            if !cluster.is_simulated() {
+                // Each live run has a directory of its own.
+                self.names.push((root.display().to_string(), "(kubelet)".to_owned()));
+            }
             let mounts = disk.mounts().await.unwrap_or_default();
             for mount in &mounts {
                 let place = format!("{}:mount:{}", node.name, mount.path.display());

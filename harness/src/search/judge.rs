@@ -264,7 +264,7 @@ pub(super) async fn play(
 }
 
 /// Verdict on `outcome`. `digest` already contains its first events.
-pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
+pub(crate) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut digest: Digest) -> Verdict {
     digest.catch_up(&outcome.events);
     let mut violations = outcome.violations.clone();
     // A test rules out unreadable declarations.
@@ -331,7 +331,7 @@ fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
 
 /// SHA-256 of the lines of a run's first events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Digest {
+pub(crate) struct Digest {
     hash: Sha256,
     events: usize,
 }

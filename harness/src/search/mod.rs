@@ -42,3 +42,8 @@ pub mod sweep;
 pub mod worker;
 pub mod workers;
 pub(crate) mod yaml;
+
+/// One line for one bug: `message` without what differs from run to run.
+pub(crate) fn signature(message: &str) -> String {
+    signature::of(message)
+}

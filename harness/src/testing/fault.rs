@@ -150,6 +150,12 @@ impl On {
         self
     }
 
+    /// Fires only once the fault `name`, which was injected before, has fired.
+    pub fn following(mut self, name: &str) -> Self {
+        self.when.following = Some(name.to_owned());
+        self
+    }
+
     /// Fires only on operations with this attribute: `matching("caller", "csi-attacher")`; `*` at the end stands for any
     /// rest.
     pub fn matching(mut self, attribute: &str, value: &str) -> Self {

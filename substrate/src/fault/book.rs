@@ -279,6 +279,10 @@ impl Faults {
         if entries.contains_key(&fault.name) {
             return Err(Mistake::new("name", format!("a fault called `{}` is in force already", fault.name)));
         }
+        if let Some(before) = fault.when.following.as_ref().filter(|before| !entries.contains_key(*before)) {
+            let known: Vec<&str> = entries.keys().map(String::as_str).collect();
+            return Err(Mistake::of("when.following", before, "no fault in force", &known));
+        }
         let rng = self.0.seed.child(&fault.name).rng();
         entries.insert(fault.name.clone(), Entry::new(fault, able, now, rng));
         self.counted(&entries);
@@ -340,6 +344,8 @@ impl Faults {
                 }
                 from = at + 1;
             }
+            // A fault never follows within the operation that it was waiting for.
+            hits.iter().for_each(|hit| follow(&mut entries, &hit.fault, now));
         }
         hits.iter().for_each(|hit| self.tell(hit));
         hits.pop().map(|hit| Firing { name: hit.fault, effect: hit.effect })
@@ -370,7 +376,7 @@ impl Faults {
             let entry = entries.values_mut().find(severs)?;
             entry.hits += 1;
             entry.last_hit = Some(now);
-            Hit {
+            let hit = Hit {
                 ms: now.as_millis() as u64,
                 fault: entry.fault.name.clone(),
                 hits: entry.hits,
@@ -382,7 +388,9 @@ impl Faults {
                     .into_iter()
                     .collect(),
                 effect: entry.fault.effect.clone(),
-            }
+            };
+            follow(&mut entries, &hit.fault, now);
+            hit
         };
         self.tell(&hit);
         Some((Firing { name: hit.fault, effect: hit.effect }, hit.hits == 1))
@@ -421,6 +429,7 @@ impl Faults {
                 }
             }
         }
+        first.iter().for_each(|hit| follow(&mut entries, &hit.fault, now));
         drop(entries);
         first.iter().for_each(|hit| self.tell(hit));
         sum
@@ -457,7 +466,7 @@ impl Faults {
 
     fn expire(&self, now: Duration, entries: &mut IndexMap<String, Entry>) {
         let (scale, before) = (self.0.scale, entries.len());
-        entries.retain(|_, e| e.fault.lease.ttl.is_none_or(|ttl| now < e.added + scale.apply(ttl.0)));
+        entries.retain(|_, e| e.waits || e.fault.lease.ttl.is_none_or(|ttl| now < e.added + scale.apply(ttl.0)));
         if entries.len() != before {
             self.counted(entries);
             self.tell_end();
@@ -477,6 +486,11 @@ impl Faults {
     fn entries(&self) -> MutexGuard<'_, IndexMap<String, Entry>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Lets the faults fire that follow the fault `name`.
+fn follow(entries: &mut IndexMap<String, Entry>, name: &str, now: Duration) {
+    entries.values_mut().for_each(|entry| entry.follow(name, now));
 }
 
 #[cfg(test)]

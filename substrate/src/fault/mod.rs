@@ -126,6 +126,9 @@ pub struct When {
     /// fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// Only once the fault of this name, which is in force already, has fired; turns, times and the lease count from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub following: Option<String>,
 }
 
 /// The moment of an operation at which a fault acts.

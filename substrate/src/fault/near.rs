@@ -14,6 +14,8 @@ pub(super) enum Why {
     Attribute { key: String, wanted: String, was: Option<Text> },
     /// `after` or `for` excluded this time.
     Time,
+    /// The fault that it follows had not fired.
+    Follows,
     /// `first`, `nth` or `every` excluded this operation.
     Turn(u64),
     /// `probability` excluded it.
@@ -49,6 +51,7 @@ impl Near {
             Why::Attribute { key, wanted, was: Some(was) } => format!("{op}: {key} was `{was}`, not `{wanted}`"),
             Why::Attribute { key, wanted, was: None } => format!("{op}: it has no {key}, and `{wanted}` is asked for"),
             Why::Time => format!("{op}: it came before `after`, or when `for` was over"),
+            Why::Follows => format!("{op}: it came before the fault that is followed had fired"),
             Why::Turn(nth) => format!("{op}: it was the {}, which is not its turn", ordinal(*nth)),
             Why::Chance => format!("{op}: chance was against it"),
             Why::NoProcess(who) => format!("{op}: it is of `{who}`, which is no process that could end"),

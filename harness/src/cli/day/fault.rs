@@ -68,12 +68,13 @@ struct Add {
     /// Crash this process, node or group of processes now. It stays down until `mooring fault rm crash:NAME`.
     #[arg(long, value_name = "PROCESS", help_heading = WHERE, conflicts_with_all = [
         "on", "effect", "attributes", "at", "partition", "file", "first", "nth", "every", "probability", "after",
-        "lasting", "until", "ttl",
+        "lasting", "until", "following", "ttl",
     ])]
     crash: Option<String>,
     /// Read faults from a YAML file, one or a list, in the form of scenarios; - is standard input.
     #[arg(long, short, value_name = "PATH", conflicts_with_all = [
-        "on", "effect", "attributes", "at", "first", "nth", "every", "probability", "after", "lasting", "until", "ttl",
+        "on", "effect", "attributes", "at", "first", "nth", "every", "probability", "after", "lasting", "until",
+        "following", "ttl",
     ])]
     file: Option<PathBuf>,
     /// Fire on the first N matching operations.
@@ -97,6 +98,9 @@ struct Add {
     /// Stay in force until an object is in a state: pvc/data=Bound.
     #[arg(long, value_name = "KIND/NAME=STATE", help_heading = WHEN)]
     until: Option<String>,
+    /// Only once the fault of this name has fired.
+    #[arg(long, value_name = "FAULT", help_heading = WHEN)]
+    following: Option<String>,
     /// End the fault after this time.
     #[arg(long, value_name = "DURATION", help_heading = WHEN)]
     ttl: Option<Span>,
@@ -253,6 +257,7 @@ impl Add {
         put("after", self.after.map(|span| json!(span)));
         put("for", self.lasting.map(|span| json!(span)));
         put("until", self.until.clone().map(Value::from));
+        put("following", self.following.clone().map(Value::from));
         Value::Object(when)
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn added(mut spec: ClusterSpec, program: Option<ProgramSpec>) -> Resu
 }
 
 /// Derives a name from a file: `./bin/My_Attacher.sh` becomes `my-attacher`.
-fn named(file: &str) -> String {
+pub(in crate::cli) fn named(file: &str) -> String {
     let stem = Path::new(file).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     stem.chars().map(good).collect::<String>().trim_matches('-').to_owned()

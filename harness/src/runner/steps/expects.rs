@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use substrate::fault::Span;
+
 use super::{Failure, Run};
 use crate::runner::watchman::Sign;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
 use crate::scenario::object::Kind;
 
+/// How often is looked whether a fault has fired.
+const FIRED: Duration = Duration::from_millis(5);
 /// Time limit for a workload to read the records that it finds.
 const READING: Duration = Duration::from_secs(30);
 
@@ -21,6 +25,7 @@ impl Run<'_> {
             Expectation::Calls(calls) => self.expect_calls(calls).await,
             Expectation::Metric(metric) => self.expect_metric(metric).await,
             Expectation::Cloud(cloud) => self.expect_cloud(cloud).await,
+            Expectation::Fired(fired) => self.expect_fired(fired).await,
             // Expectations on the whole run are checked at its end.
             Expectation::Checked(_) | Expectation::Violation(_) => Ok(()),
         }
@@ -65,6 +70,26 @@ impl Run<'_> {
             }
         })
         .await
+    }
+
+    /// Looks often: what follows is meant for the moment at which the fault holds an operation.
+    async fn expect_fired(&self, wanted: &Fired) -> Result<(), Failure> {
+        let deadline = tokio::time::Instant::now() + self.cluster.scaled(wanted.within);
+        let expected = format!("the fault {} has fired, within {}", wanted.fault, Span(wanted.within));
+        loop {
+            let hits = self.cluster.fault_report(&wanted.fault).map(|report| report.hits);
+            let seen = match hits {
+                Some(1..) => return Ok(()),
+                Some(0) => "it has not",
+                None => "it is not in force any more",
+            };
+            let failure = self.failure(expected.clone(), seen);
+            if tokio::time::Instant::now() >= deadline {
+                return Err(failure);
+            }
+            self.saw(Some(failure));
+            tokio::time::sleep(FIRED).await;
+        }
     }
 
     /// Durations of a scenario are in its own time, so the elapsed time of the world is multiplied by the scale.

@@ -118,6 +118,7 @@ impl<'a> Run<'a> {
         for fault in &self.scenario.faults {
             self.fault(fault).await?;
         }
+        self.cluster.launch_programs();
         self.started = self.cluster.world().clock().mono();
         Ok(())
     }

@@ -63,6 +63,7 @@ one_of! {
         metric: Metric(MetricIs),
         ec2: Ec2(CloudIs),
         violation: Violation(String),
+        fired: Fired(String),
     }
 }
 

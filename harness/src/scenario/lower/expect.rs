@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::Checked;
 use super::steps::{Steps, only};
 use crate::invariants::Id;
-use crate::scenario::diagnostic::Mistake;
+use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::place::Placed;
 use crate::scenario::predicate::Subject;
@@ -42,6 +42,14 @@ impl Steps<'_> {
             doc::Demand::Violation(id) => {
                 self.violations.push(id.clone());
                 Ok(Expectation::Violation(id.value))
+            }
+            doc::Demand::Fired(fault) => {
+                if !self.faults.contains(&fault.value) {
+                    let message = format!("no fault called `{}` is in force here", *fault);
+                    let help = suggest(&fault, self.faults.iter().map(String::as_str), "faults in force");
+                    return Err(Mistake::new(fault.place, message, "this fault").help(help).refers(&fault));
+                }
+                Ok(Expectation::Fired(Fired { fault: fault.value, within }))
             }
             doc::Demand::BytesIntact(text) => {
                 let pod = self.object(&text)?;

@@ -42,6 +42,12 @@ impl Steps<'_> {
             let help = "write `{plane: link, where: {to: csi-controller}}` for the calls of sidecars to your driver";
             return Err(Mistake::new(place, message, "this plane").help(help));
         }
+        if let Some(before) = fault.when.following.as_ref().filter(|before| !self.faults.contains(*before)) {
+            let place = find::word(&self.origin.text, fault.place, before).unwrap_or(fault.place);
+            let message = format!("when.following: no fault called `{before}` is in force before this one");
+            let help = suggest(before, self.faults.iter().map(String::as_str), "faults in force");
+            return Err(Mistake::new(place, message, "this fault").help(help));
+        }
         if let Effect::Error(code) = &fault.effect {
             self.codes.insert(code.clone());
         }

@@ -89,7 +89,7 @@ impl Steps<'_> {
     pub(super) fn own_keys(&self, expect: &doc::Expect, demand: &doc::Demand) -> Checked<()> {
         use doc::Demand as D;
         let object = matches!(demand, D::Object(_) | D::List(_));
-        let timed = object || matches!(demand, D::Call(_) | D::Metric(_) | D::Ec2(_));
+        let timed = object || matches!(demand, D::Call(_) | D::Metric(_) | D::Ec2(_) | D::Fired(_));
         let refuse = |place: Place, message: &str| Err(Mistake::new(place, message, "here"));
         match expect {
             doc::Expect { that: Some(that), .. } if !object => {

@@ -20,6 +20,8 @@ pub(super) struct Entry {
     /// Operations in which it can fire.
     pub able: BTreeSet<&'static str>,
     pub added: Duration,
+    /// The fault that it follows has not fired yet.
+    pub waits: bool,
     pub seen: u64,
     pub hits: u64,
     pub near: Near,
@@ -37,7 +39,8 @@ pub(super) fn stands_for(names: Option<&Names>, name: &str, process: &str) -> bo
 
 impl Entry {
     pub fn new(fault: Fault, able: BTreeSet<&'static str>, added: Duration, rng: ChaCha8Rng) -> Self {
-        Self { fault, able, added, seen: 0, hits: 0, near: Near::default(), last_hit: None, rng, turns: None }
+        let waits = fault.when.following.is_some();
+        Self { fault, able, added, waits, seen: 0, hits: 0, near: Near::default(), last_hit: None, rng, turns: None }
     }
 
     pub fn report(&self) -> Report {
@@ -54,8 +57,18 @@ impl Entry {
         self.added + self.fault.when.after.map_or(Duration::ZERO, |s| scale.apply(s.0))
     }
 
+    /// Lets it fire from `now` on if it follows the fault `name`.
+    pub fn follow(&mut self, name: &str, now: Duration) {
+        if self.waits && self.fault.when.following.as_deref() == Some(name) {
+            (self.waits, self.added) = (false, now);
+        }
+    }
+
     /// Returns the time at which it ends by itself, by `for` or by its lease.
     pub fn end(&self, scale: TimeScale) -> Option<Duration> {
+        if self.waits {
+            return None;
+        }
         let lasting = self.fault.when.lasting.map(|s| self.begin(scale) + scale.apply(s.0));
         let lease = self.fault.lease.ttl.map(|s| self.added + scale.apply(s.0));
         [lasting, lease].into_iter().flatten().min()
@@ -66,7 +79,7 @@ impl Entry {
     }
 
     pub fn in_time(&self, now: Duration, scale: TimeScale) -> bool {
-        now >= self.begin(scale) && !self.is_over(now, scale)
+        !self.waits && now >= self.begin(scale) && !self.is_over(now, scale)
     }
 
     /// Returns the report of a hit.
@@ -129,7 +142,7 @@ impl Entry {
             return false;
         }
         if !self.in_time(now, scale) {
-            self.near.note(point.op, Why::Time);
+            self.near.note(point.op, if self.waits { Why::Follows } else { Why::Time });
             return false;
         }
         self.seen += 1;

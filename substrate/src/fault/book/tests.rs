@@ -80,6 +80,31 @@ fn first_nth_and_every_count_matching_operations() {
 }
 
 #[test]
+fn a_fault_that_follows_another_one_counts_from_its_first_hit() {
+    let book = empty();
+    let named = |name: &str, when: When| Fault { name: name.to_owned(), ..fault(when) };
+    let second = When { nth: Some(1), following: Some("first".to_owned()), ..When::default() };
+    let error = book.add(Duration::ZERO, named("second", second.clone())).unwrap_err();
+    assert_eq!(error.field, "when.following");
+    book.add(Duration::ZERO, named("first", When { nth: Some(2), ..When::default() })).unwrap();
+    let mut leased = named("second", second);
+    leased.lease.ttl = Some(Span(Duration::from_secs(5)));
+    book.add(Duration::ZERO, leased).unwrap();
+    // Its lease has not begun, and the operation at which the first one fires is not its own.
+    let at = |secs: u64| {
+        let attributes = [("volume", "vol-1")];
+        let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::default() };
+        book.check(Duration::from_secs(secs), "p", &point).map(|firing| firing.name)
+    };
+    assert_eq!(at(1), None);
+    assert_eq!(at(100).as_deref(), Some("first"));
+    assert_eq!(at(101).as_deref(), Some("second"));
+    assert_eq!(at(102), None);
+    assert_eq!(at(106), None);
+    assert_eq!(book.list().len(), 1, "its lease is over");
+}
+
+#[test]
 fn a_fault_does_not_outlive_its_lease() {
     let book = empty();
     let mut f = fault(When::default());

@@ -46,7 +46,7 @@ impl Mistake {
         Self { field: field.into(), message: message.into(), ..Self::default() }
     }
 
-    pub(super) fn of(field: impl Into<String>, word: &str, what: &str, known: &[&str]) -> Self {
+    pub(in crate::fault) fn of(field: impl Into<String>, word: &str, what: &str, known: &[&str]) -> Self {
         let list = if known.len() <= 24 { format!("; there are {}", known.join(", ")) } else { String::new() };
         let near = nearest(word, known.iter().copied()).map(str::to_owned);
         let message = format!("`{word}` is {what}{list}");

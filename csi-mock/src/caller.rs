@@ -1,0 +1,26 @@
+//! The program of the user's that makes a call, as its door to the driver names it.
+
+use substrate::body::{HttpService, call};
+use substrate::link::PROGRAM;
+
+tokio::task_local! {
+    /// Name of the program whose request is worked on; empty for other callers.
+    static CALLER: String;
+}
+
+/// `service`, which knows the program that calls while it works on a request.
+pub(crate) fn told(service: HttpService) -> HttpService {
+    HttpService::new(move |request| {
+        let named = request.headers().get(PROGRAM).and_then(|name| name.to_str().ok()).map(str::to_owned);
+        let answer = call(service.clone(), request);
+        match named {
+            Some(name) => Box::pin(CALLER.scope(name, answer)),
+            None => answer,
+        }
+    })
+}
+
+/// Returns the program that makes the call that is worked on; empty for any other caller.
+pub(crate) fn caller() -> String {
+    CALLER.try_with(Clone::clone).unwrap_or_default()
+}

@@ -1,0 +1,154 @@
+//! The program and the story that a command line names, or why there is none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::args::Args;
+use crate::cli::search::Wrong;
+use crate::cli::up::named;
+use crate::cluster::{ClusterSpec, names};
+use crate::perturb::{repeat, workload};
+use crate::program::ProgramSpec;
+use crate::scenario::object::check_name;
+use crate::scenario::{self, Scenario};
+use crate::search::document::Document;
+use crate::search::patience::patient;
+
+/// A story with its programs.
+pub(super) struct Given {
+    /// The story with its programs, and with patience.
+    pub document: Document,
+    /// The scenario of that.
+    pub scenario: Scenario,
+    /// The programs.
+    pub programs: Vec<ProgramSpec>,
+    /// The file, or the name of the story that comes with the tool.
+    pub source: String,
+    /// Changes of the story, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A mistake and what to do about it.
+pub(super) struct Refused {
+    pub wrong: Wrong,
+    pub next: Option<String>,
+}
+
+fn refused(message: impl Into<String>, next: &str) -> Refused {
+    Refused { wrong: Wrong::Line(message.into()), next: Some(next.to_owned()) }
+}
+
+impl<T: Into<Wrong>> From<T> for Refused {
+    fn from(wrong: T) -> Self {
+        Self { wrong: wrong.into(), next: None }
+    }
+}
+
+/// Reads what the command line names.
+///
+/// # Errors
+/// A program or a story is missing, there are two of one, or a file is wrong.
+pub(super) fn read(args: &Args) -> Result<Given, Refused> {
+    let replaces = controllers::left_out(args.replaces.iter().map(String::as_str));
+    let replaces: BTreeSet<String> = replaces.map_err(|why| format!("--replaces {why}"))?.into_iter().collect();
+    let (source, text) = match &args.scenario {
+        Some(file) => (file.display().to_string(), scenario::text_of(file).map_err(|e| Wrong::File(vec![*e]))?),
+        None if args.command.is_empty() => {
+            return Err(refused(
+                "there is no program: write its command behind --, or a scenario file with `run:` behind --scenario",
+                "mooring perturb --replaces csi-attacher -- ./my-attacher --csi-address=$(CSI_ADDRESS)",
+            ));
+        }
+        None => {
+            let story = workload::of(&replaces).ok_or_else(|| {
+                let what = "there is no story for a program that replaces nothing";
+                refused(what, "write what its user does into a scenario file, and name it with --scenario FILE")
+            })?;
+            (format!("scenarios/perturb/{}", story.name), story.text.to_owned())
+        }
+    };
+    // With its mistakes and their places, as the file is.
+    let written = match &args.scenario {
+        Some(file) => scenario::load_all(file),
+        None => scenario::parse_all(&source, &text),
+    };
+    let written = written.map_err(Wrong::File)?;
+    let programs = programs(args, &written, replaces)?;
+    let tree = Document::of_text(&source, &text)?;
+    if written.steps.iter().any(|step| *step.source != *written.source) {
+        return Err(
+            format!("{source}: `include` cannot be perturbed yet: write the included items into the file").into()
+        );
+    }
+    if !written.faults.is_empty() {
+        return Err(format!("{source}: the story has faults of its own: perturbations come one at a time").into());
+    }
+    let (story, left_out) = patient(&tree);
+    let mut notes = Vec::new();
+    if left_out > 0 {
+        notes.push(format!("{left_out} demands of the story are not made: they count, or look at a moment"));
+    }
+    let document = repeat::with_programs(&story, &programs);
+    let mut scenario = document.scenario(&source).map_err(|e| Wrong::File(vec![*e]))?;
+    scenario.programs.clone_from(&programs);
+    Ok(Given { document, scenario, programs, source, notes })
+}
+
+fn programs(args: &Args, written: &Scenario, replaces: BTreeSet<String>) -> Result<Vec<ProgramSpec>, Refused> {
+    let of_file: Vec<String> = written.programs.iter().map(|program| program.name.clone()).collect();
+    let source = &written.source;
+    match (args.command.first(), of_file.is_empty()) {
+        (Some(_), false) => Err(refused(
+            format!("{source} runs programs itself ({}), and there is one behind -- too", of_file.join(", ")),
+            "leave one of them out",
+        )),
+        (None, true) => Err(refused(
+            format!("there is no program: {source} has no `run:`, and there is no command behind --"),
+            "write the program's command behind --",
+        )),
+        (None, false) if !args.allow_exec => {
+            let all: Vec<String> = written.programs.iter().map(|p| format!("{} (`{p}`)", p.name)).collect();
+            Err(refused(
+                format!("{source} runs programs on this machine: {}", all.join(", ")),
+                "read its `run:`, and add --allow-exec if you trust the file",
+            ))
+        }
+        (None, false) if !replaces.is_empty() || args.name.is_some() => {
+            Err("--replaces and --name are of a program behind --; a file says these in its `run:`".into())
+        }
+        (None, false) => Ok(written.programs.clone()),
+        (Some(file), true) => one(args, file, written, replaces).map(|program| vec![program]),
+    }
+}
+
+/// The script that an interpreter runs, after which a program is called.
+fn script(command: &[String]) -> Option<&str> {
+    let interpreter = Path::new(command.first()?).file_name()?.to_str()?;
+    let is_one = ["sh", "bash", "python", "python3", "node", "ruby", "perl", "deno"].contains(&interpreter);
+    command.iter().skip(1).find(|word| is_one && !word.starts_with('-')).map(String::as_str)
+}
+
+fn one(args: &Args, file: &str, written: &Scenario, replaces: BTreeSet<String>) -> Result<ProgramSpec, Refused> {
+    if file.trim().is_empty() {
+        return Err("the first word behind -- is the program, and it is empty".into());
+    }
+    if file.contains('/') && !Path::new(file).exists() {
+        return Err(refused(format!("there is no program {file}"), "look for a slip of the pen, or build it first"));
+    }
+    let file = script(&args.command).unwrap_or(file);
+    let known = names::of(&ClusterSpec { without: replaces.clone(), ..ClusterSpec::of_scenario(written) });
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        // A sidecar that is called as ours is.
+        None if names::is_taken(&known, &named(file)) => format!("my-{}", named(file)),
+        None => named(file),
+    };
+    check_name(&name).map_err(|why| refused(format!("the program's name: {why}"), "name it with --name NAME"))?;
+    if names::is_taken(&known, &name) {
+        let message = format!("`{name}` is the name of a process of the cluster");
+        return Err(refused(message, "name the program with --name NAME"));
+    }
+    let directory = std::env::current_dir().map_err(|e| format!("the current directory is not known: {e}"))?;
+    let command = args.command.clone();
+    Ok(ProgramSpec { name, command, env: BTreeMap::new(), replaces, directory, line: 0, column: 0 })
+}

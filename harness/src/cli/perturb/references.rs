@@ -1,0 +1,207 @@
+//! Unbroken runs: the calls of the program, and the end of the story.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Trouble;
+use super::args::Args;
+use super::given::Given;
+use crate::cluster::live::Site;
+use crate::output::{Failure, Progress};
+use crate::perturb::ends::Usual;
+use crate::perturb::kind::Kind;
+use crate::perturb::plan::{self, Calls, Trial, Unbroken};
+use crate::perturb::recorded::Line;
+use crate::perturb::runs::Runs;
+use crate::perturb::story::{self, Changed};
+use crate::perturb::trial::{self, Ended, Setting};
+use crate::perturb::verdict::Norm;
+use crate::search::judge;
+
+/// Unbroken runs that are compared.
+const RUNS: usize = 3;
+/// Wall time that an unbroken run may take when nothing else is said.
+const FIRST: Duration = Duration::from_secs(120);
+/// The least wall time of a story.
+const LEAST: Duration = Duration::from_secs(20);
+/// Lines of a log of a program with which the story does not come to its end.
+const LINES: usize = 20;
+
+/// A story in which the user acts while the program is down, by the perturbation, the step, and the program.
+type Story = (Kind, usize, String);
+
+/// The unbroken runs, as trials need them.
+pub(super) struct References {
+    /// Programs, limits and seed of all trials.
+    pub setting: Setting,
+    /// The calls.
+    pub calls: Calls,
+    /// The end of the story.
+    pub usual: Usual,
+    /// Rates and ends of the programs.
+    pub norm: Norm,
+    /// The journal of the first run.
+    pub journal: Vec<Line>,
+    /// Changed stories, and where they end.
+    stories: BTreeMap<Story, (Changed, Usual)>,
+    /// Trials that cannot be made, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Runs the story unbroken.
+pub(super) fn carry_out(
+    args: &Args,
+    given: &Given,
+    site: &Site,
+    runs: &mut Runs,
+    progress: &Progress,
+) -> Result<References, Trouble> {
+    let phase = progress.phase(format!("{RUNS} unbroken runs of {}", given.scenario.name));
+    let limit = args.within.map_or(FIRST, |within| within.0);
+    let mut setting = Setting {
+        programs: given.programs.clone(),
+        seed: args.seed,
+        limit,
+        settle: args.settle.0,
+        start_up: Duration::ZERO,
+    };
+    let mut ended: Vec<Ended> = Vec::new();
+    for _ in 0..RUNS {
+        ended.push(one(&setting, &given.document, given, site, runs)?);
+    }
+    let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
+    setting.limit = args.within.map_or((slowest * 4).max(LEAST), |within| within.0);
+    setting.start_up = ended.iter().map(|ended| ended.recorded.start_up()).max().unwrap_or_default();
+    let unbroken =
+        |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
+    let calls = plan::learn(&ended.iter().map(unbroken).collect::<Vec<_>>());
+    let usual = Usual::of(&ended.iter().map(|ended| ended.ends.clone()).collect::<Vec<_>>());
+    let norm = ended.iter().map(Ended::norm).fold(Norm::default(), most);
+    phase.done(&format!("{} calls", calls.all.len()));
+    let journal = ended.swap_remove(0).recorded.journal;
+    Ok(References { setting, calls, usual, norm, journal, stories: BTreeMap::new(), notes: Vec::new() })
+}
+
+fn one(
+    setting: &Setting,
+    document: &crate::search::document::Document,
+    given: &Given,
+    site: &Site,
+    runs: &mut Runs,
+) -> Result<Ended, Trouble> {
+    let mut result = Err(trial::Trouble::Interrupted);
+    runs.all(
+        1,
+        1,
+        |_, halt| trial::run(setting, document, None, site, halt),
+        |_, ended| {
+            result = ended;
+            true
+        },
+    );
+    let ended = result.map_err(|trouble| match trouble {
+        trial::Trouble::Unable(why) => Trouble::Environment(why),
+        trial::Trouble::Interrupted => Trouble::Interrupted,
+    })?;
+    let well = [judge::Class::Survived, judge::Class::Declared].contains(&ended.judged.class);
+    if well { Ok(ended) } else { Err(Trouble::Unbroken(failure(given, &ended))) }
+}
+
+fn failure(given: &Given, ended: &Ended) -> Failure {
+    let mut message = format!(
+        "{} does not come to its end although it was not broken: {}\n{}",
+        given.source,
+        ended.judged.class.word(),
+        ended.judged.message
+    );
+    for program in &ended.programs {
+        message += &format!("\n{}", program.paragraph(LINES));
+    }
+    let failure = Failure::new("unbroken", message);
+    failure.action("`mooring run --live --allow-exec` the file with the program in its `run:` shows it alone")
+}
+
+fn most(one: Norm, other: Norm) -> Norm {
+    fn join<T: Ord + Copy>(mut one: BTreeMap<String, T>, other: BTreeMap<String, T>) -> BTreeMap<String, T> {
+        for (name, value) in other {
+            one.entry(name).and_modify(|known| *known = (*known).max(value)).or_insert(value);
+        }
+        one
+    }
+    Norm { idle: join(one.idle, other.idle), ends: join(one.ends, other.ends) }
+}
+
+impl References {
+    /// Runs each changed story once without the crash, and gives the trials that are left: those whose story there is.
+    pub(super) fn with_stories(
+        &mut self,
+        args: &Args,
+        given: &Given,
+        trials: Vec<Trial>,
+        site: &Site,
+        runs: &mut Runs,
+        progress: &Progress,
+    ) -> Result<Vec<Trial>, Trouble> {
+        let key = |trial: &Trial| Some((trial.kind, trial.call.step?, trial.call.key.program.clone()));
+        let mut wanted: BTreeMap<Story, Option<Changed>> = BTreeMap::new();
+        for story in trials.iter().filter(|trial| trial.kind.changes_story()).filter_map(key) {
+            let (kind, step, program) = &story;
+            let changed = story::changed(&given.document, &given.scenario, *kind, *step, program);
+            wanted.insert(story, changed);
+        }
+        let stories: Vec<(Story, Changed)> =
+            wanted.into_iter().filter_map(|(story, changed)| Some((story, changed?))).collect();
+        if !args.list && !stories.is_empty() {
+            let phase = progress.phase(format!("{} stories in which the user goes on", stories.len()));
+            let mut left_out = 0;
+            let setting = self.setting.clone();
+            let mut ended = BTreeMap::new();
+            runs.all(
+                usize::from(args.jobs),
+                stories.len(),
+                |at, halt| trial::run(&setting, &stories[at].1.unbroken, None, site, halt),
+                |at, result| ended.insert(at, result).is_none(),
+            );
+            if runs.is_halted() {
+                return Err(Trouble::Interrupted);
+            }
+            for (at, (story, changed)) in stories.into_iter().enumerate() {
+                let well = [judge::Class::Survived, judge::Class::Declared];
+                match ended.remove(&at) {
+                    Some(Ok(ended)) if well.contains(&ended.judged.class) => {
+                        let usual = Usual::of_one(&ended.ends, &self.usual);
+                        self.stories.insert(story, (changed, usual));
+                    }
+                    _ => left_out += 1,
+                }
+            }
+            if left_out > 0 {
+                self.notes.push(format!(
+                    "{left_out} stories in which the user goes on without waiting do not come to an end by themselves: \
+                     they are not tried"
+                ));
+            }
+            phase.done("");
+        } else {
+            let planned = stories.into_iter().map(|(story, changed)| (story, (changed, Usual::default())));
+            self.stories.extend(planned);
+        }
+        let can = |trial: &Trial| {
+            !trial.kind.changes_story() || key(trial).is_some_and(|story| self.stories.contains_key(&story))
+        };
+        Ok(trials.into_iter().filter(can).collect())
+    }
+
+    /// The story of a trial, and where it must end.
+    pub(super) fn story<'a>(
+        &'a self,
+        given: &'a Given,
+        trial: &Trial,
+    ) -> (&'a crate::search::document::Document, &'a Usual) {
+        let step = trial.call.step.unwrap_or_default();
+        match self.stories.get(&(trial.kind, step, trial.call.key.program.clone())) {
+            Some((changed, usual)) if trial.kind.changes_story() => (&changed.broken, usual),
+            _ => (&given.document, &self.usual),
+        }
+    }
+}

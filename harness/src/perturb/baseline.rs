@@ -1,0 +1,99 @@
+//! The findings that are known: they are told, and do not fail a run.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the file.
+const VERSION: u32 = 1;
+/// The longest file that is read, in bytes.
+pub const LONGEST: u64 = 1 << 20;
+
+/// The known findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    /// [`VERSION`].
+    version: u32,
+    /// Each finding.
+    known: Vec<Known>,
+}
+
+/// A known finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// Its signature.
+    pub signature: String,
+    /// Why it may stay; for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+impl Baseline {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let read: Self = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        if read.version != VERSION {
+            return Err(format!("version: it is {}, and {VERSION} is known here", read.version));
+        }
+        match read.known.iter().find(|known| known.signature.trim().is_empty()) {
+            Some(_) => Err("known: a signature is empty, which no finding has".to_owned()),
+            None => Ok(read),
+        }
+    }
+
+    /// The file that knows findings with these signatures; what `self` says of them stays.
+    pub fn write(&self, signatures: &BTreeSet<String>) -> String {
+        let why = |signature: &String| self.known.iter().find(|known| known.signature == *signature);
+        let known = |signature: &String| {
+            why(signature).cloned().unwrap_or_else(|| Known { signature: signature.clone(), why: String::new() })
+        };
+        let all = Self { version: VERSION, known: signatures.iter().map(known).collect() };
+        serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+    }
+
+    /// Returns true if the finding with this signature is known.
+    pub fn has(&self, signature: &str) -> bool {
+        self.known.iter().any(|known| known.signature == signature)
+    }
+
+    /// Known findings that are not among `signatures`.
+    pub fn missing(&self, signatures: &BTreeSet<String>) -> Vec<String> {
+        let all = self.known.iter().map(|known| known.signature.clone());
+        all.filter(|signature| !signatures.contains(signature)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_it_was_written_and_keeps_what_people_said() {
+        let signatures = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        let said = r#"{"version":1,"known":[{"signature":"b","why":"issue 7"},{"signature":"c"}]}"#;
+        let before = Baseline::read(said).unwrap();
+        assert_eq!(before.missing(&signatures), ["c"]);
+        let after = Baseline::read(&before.write(&signatures)).unwrap();
+        assert!(after.has("a") && after.has("b") && !after.has("c"));
+        assert!(before.write(&signatures).contains("issue 7"));
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused() {
+        for (text, why) in [
+            ("", "EOF"),
+            ("[]", "invalid"),
+            (r#"{"version":2,"known":[]}"#, "version: it is 2"),
+            (r#"{"version":1,"known":[{"signature":" "}]}"#, "a signature is empty"),
+            (r#"{"version":1,"known":[],"more":1}"#, "unknown field"),
+        ] {
+            let error = Baseline::read(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

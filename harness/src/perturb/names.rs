@@ -1,0 +1,94 @@
+//! Generated names: a run draws its own, and only what stands before the drawn part stays.
+
+/// Letters and digits of the names that an API server generates (`k8s.io/apimachinery/pkg/util/rand`).
+const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
+/// How many of them a generated name ends in.
+const SUFFIX: usize = 5;
+/// Letters of a drawn name that are shown.
+const SHOWN: usize = 6;
+/// The shortest run of hexadecimal digits that is taken for a drawn one.
+const HEX: usize = 8;
+
+/// Returns what stays of a generated name, with a `*` for what was drawn; nothing for a name that somebody chose.
+pub fn pattern(name: &str) -> Option<String> {
+    let (before, last) = name.rsplit_once('/').map_or(("", name), |(space, last)| (&name[..=space.len()], last));
+    let parts: Vec<&str> = last.split('-').collect();
+    let drawn = |(at, part): (usize, &&str)| is_hex(part) || (at > 0 && at + 1 == parts.len() && is_suffix(part));
+    let at = parts.iter().enumerate().position(drawn)?;
+    let kept: String = parts[..at].iter().map(|part| format!("{part}-")).collect();
+    Some(format!("{before}{kept}*"))
+}
+
+/// `name`, or what stays of it.
+pub fn loose(name: &str) -> String {
+    pattern(name).unwrap_or_else(|| name.to_owned())
+}
+
+/// `name` as people read it: of what was drawn the beginning is enough to tell it from others.
+pub fn short(name: &str) -> String {
+    let Some(pattern) = pattern(name) else { return name.to_owned() };
+    let kept = pattern.len() - 1;
+    let drawn: String = name[kept..].chars().take(SHOWN).collect();
+    let rest = if name.len() - kept > SHOWN { "…" } else { "" };
+    format!("{}{drawn}{rest}", &name[..kept])
+}
+
+/// `text` with each generated name in it as what stays of it.
+pub fn loose_text(text: &str) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        out += &loose(&rest[..end]);
+        rest = &rest[end..];
+        let end = rest.find(is_name).unwrap_or(rest.len());
+        out += &rest[..end];
+        rest = &rest[end..];
+    }
+    out
+}
+
+fn is_hex(part: &str) -> bool {
+    part.len() >= HEX
+        && part.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
+        && part.bytes().any(|b| b.is_ascii_digit())
+}
+
+fn is_suffix(part: &str) -> bool {
+    part.len() == SUFFIX && part.chars().all(|c| DRAWN.contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_draws_is_a_star_and_what_a_user_writes_stays() {
+        for (name, kept) in [
+            ("pvc-eba50c61-fd7d-41f0-b198-ed549529db16", Some("pvc-*")),
+            ("csi-0c1e9f3a77b2d4e5f60718293a4b5c6d7e8f90112233445566778899aabbccdd", Some("csi-*")),
+            ("vol-08aa2aee8202a5805", Some("vol-*")),
+            ("default/app-x7k2p", Some("default/app-*")),
+            ("default/data.17af3b2c1d0e9f88", None),
+            ("deadbeef-0000-4000-8000-000000000001", Some("deadbeef-*")),
+            ("default/data", None),
+            ("node-a", None),
+            ("web-2", None),
+            ("my-nginx", None),
+            ("defaced-cafe", None),
+            ("", None),
+        ] {
+            assert_eq!(pattern(name).as_deref(), kept, "{name}");
+        }
+        assert_eq!(short("csi-0c1e9f3a77b2d4e5"), "csi-0c1e9f…");
+        assert_eq!(
+            (short("default/app-x7k2p"), short("node-a")),
+            ("default/app-x7k2p".to_owned(), "node-a".to_owned())
+        );
+        assert_eq!(
+            loose_text("patch volumeattachments/csi-0c1e9f3a77b2, vol-08aa2aee8202a5805: 200"),
+            "patch volumeattachments/csi-*, vol-*: 200"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! The calls of three unbroken runs, and the trials that follow from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::call::{Call, Heard, Key, What};
+use super::kind::Kind;
+use super::names;
+
+/// Events of one object and type at which something breaks; more of them are like these.
+const EVENTS: u64 = 3;
+/// Looks of one kind at the cloud at which something breaks.
+const LOOKS: u64 = 4;
+
+/// Calls that the unbroken runs have in common.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calls {
+    /// The calls, in the order of the first run.
+    pub all: Vec<Call>,
+    /// Calls that some of the runs have more often than others: how often at least and at most.
+    pub varying: BTreeMap<Key, (u64, u64)>,
+    /// Programs that read from the API server's cache.
+    pub cached: BTreeSet<String>,
+}
+
+/// An unbroken run: its calls, and when each of its steps began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unbroken {
+    /// The calls, in their order.
+    pub heard: Vec<Heard>,
+    /// Milliseconds at which each step began.
+    pub steps: Vec<u64>,
+}
+
+impl Unbroken {
+    /// The step that was under way at `ms`.
+    fn step_at(&self, ms: u64) -> Option<usize> {
+        self.steps.iter().rposition(|began| *began <= ms)
+    }
+}
+
+/// Learns the calls of `runs`, of which there is at least one.
+pub fn learn(runs: &[Unbroken]) -> Calls {
+    let Some(first) = runs.first() else { return Calls::default() };
+    let known = known(runs);
+    let counts: Vec<BTreeMap<Key, u64>> = runs.iter().map(|run| count(run, &known)).collect();
+    let keys: BTreeSet<&Key> = counts.iter().flat_map(BTreeMap::keys).collect();
+    let of = |key: &Key, run: &BTreeMap<Key, u64>| run.get(key).copied().unwrap_or(0);
+    let mut calls = Calls::default();
+    let mut stable: BTreeMap<Key, u64> = BTreeMap::new();
+    for key in keys {
+        let least = counts.iter().map(|run| of(key, run)).min().unwrap_or(0);
+        let most = counts.iter().map(|run| of(key, run)).max().unwrap_or(0);
+        if key.what == What::Read {
+            if least > 0 && key.attributes.get("reads").is_some_and(|reads| reads == "cache") {
+                calls.cached.insert(key.program.clone());
+            }
+            continue;
+        }
+        if least < most {
+            calls.varying.insert(key.clone(), (least, most));
+        }
+        let limit = match key.what {
+            What::Event => EVENTS,
+            What::CloudRead => LOOKS,
+            _ => u64::MAX,
+        };
+        stable.insert(key.clone(), least.min(limit));
+    }
+    let mut turns: BTreeMap<Key, u64> = BTreeMap::new();
+    for heard in &first.heard {
+        let key = key(heard, &known);
+        let nth = turns.entry(key.clone()).or_default();
+        *nth += 1;
+        if *nth <= stable.get(&key).copied().unwrap_or(0) {
+            calls.all.push(Call { nth: *nth, ms: heard.ms, step: first.step_at(heard.ms), key });
+        }
+    }
+    // Writes first, events last; within these the order of the run.
+    calls.all.sort_by_key(|call| call.key.what);
+    calls
+}
+
+/// The names of objects that all runs have.
+fn known(runs: &[Unbroken]) -> BTreeSet<String> {
+    let of = |run: &Unbroken| -> BTreeSet<String> {
+        run.heard.iter().filter_map(Heard::object).map(str::to_owned).collect()
+    };
+    let mut all = runs.iter().map(of);
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |known, run| known.intersection(&run).cloned().collect())
+}
+
+fn key(heard: &Heard, known: &BTreeSet<String>) -> Key {
+    let mut attributes = heard.attributes.clone();
+    if let Some(object) = heard.object().filter(|object| !known.contains(*object)) {
+        match names::pattern(object) {
+            Some(pattern) => attributes.insert("object".to_owned(), pattern),
+            // Nothing in it is the same in the next run.
+            None => attributes.remove("object"),
+        };
+    }
+    Key { what: heard.what, program: heard.program.clone(), op: heard.op.clone(), attributes }
+}
+
+fn count(run: &Unbroken, known: &BTreeSet<String>) -> BTreeMap<Key, u64> {
+    let mut counts = BTreeMap::new();
+    for heard in &run.heard {
+        *counts.entry(key(heard, known)).or_default() += 1;
+    }
+    counts
+}
+
+/// A trial: one thing that goes wrong at one call.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Trial {
+    /// The perturbation.
+    pub kind: Kind,
+    /// The call.
+    pub call: Call,
+}
+
+impl std::fmt::Display for Trial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.kind, self.call)
+    }
+}
+
+/// The perturbations of a call.
+pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
+    use Kind::*;
+    let mut kinds = match key.what {
+        What::Write => {
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Timeout, Throttle, Outage]
+        }
+        What::CloudWrite => {
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Throttle, Outage]
+        }
+        What::CloudRead => vec![Throttle, StaleDescribe],
+        What::Csi => {
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostReply, Outage, Aborted, Deadline, Unavailable]
+        }
+        What::Served => vec![CrashBefore, CrashAfter, LostRequest, LostReply],
+        What::Event => vec![Lag, Gone, Unobserved, Stall],
+        What::Read => Vec::new(),
+    };
+    if key.what == What::Write {
+        if cached.contains(&key.program) {
+            kinds.push(StaleList);
+        }
+        // The answer to a create or a delete that meets another writer is another one.
+        if ["update", "patch"].contains(&key.op.as_str()) {
+            kinds.push(Conflict);
+        }
+    }
+    if key.what == What::CloudWrite && super::faults::transition(&key.op).is_some() {
+        kinds.push(Stuck);
+    }
+    kinds.sort_unstable();
+    kinds
+}
+
+/// All trials of `calls` of the kinds `only`, all when empty, at calls whose name `at` is in.
+pub fn trials(calls: &Calls, only: &[Kind], at: Option<&str>) -> Vec<Trial> {
+    let wanted = |kind: &Kind| only.is_empty() || only.contains(kind);
+    let here = |call: &&Call| at.is_none_or(|at| call.to_string().contains(at));
+    let mut all: Vec<Trial> = Vec::new();
+    for call in calls.all.iter().filter(here) {
+        for kind in kinds(&call.key, &calls.cached).into_iter().filter(wanted) {
+            // An outage begins at the first of its calls, and meets the others as well.
+            if kind != Kind::Outage || call.nth == 1 {
+                all.push(Trial { kind, call: call.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// At most `most` of `all`, evenly spread.
+pub fn spread(all: Vec<Trial>, most: Option<usize>) -> Vec<Trial> {
+    match most {
+        Some(most) if most < all.len() => (0..most).map(|at| all[at * all.len() / most].clone()).collect(),
+        _ => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(ms: u64, what: What, op: &str, attributes: &[(&str, &str)]) -> Heard {
+        let attributes = attributes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Heard { ms, program: "mine".to_owned(), what, op: op.to_owned(), attributes }
+    }
+
+    fn write(ms: u64, object: &str) -> Heard {
+        heard(ms, What::Write, "patch", &[("resource", "pvs"), ("object", object), ("subresource", "")])
+    }
+
+    fn run(heard: Vec<Heard>) -> Unbroken {
+        Unbroken { heard, steps: vec![0, 10, 20] }
+    }
+
+    fn named(calls: &Calls) -> Vec<String> {
+        calls.all.iter().map(Call::to_string).collect()
+    }
+
+    #[test]
+    fn names_that_each_run_draws_are_loose_and_those_that_stay_are_exact() {
+        let one = run(vec![write(5, "data"), write(12, "pvc-11111111-0000"), write(25, "pvc-22222222-0000")]);
+        let other = run(vec![write(1, "pvc-33333333-0000"), write(2, "data"), write(3, "pvc-44444444-0000")]);
+        let calls = learn(&[one.clone(), other, one]);
+        assert_eq!(named(&calls), ["mine patch pvs data #1", "mine patch pvs pvc-* #1", "mine patch pvs pvc-* #2"]);
+        assert_eq!(calls.all.iter().map(|call| call.step).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+        assert!(calls.varying.is_empty());
+    }
+
+    #[test]
+    fn what_one_run_has_more_often_than_another_is_dropped_and_told() {
+        let calls =
+            learn(&[run(vec![write(1, "a"), write(2, "a"), write(3, "b")]), run(vec![write(1, "a"), write(3, "b")])]);
+        assert_eq!(named(&calls), ["mine patch pvs a #1", "mine patch pvs b #1"]);
+        assert_eq!(calls.varying.values().collect::<Vec<_>>(), [&(1, 2)]);
+    }
+
+    #[test]
+    fn many_events_of_one_object_are_a_few() {
+        let event = |ms| heard(ms, What::Event, "watch-event", &[("object", "a"), ("type", "MODIFIED")]);
+        let events = run((0..20).map(event).collect());
+        assert_eq!(learn(&[events]).all.len(), EVENTS as usize);
+    }
+
+    #[test]
+    fn each_call_has_the_perturbations_that_a_real_server_can_do_there() {
+        let list = heard(0, What::Read, "list", &[("reads", "cache")]);
+        let calls = learn(&[run(vec![
+            list,
+            write(1, "a"),
+            write(2, "a"),
+            heard(3, What::Write, "create", &[("resource", "pods"), ("object", "x/")]),
+            heard(4, What::CloudWrite, "AttachVolume", &[]),
+            heard(5, What::Csi, "CreateVolume", &[]),
+            heard(6, What::Event, "watch-event", &[("object", "a")]),
+        ])]);
+        let all = trials(&calls, &[], None);
+        let has =
+            |kind, part: &str| all.iter().any(|trial| trial.kind == kind && trial.call.to_string().contains(part));
+        assert!(has(Kind::Conflict, "patch pvs a #2") && !has(Kind::Conflict, "create"));
+        assert!(has(Kind::Outage, "a #1") && !has(Kind::Outage, "a #2"));
+        assert!(
+            has(Kind::StaleList, "create") && has(Kind::Stuck, "AttachVolume") && has(Kind::Aborted, "CreateVolume")
+        );
+        assert!(has(Kind::Gone, "sees an event") && !has(Kind::Gone, "patch"));
+        let only = trials(&calls, &[Kind::Conflict], Some("a #2"));
+        assert_eq!(only.iter().map(Trial::to_string).collect::<Vec<_>>(), ["conflict at mine patch pvs a #2"]);
+        assert_eq!(spread(all.clone(), Some(3)).len(), 3);
+        assert_eq!(spread(all.clone(), None), all);
+    }
+}

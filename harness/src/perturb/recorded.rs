@@ -1,0 +1,243 @@
+//! The record of a run: the calls of the programs, the journal, the moment at which the fault fires.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::RequestEnded as KubernetesRequest;
+use indexmap::IndexMap;
+use mock_ec2::events::RequestEnded as CloudRequest;
+use substrate::events::FaultFired;
+use substrate::fault::{Effect, Fault, Hit, Lease, Match, Moment, Plane, When};
+use substrate::{Event, EventType as _, World};
+
+use super::call::{DRIVER, Heard};
+use super::faults::{FAULT, GOES_ON};
+use crate::events::{ProgramEnded, ProgramStarted, ScenarioStep};
+use crate::program::ProgramSpec;
+
+/// Beginning of the names of faults that only count.
+const PROBE: &str = "heard";
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// When, in milliseconds since the world began.
+    pub ms: u64,
+    /// The event, in words.
+    pub text: String,
+}
+
+/// The record of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// The calls of the programs, in their order.
+    pub heard: Vec<Heard>,
+    /// Milliseconds at which each step began.
+    pub steps: Vec<u64>,
+    /// Calls of the programs with their answers, and what was done to them.
+    pub journal: Vec<Line>,
+    /// When each program started, in milliseconds.
+    pub starts: Vec<(String, u64)>,
+    /// When the fault fired first.
+    pub fired: Option<u64>,
+    /// Lines that the programs had printed by then.
+    pub printed: BTreeMap<String, u64>,
+    /// Times that the fault fired, with what goes on after it.
+    pub hits: u64,
+    /// When what goes on after it fired last.
+    pub last_hit: Option<u64>,
+}
+
+impl Recorded {
+    /// Time from the first start of a program to its first call: the longest of all programs.
+    pub fn start_up(&self) -> Duration {
+        let first = |name: &str, since: u64| {
+            let own = |heard: &&Heard| heard.program == name && heard.ms >= since;
+            self.heard.iter().find(own).map_or(0, |heard| heard.ms - since)
+        };
+        let all = self.starts.iter().map(|(name, ms)| first(name, *ms));
+        Duration::from_millis(all.max().unwrap_or(0))
+    }
+}
+
+/// Hears a run.
+#[derive(Clone, Default)]
+pub struct Recorder(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    recorded: Recorded,
+    /// Calls of the driver that are under way: the caller, and what is called, by ordinal.
+    open: BTreeMap<u64, (String, String)>,
+}
+
+/// Tells how many lines each program has printed.
+pub type Printed = Arc<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
+
+impl Recorder {
+    /// Begins to hear `programs` in `world`.
+    ///
+    /// # Errors
+    /// When a fault that only counts is refused, which its catalogue excludes.
+    pub fn begin(world: &World, programs: &[ProgramSpec], printed: Printed) -> Result<Self, String> {
+        let recorder = Self::default();
+        let mut probes: BTreeMap<String, (Plane, String)> = BTreeMap::new();
+        for (number, program) in programs.iter().enumerate() {
+            for (plane, key, value) in places(program) {
+                let fault = probe(number, plane, key, &value);
+                probes.insert(fault.name.clone(), (plane, program.name.clone()));
+                world.faults().add(world.clock().mono(), fault).map_err(|e| e.to_string())?;
+            }
+        }
+        let heard = recorder.clone();
+        world.faults().follow(move |hit| heard.hit(hit, &probes, &printed));
+        world.trace().hear(KubernetesRequest::KIND);
+        world.trace().hear(CloudRequest::KIND);
+        let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
+        let seen = recorder.clone();
+        world.trace().observe(move |event| seen.event(event, &names));
+        Ok(recorder)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the record so far.
+    pub fn recorded(&self) -> Recorded {
+        self.state().recorded.clone()
+    }
+
+    /// Calls of `program` since `ms`, events that it was told left out.
+    pub fn calls_since(&self, program: &str, ms: u64) -> u64 {
+        let state = self.state();
+        let own = state.recorded.heard.iter().rev().take_while(|heard| heard.ms >= ms);
+        own.filter(|heard| heard.program == program && heard.what != super::call::What::Event).count() as u64
+    }
+
+    /// When a program wrote last, in milliseconds.
+    pub fn last_write(&self) -> u64 {
+        let state = self.state();
+        let writes = state.recorded.heard.iter().rev().find(|heard| {
+            use super::call::What;
+            !matches!(heard.what, What::Event | What::Read | What::CloudRead)
+        });
+        writes.map_or(0, |heard| heard.ms)
+    }
+
+    /// When a program was started last, in milliseconds.
+    pub fn last_start(&self) -> u64 {
+        self.state().recorded.starts.last().map_or(0, |(_, ms)| *ms)
+    }
+
+    fn hit(&self, hit: &Hit, probes: &BTreeMap<String, (Plane, String)>, printed: &Printed) {
+        if let Some((plane, program)) = probes.get(&hit.fault) {
+            if let Some(heard) = Heard::of(hit, *plane, program) {
+                self.state().recorded.heard.push(heard);
+            }
+            return;
+        }
+        if hit.fault == FAULT || hit.fault == GOES_ON {
+            let first = self.state().recorded.fired.is_none();
+            let lines = if first { printed() } else { BTreeMap::new() };
+            let mut state = self.state();
+            state.recorded.hits += 1;
+            if first {
+                state.recorded.fired = Some(hit.ms);
+                state.recorded.printed = lines;
+            }
+            if hit.fault == GOES_ON {
+                state.recorded.last_hit = Some(hit.ms);
+            }
+        }
+    }
+
+    fn event(&self, event: &Event, names: &[String]) {
+        let is_own = |caller: &str| names.iter().any(|name| name == caller);
+        let mut state = self.state();
+        if let Some(ScenarioStep { does, .. }) = event.get() {
+            state.recorded.steps.push(event.ms);
+            return state.note(event.ms, format!("user: {does}"));
+        }
+        if let Some(request) = event.get::<KubernetesRequest>() {
+            let reads = !request.reads.is_empty();
+            let failed = request.status.is_none_or(|status| status >= 400);
+            // Lists and watches of a controller that polls would be all that is read here.
+            if !is_own(&request.caller) || (reads && !failed) || request.resource == "leases" {
+                return;
+            }
+            let status = request.status.map_or_else(|| "broken".to_owned(), |status| status.to_string());
+            let below =
+                if request.subresource.is_empty() { String::new() } else { format!(" {}", request.subresource) };
+            let text = format!(
+                "{}: {} {} {}{below}: {status}",
+                request.caller, request.verb, request.resource, request.object
+            );
+            state.note(event.ms, text);
+        } else if let Some(request) = event.get::<CloudRequest>() {
+            if is_own(&request.caller) {
+                let code = request.error.as_ref().map_or("OK", |code| code.as_str());
+                state.note(event.ms, format!("{}: {}: {code}", request.caller, request.action));
+            }
+        } else if let Some(call) = event.get::<CsiCall>() {
+            if let Some(caller) = call.caller.as_ref().filter(|caller| is_own(caller)) {
+                let node = call.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+                state.open.insert(call.ordinal, (caller.to_string(), format!("{}{node}", call.rpc)));
+            }
+        } else if let Some(done) = event.get::<CsiDone>() {
+            if let Some((caller, what)) = state.open.remove(&done.ordinal) {
+                state.note(event.ms, format!("{caller}: {what}: {}", done.code));
+            }
+        } else if let Some(fired) = event.get::<FaultFired>() {
+            if fired.fault == FAULT {
+                let effect = serde_json::to_string(&fired.effect).unwrap_or_default();
+                state.note(event.ms, format!("fault: {} {effect}", fired.op));
+            }
+        } else if let Some(ProgramStarted { starts, .. }) = event.get() {
+            state.recorded.starts.push((event.process.to_string(), event.ms));
+            state.note(event.ms, format!("{} starts for the {} time", event.process, ordinal(*starts)));
+        } else if let Some(ProgramEnded { how, .. }) = event.get() {
+            state.note(event.ms, format!("{} {how}", event.process));
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, ms: u64, text: String) {
+        self.recorded.journal.push(Line { ms, text });
+    }
+}
+
+/// The places in which the calls of a program are counted.
+fn places(program: &ProgramSpec) -> Vec<(Plane, &'static str, String)> {
+    let mut places: Vec<(Plane, &'static str, String)> =
+        [Plane::K8s, Plane::Ec2].map(|plane| (plane, "caller", program.name.clone())).to_vec();
+    places.push(match program.is_driver() {
+        true => (Plane::Link, "to", DRIVER.to_owned()),
+        false => (Plane::Csi, "caller", program.name.clone()),
+    });
+    places
+}
+
+fn probe(number: usize, plane: Plane, key: &str, value: &str) -> Fault {
+    let attributes: IndexMap<String, String> = [(key.to_owned(), value.to_owned())].into_iter().collect();
+    Fault {
+        name: format!("{PROBE}-{number}-{}", plane.name()),
+        matches: Match { plane, op: (plane == Plane::Link).then(|| "request".into()), attributes },
+        when: When::default(),
+        effect: Effect::Count(true),
+        at: Moment::Before,
+        lease: Lease::default(),
+    }
+}
+
+fn ordinal(n: u32) -> String {
+    match n {
+        1 => "first".to_owned(),
+        2 => "second".to_owned(),
+        3 => "third".to_owned(),
+        n => format!("{n}th"),
+    }
+}

@@ -1,0 +1,113 @@
+//! Several runs at a time, each on a thread of its own.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use substrate::host::Stop;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+/// Carries out runs until the user interrupts them.
+pub(crate) struct Runs {
+    runtime: Runtime,
+    stop: Stop,
+    halt: watch::Sender<bool>,
+}
+
+impl Runs {
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// When signals cannot be waited for.
+    pub fn new() -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+        let stop = runtime.block_on(async { Stop::install() });
+        let stop = stop.map_err(|e| format!("signals cannot be waited for: {e}"))?;
+        Ok(Self { runtime, stop, halt: watch::Sender::new(false) })
+    }
+
+    /// Returns true if the user has interrupted the runs.
+    pub fn is_halted(&self) -> bool {
+        *self.halt.borrow()
+    }
+
+    /// Carries out `count` runs, `jobs` at a time. `told` gets the result of each, and returns false if there is no use in
+    /// more.
+    pub fn all<T: Send>(
+        &mut self,
+        jobs: usize,
+        count: usize,
+        run: impl Fn(usize, watch::Receiver<bool>) -> T + Sync,
+        mut told: impl FnMut(usize, T) -> bool,
+    ) {
+        let (next, enough, run) = (AtomicUsize::new(0), AtomicBool::new(false), &run);
+        let (results, mut inbox) = mpsc::unbounded_channel();
+        let Self { runtime, stop, halt } = self;
+        let halt = &*halt;
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, count.max(1)) {
+                let (results, next, enough) = (results.clone(), &next, &enough);
+                scope.spawn(move || {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        if at >= count || *halt.borrow() || enough.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        if results.send((at, run(at, halt.subscribe()))).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(results);
+            crate::block_on(
+                runtime,
+                Box::pin(async {
+                    loop {
+                        tokio::select! { biased;
+                            result = inbox.recv() => match result {
+                                Some((at, result)) => {
+                                    if !told(at, result) {
+                                        enough.store(true, Ordering::Relaxed);
+                                    }
+                                }
+                                None => return,
+                            },
+                            _ = stop.wait(), if !*halt.borrow() => {
+                                halt.send_replace(true);
+                            }
+                        }
+                    }
+                }),
+            );
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_run_is_carried_out_once_and_told() {
+        let mut runs = Runs::new().unwrap();
+        let mut told = BTreeSet::new();
+        runs.all(3, 50, |at, _| at * 2, |at, result| told.insert(at) && result == at * 2);
+        assert_eq!(told.len(), 50);
+        let mut few = 0;
+        runs.all(
+            1,
+            50,
+            |_, _| (),
+            |_, ()| {
+                few += 1;
+                false
+            },
+        );
+        assert!(few < 50, "the rest is left");
+        runs.all(2, 0, |_, _| (), |_, ()| panic!("there is none"));
+        assert!(!runs.is_halted());
+    }
+}

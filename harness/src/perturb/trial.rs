@@ -1,0 +1,233 @@
+//! One run in a live world of its own.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use substrate::World;
+use substrate::clock::TimeScale;
+use substrate::world::Options;
+use tokio::sync::watch;
+
+use super::campaign::Evidence;
+use super::difference;
+use super::ends::Usual;
+use super::recorded::{Line, Recorded, Recorder};
+use super::verdict::{Facts, Norm};
+use crate::cluster::live::{Addresses, Site};
+use crate::cluster::{Cluster, ClusterSpec, live};
+use crate::program::{Program, ProgramReport, ProgramSpec};
+use crate::runner::settle::PAUSE;
+use crate::runner::{self, Attendant};
+use crate::search::document::Document;
+use crate::search::end_state::EndState;
+use crate::search::judge;
+
+/// How much longer than its story a run may take until it rests.
+const GRACE: Duration = Duration::from_secs(30);
+/// How long what is left of a run may take to end.
+const END: Duration = Duration::from_millis(500);
+/// How long no program writes at the end of an unbroken run.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long no program writes at the end of a trial.
+const PAUSES: Duration = Duration::from_millis(150);
+/// Pause between two looks at the end of a run.
+const LOOK: Duration = Duration::from_millis(50);
+/// Lines of a log before the perturbation that are shown.
+const BEFORE: u64 = 5;
+/// Lines of a log after it.
+const AFTER: u64 = 20;
+
+/// Programs, limits and seed of all runs of a command.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// The programs, in the directories in which they are started.
+    pub programs: Vec<ProgramSpec>,
+    /// The seed.
+    pub seed: u64,
+    /// Wall time that a story may take.
+    pub limit: Duration,
+    /// Wall time that a program has to come to the end of an unbroken run, once all else rests.
+    pub settle: Duration,
+    /// Time that a program takes from its start to its first call, as far as that is known.
+    pub start_up: Duration,
+}
+
+/// A run that came to an end.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// The judgement of the search.
+    pub judged: judge::Verdict,
+    /// Its ends, after the story and after the teardown.
+    pub ends: Vec<EndState>,
+    /// Its record.
+    pub recorded: Recorded,
+    /// The programs when the story was over.
+    pub programs: Vec<ProgramReport>,
+    /// Calls of each program while the cluster is at rest.
+    pub idle: BTreeMap<String, u64>,
+    /// The length of that window.
+    pub window: Duration,
+    /// Wall time.
+    pub wall: Duration,
+}
+
+impl Ended {
+    /// Returns the facts that a verdict asks for.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            judged: &self.judged,
+            recorded: &self.recorded,
+            programs: &self.programs,
+            idle: &self.idle,
+            window: self.window,
+        }
+    }
+
+    /// Returns the norm that an unbroken run sets for others.
+    pub fn norm(&self) -> Norm {
+        let ends = self.programs.iter().map(|program| (program.name.clone(), program.ends)).collect();
+        Norm { idle: self.idle.clone(), ends }
+    }
+
+    /// Returns the evidence for a person, where the unbroken run has the journal `unbroken` and came to the same call at `since`.
+    pub fn evidence(&self, unbroken: &[Line], since: u64) -> Evidence {
+        let from = self.recorded.fired.unwrap_or(0);
+        let log = |program: &ProgramReport| {
+            let at = self.recorded.printed.get(&program.name).copied().unwrap_or(0);
+            let first = at.saturating_sub(BEFORE).saturating_sub(program.log_before) as usize;
+            let last = (at + AFTER).saturating_sub(program.log_before) as usize;
+            let lines = program.log.iter().take(last).skip(first).cloned().collect();
+            (program.name.clone(), lines)
+        };
+        Evidence {
+            difference: difference::of(&self.recorded.journal, from, unbroken, since),
+            logs: self.programs.iter().map(log).collect(),
+        }
+    }
+}
+
+/// Why a run came to no end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The machine lacks something, or the file is wrong.
+    Unable(String),
+    /// The user ended it.
+    Interrupted,
+}
+
+/// Runs `document`, whose end must be `usual`, in a world of its own, until `halt` turns true.
+pub(crate) fn run(
+    setting: &Setting,
+    document: &Document,
+    usual: Option<&Usual>,
+    site: &Site,
+    halt: watch::Receiver<bool>,
+) -> Result<Ended, Trouble> {
+    let unable = |why: String| Trouble::Unable(why);
+    let site = site.within().map_err(|e| unable(e.to_string()))?;
+    // Everything that a run has started ends with its runtime.
+    let runtime = live::runtime().map_err(|e| unable(format!("the runtime does not start: {e}")))?;
+    let ended = crate::block_on(&runtime, Box::pin(story(setting, document, usual, &site, halt)));
+    runtime.shutdown_timeout(END);
+    ended
+}
+
+async fn story(
+    setting: &Setting,
+    document: &Document,
+    usual: Option<&Usual>,
+    site: &Site,
+    mut halt: watch::Receiver<bool>,
+) -> Result<Ended, Trouble> {
+    let begin = tokio::time::Instant::now();
+    let mut scenario = document.scenario("perturb.yaml").map_err(|e| Trouble::Unable(e.to_string()))?;
+    scenario.programs.clone_from(&setting.programs);
+    let scale = TimeScale::new(scenario.time_scale.live);
+    let world = World::live(Options { seed: setting.seed, scale, ..Options::default() });
+    let spec = ClusterSpec::of_scenario(&scenario);
+    let cluster = Cluster::live(&world, spec, site, &Addresses::default());
+    let cluster = cluster.map_err(|e| Trouble::Unable(e.to_string()))?;
+    let programs: Vec<Arc<Program>> = cluster.programs().cloned().collect();
+    let printed = programs.clone();
+    let printed = move || printed.iter().map(|program| (program.name().to_owned(), program.printed())).collect();
+    let recorder = Recorder::begin(&world, &setting.programs, Arc::new(printed)).map_err(Trouble::Unable)?;
+    let window = cluster.scaled(PAUSE);
+    let (ends, idle) = (RefCell::new(Vec::new()), RefCell::new(BTreeMap::new()));
+    let rests = async || {
+        if ends.borrow().is_empty() {
+            let since = world.clock().mono().saturating_sub(window).as_millis() as u64;
+            let calls = |spec: &ProgramSpec| (spec.name.clone(), recorder.calls_since(&spec.name, since));
+            *idle.borrow_mut() = setting.programs.iter().map(calls).collect();
+        }
+        let at = ends.borrow().len();
+        let end = settled(setting, usual, at, &cluster, &recorder).await;
+        ends.borrow_mut().push(end);
+    };
+    let attendant = Attendant::nobody().patient(setting.limit);
+    let run = runner::run_watched(&scenario, &cluster, |_| {}, &attendant, rests);
+    let outcome = tokio::select! { biased;
+        outcome = run => Ok(outcome),
+        _ = halt.wait_for(|halt| *halt) => Err(Trouble::Interrupted),
+        () = attendant.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
+            Ok(restless(&world, setting.limit + setting.settle * 2 + GRACE))
+        }
+    };
+    let recorded = recorder.recorded();
+    let reports = programs.iter().map(|program| program.report()).collect();
+    // The end of a program is no part of the story.
+    for program in &programs {
+        program.crash_now();
+        program.is_buried().await;
+    }
+    cluster.stop().await;
+    let mut outcome = outcome?;
+    // The digest of a live run means nothing.
+    outcome.events.clear();
+    let ends = ends.into_inner();
+    let (there, here) = usual.map(|usual| usual.compared(&ends)).unzip();
+    let task = judge::Task { ends: there, ..judge::Task::default() };
+    let judged = judge::verdict(&task, &outcome, here.unwrap_or_else(|| ends.clone()), judge::Digest::default());
+    let programs = if outcome.programs.is_empty() { reports } else { outcome.programs };
+    Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
+}
+
+/// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run itself is there once
+/// no program has written for a while.
+async fn settled(
+    setting: &Setting,
+    usual: Option<&Usual>,
+    at: usize,
+    cluster: &Cluster,
+    recorder: &Recorder,
+) -> EndState {
+    let deadline = tokio::time::Instant::now() + setting.settle;
+    loop {
+        let end = EndState::of(cluster).await;
+        let now = cluster.world().clock().mono().as_millis() as u64;
+        let past = |ms: u64| Duration::from_millis(now.saturating_sub(ms));
+        // One that was started just now has not done yet what it will do.
+        let works = cluster.programs().all(|program| program.is_up())
+            && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
+        let is_there = match usual {
+            Some(usual) => works && past(recorder.last_write()) > PAUSES && usual.is_at(at, &end),
+            None => past(recorder.last_write()) > QUIET,
+        };
+        if is_there || tokio::time::Instant::now() >= deadline {
+            return end;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The outcome of a run whose story was over and whose cluster did not come to rest.
+fn restless(world: &World, limit: Duration) -> runner::Outcome {
+    let mut outcome = runner::Outcome::given_up(world.trace().take_events(), limit);
+    if let Some(failure) = &mut outcome.failure {
+        failure.step = None;
+        failure.expected = "the cluster comes to rest".to_owned();
+        failure.seen = format!("it did not within {}s", limit.as_secs());
+    }
+    outcome
+}

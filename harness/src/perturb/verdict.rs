@@ -1,0 +1,310 @@
+//! The verdict on a trial.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::call::What;
+use super::faults::OUTAGE;
+use super::kind::Kind;
+use super::plan::Trial;
+use super::recorded::Recorded;
+use crate::program::ProgramReport;
+use crate::search::judge;
+
+/// Ends by itself at which a program ends again and again; the first are a container's ordinary life.
+const ENDS: u32 = 3;
+/// Tries of a call that fails all the time, within an outage: a backoff that doubles needs ten at most.
+const TRIES: u64 = 25;
+/// Calls a second that a program may make when the cluster is at rest, beside four times those of the unbroken run.
+const IDLE: f64 = 50.0;
+/// The least number of calls that make a rate.
+const FEW: u64 = 20;
+/// How long after an outage an error may be told.
+const TELLING: Duration = Duration::from_secs(1);
+
+/// The result of a trial. The order is that of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// All is well in the end.
+    Survived,
+    /// It does what upstream does wrong, and that is declared.
+    Declared,
+    /// The call did not come, so that the fault never fired.
+    NotReached,
+    /// An invariant did not hold.
+    Violated,
+    /// Something was left behind.
+    Leaked,
+    /// A step did not come to its end in time.
+    Stuck,
+    /// The end is not that of the unbroken run.
+    EndDiffers,
+    /// The program ends again and again.
+    CrashLoop,
+    /// The program makes many calls when the cluster is at rest.
+    HotLoop,
+    /// A call that fails is made again without a pause.
+    NoBackoff,
+    /// A call failed for a while, and no object and no Event tells of it.
+    Unsaid,
+}
+
+impl Class {
+    /// Its words in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Survived => "survived",
+            Self::Declared => "declared",
+            Self::NotReached => "not reached",
+            Self::Violated => "violated",
+            Self::Leaked => "leaked",
+            Self::Stuck => "stuck",
+            Self::EndDiffers => "end differs",
+            Self::CrashLoop => "crash loop",
+            Self::HotLoop => "hot loop",
+            Self::NoBackoff => "no backoff",
+            Self::Unsaid => "unsaid",
+        }
+    }
+
+    /// Returns true for what is wrong.
+    pub fn is_finding(self) -> bool {
+        self > Self::NotReached
+    }
+}
+
+/// The result of a trial with its message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// In a word.
+    pub class: Class,
+    /// The same for the same bug; empty if there is none.
+    pub signature: String,
+    /// The message.
+    pub message: String,
+    /// Declared deviations of upstream that occurred.
+    pub declared: Vec<String>,
+}
+
+/// The unbroken run, as far as a verdict asks for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Norm {
+    /// Calls of each program while the cluster is at rest.
+    pub idle: BTreeMap<String, u64>,
+    /// Times that each program ended by itself.
+    pub ends: BTreeMap<String, u32>,
+}
+
+/// The facts of a trial.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The judgement of the search: steps, invariants, what is left, where it ended.
+    pub judged: &'a judge::Verdict,
+    /// The record of the run.
+    pub recorded: &'a Recorded,
+    /// The programs when the story was over.
+    pub programs: &'a [ProgramReport],
+    /// Calls of each program while the cluster is at rest.
+    pub idle: &'a BTreeMap<String, u64>,
+    /// The length of that window.
+    pub window: Duration,
+}
+
+/// Judges a trial.
+pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
+    let declared = facts.judged.declared.clone();
+    let found = |class: Class, message: String| Verdict {
+        class,
+        signature: format!("{}: {}", class.word(), crate::search::signature(&message)),
+        message,
+        declared: declared.clone(),
+    };
+    if let Some(message) = crash_loop(facts, norm) {
+        return found(Class::CrashLoop, message);
+    }
+    if let Some(class) = not_well(facts) {
+        let judged = facts.judged;
+        // The limit of a run has another name here.
+        let (signature, message) = (judged.signature.clone(), judged.message.replace("--timeout", "--within"));
+        return Verdict { class, signature, message, declared };
+    }
+    if let Some(message) = hot_loop(facts, norm) {
+        return found(Class::HotLoop, message);
+    }
+    if trial.kind == Kind::Outage {
+        if let Some(message) = no_backoff(trial, facts.recorded) {
+            return found(Class::NoBackoff, message);
+        }
+        if let Some(message) = unsaid(trial, facts.recorded) {
+            return found(Class::Unsaid, message);
+        }
+    }
+    let class = match facts.recorded.fired {
+        None => Class::NotReached,
+        Some(_) if facts.judged.class == judge::Class::Declared => Class::Declared,
+        Some(_) => Class::Survived,
+    };
+    Verdict { class, signature: String::new(), message: String::new(), declared }
+}
+
+fn not_well(facts: &Facts<'_>) -> Option<Class> {
+    let waits = "the fault perturb has fired";
+    match facts.judged.class {
+        judge::Class::Survived | judge::Class::Declared => None,
+        // The story waits for its own fault, and the call did not come.
+        judge::Class::Stuck if facts.recorded.fired.is_none() && facts.judged.message.contains(waits) => {
+            Some(Class::NotReached)
+        }
+        judge::Class::Violated => Some(Class::Violated),
+        judge::Class::Leaked => Some(Class::Leaked),
+        judge::Class::EndDiffers => Some(Class::EndDiffers),
+        _ => Some(Class::Stuck),
+    }
+}
+
+fn crash_loop(facts: &Facts<'_>, norm: &Norm) -> Option<String> {
+    let usual = |name: &str| norm.ends.get(name).copied().unwrap_or(0);
+    let program = facts.programs.iter().find(|program| program.ends >= usual(&program.name) + ENDS)?;
+    let last = program.last_end.as_deref().unwrap_or("ended");
+    Some(format!("{} ended by itself {} times; last it {last}", program.name, program.ends))
+}
+
+fn hot_loop(facts: &Facts<'_>, norm: &Norm) -> Option<String> {
+    let seconds = facts.window.as_secs_f64().max(0.001);
+    facts.idle.iter().find_map(|(name, calls)| {
+        let usual = norm.idle.get(name).copied().unwrap_or(0);
+        let rate = |calls: u64| calls as f64 / seconds;
+        let hot = *calls >= FEW && rate(*calls) > 4.0 * rate(usual) + IDLE;
+        hot.then(|| {
+            format!(
+                "{name} makes {:.0} calls a second when the cluster is at rest, and {:.0} in the unbroken run",
+                rate(*calls),
+                rate(usual)
+            )
+        })
+    })
+}
+
+fn no_backoff(trial: &Trial, recorded: &Recorded) -> Option<String> {
+    let tries = recorded.hits;
+    let message = || {
+        format!("{} was tried {tries} times within {}ms in which each try failed", trial.call.key, OUTAGE.as_millis())
+    };
+    (tries > TRIES).then(message)
+}
+
+/// A sidecar whose driver fails writes to an object, or an Event. A driver tells its caller.
+fn unsaid(trial: &Trial, recorded: &Recorded) -> Option<String> {
+    let (Some(fired), What::Csi) = (recorded.fired, trial.call.key.what) else { return None };
+    let end = fired + (OUTAGE + TELLING).as_millis() as u64;
+    let program = &trial.call.key.program;
+    let is_write = |text: &str| {
+        let rest = text.strip_prefix(program.as_str()).and_then(|rest| rest.strip_prefix(": "));
+        rest.is_some_and(|rest| ["create ", "update ", "patch "].iter().any(|verb| rest.starts_with(verb)))
+    };
+    let said = recorded.journal.iter().any(|line| (fired..=end).contains(&line.ms) && is_write(&line.text));
+    (!said).then(|| format!("{program} wrote to no object and made no Event while {} failed", trial.call.key.op))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perturb::call::{Call, Key};
+    use crate::perturb::recorded::Line;
+
+    fn trial(kind: Kind, what: What) -> Trial {
+        let key = Key { what, program: "mine".to_owned(), op: "patch".to_owned(), attributes: BTreeMap::new() };
+        Trial { kind, call: Call { key, nth: 1, ms: 0, step: None } }
+    }
+
+    fn judged(class: judge::Class) -> judge::Verdict {
+        let mut judged = judge::Verdict::without_outcome(class, "what was seen");
+        judged.declared = if class == judge::Class::Declared { vec!["known".to_owned()] } else { Vec::new() };
+        judged
+    }
+
+    fn verdict(kind: Kind, what: What, class: judge::Class, change: impl FnOnce(&mut Recorded)) -> Verdict {
+        let mut recorded = Recorded { fired: Some(10), hits: 1, ..Recorded::default() };
+        change(&mut recorded);
+        let (idle, judged) = (BTreeMap::new(), judged(class));
+        let facts =
+            Facts { judged: &judged, recorded: &recorded, programs: &[], idle: &idle, window: Duration::from_secs(1) };
+        of(&trial(kind, what), &facts, &Norm::default())
+    }
+
+    #[test]
+    fn the_search_decides_on_steps_invariants_and_ends() {
+        for (class, is) in [
+            (judge::Class::Survived, Class::Survived),
+            (judge::Class::Declared, Class::Declared),
+            (judge::Class::Violated, Class::Violated),
+            (judge::Class::Leaked, Class::Leaked),
+            (judge::Class::Stuck, Class::Stuck),
+            (judge::Class::EndDiffers, Class::EndDiffers),
+            (judge::Class::Hung, Class::Stuck),
+        ] {
+            let verdict = verdict(Kind::CrashAfter, What::Write, class, |_| {});
+            assert_eq!(verdict.class, is);
+            assert_eq!(is.is_finding(), !verdict.signature.is_empty(), "{is:?}");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_did_not_fire_proves_nothing() {
+        let never = |recorded: &mut Recorded| recorded.fired = None;
+        assert_eq!(verdict(Kind::Lag, What::Event, judge::Class::Survived, never).class, Class::NotReached);
+        assert_eq!(verdict(Kind::Lag, What::Event, judge::Class::Stuck, never).class, Class::Stuck);
+    }
+
+    #[test]
+    fn a_call_that_fails_and_is_made_again_at_once_is_found() {
+        let tries = |n| move |recorded: &mut Recorded| recorded.hits = n;
+        let of = |n| verdict(Kind::Outage, What::Write, judge::Class::Survived, tries(n)).class;
+        assert_eq!((of(TRIES), of(TRIES + 1)), (Class::Survived, Class::NoBackoff));
+        let other = verdict(Kind::Throttle, What::Write, judge::Class::Survived, tries(1_000));
+        assert_eq!(other.class, Class::Survived, "it is asked of outages alone");
+    }
+
+    #[test]
+    fn an_error_of_the_driver_must_be_told_somewhere() {
+        let said = |ms: u64, text: &str| {
+            let line = Line { ms, text: text.to_owned() };
+            move |recorded: &mut Recorded| recorded.journal.push(line)
+        };
+        let of = |ms, text| verdict(Kind::Outage, What::Csi, judge::Class::Survived, said(ms, text)).class;
+        assert_eq!(of(20, "mine: create events default/: 201"), Class::Survived);
+        assert_eq!(of(20, "mine: patch volumeattachments csi-1 status: 200"), Class::Survived);
+        assert_eq!(of(5, "mine: create events default/: 201"), Class::Unsaid, "before it failed");
+        assert_eq!(of(20, "other: create events default/: 201"), Class::Unsaid);
+        assert_eq!(of(20, "mine: ControllerPublishVolume: INTERNAL"), Class::Unsaid);
+    }
+
+    #[test]
+    fn rates_and_ends_are_measured_against_the_unbroken_run() {
+        let recorded = Recorded { fired: Some(1), ..Recorded::default() };
+        let well = judged(judge::Class::Survived);
+        let of = |calls: u64, usual: u64, ends: u32, usual_ends: u32| {
+            let report = ProgramReport { name: "mine".to_owned(), ends, ..ProgramReport::default() };
+            let idle = BTreeMap::from([("mine".to_owned(), calls)]);
+            let norm = Norm {
+                idle: BTreeMap::from([("mine".to_owned(), usual)]),
+                ends: BTreeMap::from([("mine".to_owned(), usual_ends)]),
+            };
+            let programs = [report];
+            let window = Duration::from_millis(200);
+            let facts = Facts { judged: &well, recorded: &recorded, programs: &programs, idle: &idle, window };
+            super::of(&trial(Kind::Lag, What::Event), &facts, &norm).class
+        };
+        assert_eq!(of(19, 0, 0, 0), Class::Survived, "few calls say nothing");
+        assert_eq!(of(60, 0, 0, 0), Class::HotLoop);
+        assert_eq!(of(60, 20, 0, 0), Class::Survived, "it polls");
+        assert_eq!(
+            (of(0, 0, 2, 0), of(0, 0, 3, 0), of(0, 0, 3, 1)),
+            (Class::Survived, Class::CrashLoop, Class::Survived)
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! The stories that come with the tool, by what the program replaces.
+
+use std::collections::BTreeSet;
+
+/// A story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The file's name in `scenarios/perturb/`.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+macro_rules! workload {
+    ($name:literal) => {
+        Workload { name: $name, text: include_str!(concat!("../../../scenarios/perturb/", $name)) }
+    };
+}
+
+const ATTACHER: Workload = workload!("attacher.yaml");
+const PROVISIONER: Workload = workload!("provisioner.yaml");
+const RESIZER: Workload = workload!("resizer.yaml");
+const VOLUME: Workload = workload!("volume.yaml");
+
+/// All stories.
+pub const ALL: [Workload; 4] = [ATTACHER, PROVISIONER, RESIZER, VOLUME];
+
+/// The story for a program that replaces these components; none for one that replaces nothing of storage.
+pub fn of(replaces: &BTreeSet<String>) -> Option<Workload> {
+    let has = |name: &str| replaces.contains(name);
+    let own: Vec<Workload> = [("csi-attacher", ATTACHER), ("csi-provisioner", PROVISIONER), ("csi-resizer", RESIZER)]
+        .into_iter()
+        .filter(|(name, _)| has(name))
+        .map(|(_, workload)| workload)
+        .collect();
+    match own[..] {
+        _ if has("csi-mock") => Some(VOLUME),
+        [one] => Some(one),
+        [] => (!replaces.is_empty()).then_some(VOLUME),
+        _ => Some(VOLUME),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_component_has_a_story_that_is_a_scenario() {
+        let of = |names: &[&str]| of(&names.iter().map(|name| (*name).to_owned()).collect()).map(|story| story.name);
+        assert_eq!(of(&["csi-attacher"]), Some("attacher.yaml"));
+        assert_eq!(of(&["csi-provisioner", "csi-attacher"]), Some("volume.yaml"));
+        assert_eq!(of(&["csi-mock"]), Some("volume.yaml"));
+        assert_eq!(of(&["kube-scheduler"]), Some("volume.yaml"));
+        assert_eq!(of(&[]), None);
+        for Workload { name, text } in ALL {
+            crate::scenario::parse(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Planted defects of a small controller: each is found by the perturbation that should, and the controller without one
+//! survives the same.
+
+use serde_json::Value;
+
+use crate::tools::{Folder, Ran, file, python_has};
+
+/// Perturbs the controller with a defect.
+fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, more: &[&str]) -> Ran {
+    let (story, program) = (file("keeper.yaml"), file("keeper.py"));
+    let line = ["--scenario", &story, "--only", only, "--at", at, "--again", "1"];
+    folder.perturb(&[&line, more, &["--", "python3", &program, defect]].concat())
+}
+
+#[test]
+fn a_controller_without_a_defect_survives_what_finds_them_live() {
+    if !python_has("json") {
+        return;
+    }
+    let folder = Folder::new();
+    let ran = keeper(&folder, "none", "crash-after,slow,outage,lost-reply", "want-a", &[]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.count("survived") >= 8, "{}", ran.out);
+    assert!(ran.findings().is_empty());
+}
+
+#[test]
+fn each_planted_defect_is_found_by_the_perturbation_that_should_live() {
+    if !python_has("json") {
+        return;
+    }
+    let folder = Folder::new();
+    let made = "configmap/default/made-want-";
+    for (defect, only, at, class, says) in [
+        ("order", "crash-after", "patch configmaps default/want-a", "end differs", format!("{made}a is not there")),
+        ("early-finalizer", "crash-after", "want-b #3", "end differs", format!("{made}b is there, and not")),
+        (
+            "no-adoption",
+            "lost-reply",
+            "create configmaps default/made-want-a",
+            "end differs",
+            format!("{made}a-*2 is there"),
+        ),
+        (
+            "trusted-cache",
+            "stale-list",
+            "patch configmaps default/want-a #2",
+            "end differs",
+            format!("{made}a is not there"),
+        ),
+        (
+            "stale-overwrite",
+            "slow",
+            "update configmaps default/want-a",
+            "end differs",
+            "data.note is not there".to_owned(),
+        ),
+        ("no-backoff", "outage", "create configmaps default/made-want-a", "no backoff", "each try failed".to_owned()),
+    ] {
+        let ran = keeper(&folder, defect, only, at, &[]);
+        assert_eq!(ran.code, 1, "{defect}: {}{}", ran.out, ran.err);
+        let found = ran.findings().iter().any(|(is, said)| *is == class && said.contains(&says));
+        assert!(found, "{defect}: {:?}", ran.findings());
+        assert_eq!(ran.data["data"]["findings"][0]["again"]["came"], 1, "{defect}");
+    }
+}
+
+#[test]
+fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
+    if !python_has("json") {
+        return;
+    }
+    let folder = Folder::new();
+    let more = ["--out", "found", "--junit", "r.xml", "--json", "r.json", "--write-baseline", "known.json"];
+    let ran = keeper(&folder, "order", "crash-after", "patch configmaps default/want-a #2", &more);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let finding = &ran.data["data"]["findings"][0];
+    let evidence = finding["evidence"]["difference"].to_string();
+    assert!(
+        evidence.contains("+ fault: patch") && evidence.contains("+ keeper starts for the second time"),
+        "{evidence}"
+    );
+    let written: Value = serde_json::from_str(&folder.read("r.json")).unwrap();
+    assert_eq!(written["findings"][0]["signature"], finding["signature"]);
+    assert!(folder.read("r.xml").contains("failures=\"1\""));
+
+    let path = finding["file"].as_str().unwrap();
+    let text = folder.read(path);
+    assert!(text.starts_with("# Found by `mooring perturb --scenario"), "{text}");
+    let run = ["run", path, "--live", "--allow-exec", "--backend", "directory", "--timeout", "60s", "--output", "json"];
+    let output = folder.mooring(&run).output().unwrap();
+    let data: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Its end is another one, which `mooring perturb` compares.
+    assert!(output.status.success(), "{data}");
+    assert_eq!(data["data"]["programs"][0]["starts"], 2, "the fault fired: {data}");
+
+    let ran = keeper(&folder, "order", "crash-after", "want-a #2", &["--baseline", "known.json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.data["data"]["findings"][0]["known"], true);
+    let ran = keeper(&folder, "none", "crash-after", "want-a #2", &["--baseline", "known.json"]);
+    assert_eq!((ran.code, ran.data["data"]["missing"].as_array().unwrap().len()), (0, 1), "{}", ran.out);
+}

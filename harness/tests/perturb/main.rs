@@ -1,0 +1,9 @@
+//! `mooring perturb` as a user runs it: refusals, planted defects, our own loops as programs, bounds.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+mod bounds;
+mod defects;
+mod loops;
+mod refused;
+mod tools;

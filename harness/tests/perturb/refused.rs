@@ -1,0 +1,84 @@
+//! Command lines and files that are not carried out: what is said.
+
+use crate::tools::Folder;
+
+const STORY: &str = "name: s\nnodes: {count: 1}\nsteps: [{sleep: 1s}]\n";
+const RUN: &str = "run:\n  - {name: mine, command: [./mine.sh, --fast]}\n";
+
+#[test]
+fn a_program_and_a_story_are_needed_and_one_of_each() {
+    let folder = Folder::new();
+    folder.script("mine.sh", "touch was-run\nsleep 100\n");
+    folder.write("story.yaml", STORY);
+    folder.write("runs.yaml", &format!("{STORY}{RUN}"));
+    folder
+        .write("breaks.yaml", &format!("{STORY}faults: [{{name: f, match: {{plane: ec2}}, effect: {{http: 500}}}}]\n"));
+    folder.write("bad.yaml", "name: s\nnodes: {count: 1}\nsteps: [{slep: 1s}]\n");
+    folder.write("baseline.json", "{\"version\": 9}");
+    for (args, why) in [
+        (&[][..], "there is no program: write its command behind --"),
+        (&["--", "./mine.sh"], "there is no story for a program that replaces nothing"),
+        (&["--scenario", "story.yaml"], "story.yaml has no `run:`, and there is no command behind --"),
+        (&["--scenario", "runs.yaml"], "runs.yaml runs programs on this machine: mine (`./mine.sh --fast`)"),
+        (&["--scenario", "runs.yaml", "--", "./mine.sh"], "runs.yaml runs programs itself (mine)"),
+        (
+            &["--scenario", "runs.yaml", "--allow-exec", "--name", "x"],
+            "--replaces and --name are of a program behind --",
+        ),
+        (&["--scenario", "breaks.yaml", "--", "./mine.sh"], "the story has faults of its own"),
+        (&["--scenario", "bad.yaml", "--", "./mine.sh"], "slep"),
+        (&["--scenario", "nothing.yaml", "--", "./mine.sh"], "nothing.yaml"),
+        (&["--scenario", "story.yaml", "--", "./nothing.sh"], "there is no program ./nothing.sh"),
+        (
+            &["--scenario", "story.yaml", "--name", "csi-resizer", "--", "./mine.sh"],
+            "`csi-resizer` is the name of a process",
+        ),
+        (&["--replaces", "csi-atacher", "--", "./mine.sh"], "csi-atacher"),
+        (&["--replaces", "csi-attacher", "--only", "crash", "--", "./mine.sh"], "crash"),
+        (&["--scenario", "story.yaml", "--baseline", "baseline.json", "--", "./mine.sh"], "--baseline baseline.json"),
+        (&["--scenario", "story.yaml", "--jobs", "0", "--", "./mine.sh"], "jobs"),
+    ] {
+        let ran = folder.perturb(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.error().contains(why), "{args:?}: {}{}", ran.out, ran.err);
+    }
+    assert_eq!(folder.read("was-run"), "");
+    assert!(!folder.path().join("was-run").exists());
+}
+
+#[test]
+fn a_story_that_does_not_come_to_its_end_unbroken_is_said_with_the_programs_last_lines_live() {
+    let folder = Folder::new();
+    folder.script("mine.sh", "echo 'flag --x is not known' >&2\nsleep 100\n");
+    let story = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: y}}\n  \
+        - wait: {object: configmap/a, that: 'has(self.data.state)'}\n";
+    folder.write("s.yaml", &format!("name: s\nnodes: {{count: 1}}\ntime-scale: {{live: 60}}\nsteps:\n{story}"));
+    let ran = folder.perturb(&["--scenario", "s.yaml", "--within", "2s", "--", "./mine.sh"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.error().contains("s.yaml does not come to its end although it was not broken: stuck"),
+        "{}",
+        ran.error()
+    );
+    assert!(ran.error().contains("    flag --x is not known"), "{}", ran.error());
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_said_live() {
+    let folder = Folder::new();
+    folder.write("plain", "no program");
+    folder.write("s.yaml", STORY);
+    let ran = folder.perturb(&["--scenario", "s.yaml", "--", "./plain"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(ran.error().contains("Permission denied"), "{}", ran.error());
+}
+
+#[test]
+fn a_program_without_calls_has_nothing_to_try_live() {
+    let folder = Folder::new();
+    folder.script("mine.sh", "while :; do sleep 1; done\n");
+    folder.write("s.yaml", &STORY.replace("steps:", "time-scale: 60\nsteps:"));
+    let ran = folder.perturb(&["--scenario", "s.yaml", "--", "./mine.sh"]);
+    assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+    assert!(ran.error().contains("the program makes no call"), "{}", ran.error());
+}
