@@ -285,7 +285,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         block::remember(agent, spec).await?;
         let plain;
         let spec = if substrate::mutant!(agent.ctx, "mount-options-dropped") {
-            plain = VolumeSpec { mount_options: Vec::new(), ..spec.clone() };
+            plain = Arc::new(VolumeSpec { mount_options: Vec::new(), ..VolumeSpec::clone(spec) });
             &plain
         } else {
             spec
