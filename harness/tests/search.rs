@@ -238,7 +238,7 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
         "f is over; it fired 1 times",
         "taken back: 2 of your changes",
         "the end of the run: survived",
-        "`stpe` is no command; did you mean step?",
+        "`stpe` is not a command; did you mean step?",
     ] {
         place(wanted);
     }

@@ -14,7 +14,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "attach-twice",
-        about: "AttachVolume attaches a volume that is no Multi-Attach volume to a second instance",
+        about: "AttachVolume attaches a volume that is not a Multi-Attach volume to a second instance",
         recreates: "kubernetes#45346",
     },
     Mutant {

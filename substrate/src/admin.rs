@@ -318,7 +318,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let Ok(fault) = serde_json::from_slice::<Value>(body) else {
-        return Mistake::new("fault", format!("this is no JSON: {error}"));
+        return Mistake::new("fault", format!("this is not JSON: {error}"));
     };
     let mut quoted = text.split('`').skip(1).step_by(2);
     let word = quoted.next().or_else(|| text.split('"').nth(1)).unwrap_or_default();
@@ -394,7 +394,7 @@ mod tests {
         }
         let body = r#"{"name": "f","#;
         let error = serde_json::from_str::<Fault>(body).unwrap_err();
-        assert!(unreadable(body.as_bytes(), &error).message.starts_with("this is no JSON"));
+        assert!(unreadable(body.as_bytes(), &error).message.starts_with("this is not JSON"));
     }
 
     #[test]

@@ -387,7 +387,7 @@ impl Server {
         if !code.is_success() {
             return Err(format!("failed to call webhook: the server answered {code}"));
         }
-        go_json::read(&bytes).map_err(|error| format!("the answer is no review: {error}"))
+        go_json::read(&bytes).map_err(|error| format!("the answer is not a review: {error}"))
     }
 }
 
@@ -491,7 +491,7 @@ fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
 fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
     let response = &answer["response"];
     if answer["kind"] != "AdmissionReview" || !response.is_object() {
-        return Err("the answer is no AdmissionReview with a response".to_owned());
+        return Err("the answer is not an AdmissionReview with a response".to_owned());
     }
     if text(response, &["uid"]) != uid {
         return Err(format!("expected response.uid={uid:?}, got {:?}", text(response, &["uid"])));

@@ -102,6 +102,6 @@ fn read(path: &Path) -> Result<Input, Refusal> {
         let file = std::fs::File::open(path).map_err(unreadable)?;
         file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     }
-    let text = String::from_utf8(bytes).map_err(|e| usage(format!("{name}: it is no UTF-8 text: {e}")))?;
+    let text = String::from_utf8(bytes).map_err(|e| usage(format!("{name}: it is not UTF-8 text: {e}")))?;
     Ok(Input { name, text })
 }

@@ -17,7 +17,7 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
         return Err("the output is JSON, which a program reads");
     }
     if !io::stdin().is_terminal() {
-        return Err("standard input is no terminal");
+        return Err("standard input is not a terminal");
     }
     let (directory, progress) = (site.path().to_owned(), progress.clone());
     Ok(Attendant::new(Box::new(move |cluster, text| {

@@ -132,7 +132,10 @@ fn make_missing(objects: &Objects, cloud: &mut Cloud, nodes: &[Value], notes: &m
         let name = volume["metadata"]["name"].as_str().unwrap_or_default();
         let object = format!("PersistentVolume {name}");
         if !mock_ec2::is_volume_id(handle) {
-            notes.push(Note { object, said: format!("`{handle}` is no volume id, so it has no volume in the cloud") });
+            notes.push(Note {
+                object,
+                said: format!("`{handle}` is not a volume id, so it has no volume in the cloud"),
+            });
             continue;
         }
         let first = nodes.first().and_then(|node| node["zone"].as_str()).unwrap_or(ZONE);
@@ -184,7 +187,7 @@ fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String
         let instance = attachment["instance"].as_str().unwrap_or_default();
         let is_known = nodes.contains_key(instance);
         if !is_known {
-            let said = format!("begins without its attachment to {instance}, which is no node's");
+            let said = format!("begins without its attachment to {instance}, which is not a node");
             notes.push(Note { object: id.to_owned(), said });
         }
         is_known

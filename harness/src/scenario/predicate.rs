@@ -61,7 +61,7 @@ impl That {
                 None => "`self` is the object, or the list".to_owned(),
             };
             return Err(Unfit {
-                message: format!("`{unknown}` is no variable of a condition"),
+                message: format!("`{unknown}` is not a variable of a condition"),
                 help: Some(help),
                 at: cel::place(text, &unknown),
                 length: unknown.len(),

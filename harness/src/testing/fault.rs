@@ -92,7 +92,7 @@ pub fn skew(process: &str, by: &str) -> Fault {
 /// # Errors
 /// What is no fault, with its line.
 pub fn yaml(text: &str) -> Result<Fault> {
-    substrate::yaml::from_str(text).map(Fault).map_err(|error| Error::usage(format!("this is no fault: {error}")))
+    substrate::yaml::from_str(text).map(Fault).map_err(|error| Error::usage(format!("this is not a fault: {error}")))
 }
 
 impl Fault {

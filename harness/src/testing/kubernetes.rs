@@ -182,7 +182,7 @@ pub(super) fn object_of(text: &str) -> Result<ObjectRef> {
 
 /// A tree of the API server as one of `serde_json`.
 pub(super) fn plain(tree: &substrate::json::Value) -> Result<Value> {
-    serde_json::to_value(tree).map_err(|e| Error::new(ErrorKind::Refused, format!("the answer is no object: {e}")))
+    serde_json::to_value(tree).map_err(|e| Error::new(ErrorKind::Refused, format!("the answer is not an object: {e}")))
 }
 
 /// The changes that a watch tells.

@@ -41,7 +41,7 @@ impl Scene {
             let words: Vec<String> = Kind::words(&customs).collect();
             let near = substrate::words::nearest(word, words.iter().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            Error::usage(format!("`{word}` is no kind of object{near}"))
+            Error::usage(format!("`{word}` is not a kind of object{near}"))
         })
     }
 
@@ -168,7 +168,7 @@ pub(super) async fn inject(scene: &Scene, Fault(mut fault): Fault) -> Result<Str
 fn pod(scene: &Scene, text: &str) -> Result<(String, String)> {
     let object = scene.object(text)?;
     if object.kind != Kind::pod() {
-        return Err(Error::usage(format!("{object} is no pod: write pod/NAME or pod/NAMESPACE/NAME")));
+        return Err(Error::usage(format!("{object} is not a pod: write pod/NAME or pod/NAMESPACE/NAME")));
     }
     Ok((object.to_string(), object.key()))
 }

@@ -79,6 +79,6 @@ mod tests {
             read(SEED, "1..3"),
             Err("MOORING_SEED=1..3: this is one seed; MOORING_SEEDS takes several".to_owned())
         );
-        assert!(read(SEEDS, "many").unwrap_err().starts_with("MOORING_SEEDS: `many` is no seed"));
+        assert!(read(SEEDS, "many").unwrap_err().starts_with("MOORING_SEEDS: `many` is not a seed"));
     }
 }

@@ -30,5 +30,5 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     let timeline = home.ok(&["timeline", "--name", "one"]);
     assert_eq!(timeline.lines().filter(|line| line.starts_with("pvc/data")).count(), 1, "{timeline}");
     let crashes = home.log("one").matches(" crashed").count();
-    assert_eq!(crashes, 1, "what a reset ends is no news:\n{}", home.log("one"));
+    assert_eq!(crashes, 1, "what a reset ends is not news:\n{}", home.log("one"));
 }

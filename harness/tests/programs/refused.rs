@@ -66,7 +66,7 @@ fn a_mistake_in_a_program_has_its_place_and_the_nearest_word() {
         ("run: [{name: csi-attacher, command: [b]}]", "4:14", "write `replaces: csi-attacher` beside it"),
         ("run: [{name: node-a, command: [b]}]", "4:14", "`node-a` is the name of a process of the cluster"),
         ("run: [{name: user, command: [b]}]", "4:14", "`user` is the name of a process of the cluster"),
-        ("run: [{name: a, command: [b], env: {1A: x}}]", "4:37", "`1A` is no name of a variable"),
+        ("run: [{name: a, command: [b], env: {1A: x}}]", "4:37", "`1A` is not a variable name"),
         ("run: [{name: a, command: [b]}]\nworlds: [live, simulated]", "5:9", "a file with `run` is for the live"),
         (
             "run: [{name: a, command: [b], replaces: csi-resizer}, {name: c, command: [b], replaces: csi-resizer}]",

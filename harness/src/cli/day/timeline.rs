@@ -34,7 +34,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     if let Some(other) = args.claim.as_ref().filter(|claim| claim.kind != Kind::claim()) {
-        return Err(usage(format!("{other} is no claim: write pvc/NAME, as in pvc/data")));
+        return Err(usage(format!("{other} is not a claim: write pvc/NAME, as in pvc/data")));
     }
     if args.containers.compose {
         if args.follow {

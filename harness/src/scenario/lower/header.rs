@@ -134,7 +134,7 @@ pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
                 if let Some(id) = &node.instance
                     && !mock_ec2::is_instance_id(id)
                 {
-                    let message = format!("`{}` is no instance id: write i- and 8 or 17 hex digits", **id);
+                    let message = format!("`{}` is not an instance id: write i- and 8 or 17 hex digits", **id);
                     return Err(Mistake::new(id.place, message, "this id"));
                 }
                 specs.push(NodeSpec {

@@ -58,7 +58,7 @@ impl Steps<'_> {
     pub(super) fn poke(&self, verb: Placed<String>, ec2: doc::Ec2) -> Checked<Poke> {
         let Some(row) = POKES.iter().find(|row| row.verb == verb.value) else {
             let help = suggest(&verb, POKES.iter().map(|row| row.verb), "pokes");
-            return Err(Mistake::new(verb.place, format!("`{}` is no poke", verb.value), "this poke").help(help));
+            return Err(Mistake::new(verb.place, format!("`{}` is not a poke", verb.value), "this poke").help(help));
         };
         if let Some((option, place)) = ec2.options().find(|(option, _)| !row.options.contains(option)) {
             let message = format!("`{option}` does not go with `{}`", row.verb);
@@ -135,7 +135,7 @@ impl Steps<'_> {
             About::Snapshot if text.parse::<SnapshotId>().is_ok() => Ok(Id::Text(text.value)),
             About::Snapshot => {
                 let help = "save the id where the snapshot is made, and write `{saved: NAME}`";
-                Err(Mistake::new(place, format!("`{}` is no id of a snapshot", text.value), "here").help(help))
+                Err(Mistake::new(place, format!("`{}` is not an id of a snapshot", text.value), "here").help(help))
             }
             About::Token => Ok(Id::Text(text.value)),
         }
@@ -149,7 +149,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
         for (key, names) in [("hide", &ec2.hide), ("poison", &ec2.poison)] {
             let Some(names) = names else { continue };
             if let Some(wrong) = names.iter().find(|name| DeviceSlot::parse(name).is_none()) {
-                let message = format!("`{wrong}` is no device name");
+                let message = format!("`{wrong}` is not a device name");
                 return Err(Mistake::new(names.place, message, "here").help("write one such as /dev/xvdba"));
             }
             body.insert(key.to_owned(), json!(names.value));
@@ -169,7 +169,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
         }
     }
     if let Some(which) = &ec2.which {
-        word(which, which.place, &WHICH, "no transition of a volume", "transitions")?;
+        word(which, which.place, &WHICH, "not a transition of a volume", "transitions")?;
         body.insert("which".to_owned(), json!(which.value));
     }
     if row.verb == "state" {
@@ -178,7 +178,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
             let help = format!("add `state`, one of: {}", words.join(", "));
             return Err(Mistake::new(verb.place, "`state` needs the state to force", "this poke").help(help));
         };
-        word(state, state.place, &words, "no state of a volume", "states")?;
+        word(state, state.place, &words, "not a state of a volume", "states")?;
         body.insert("state".to_owned(), json!(state.value));
     }
     if row.verb == "impair" {

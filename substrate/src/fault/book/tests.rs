@@ -136,14 +136,14 @@ fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_near
         (refused(|f| f.lease.ttl = Some(Span(Duration::ZERO))), "lease.ttl: "),
         (
             refused(|f| f.matches.op = Some("AttachVolum".into())),
-            "match.op: `AttachVolum` is no operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
+            "match.op: `AttachVolum` is not an operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
         ),
         (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
         (
             refused(|f| {
                 f.matches.attributes.insert("volum".into(), "x".into());
             }),
-            "match.where.volum: `volum` is no attribute of these operations; there are process, volume; did you mean `volume`?",
+            "match.where.volum: `volum` is not an attribute of these operations; there are process, volume; did you mean `volume`?",
         ),
         (
             refused(|f| f.effect = Effect::Error("IncorectState".into())),
@@ -155,12 +155,12 @@ fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_near
         ),
         (
             refused(|f| f.at = Moment::BeforeReply),
-            "at: `before_reply` is no moment at which error acts here; it acts at before; did you mean `before`?",
+            "at: `before_reply` is not a moment at which error acts here; it acts at before; did you mean `before`?",
         ),
         (refused(|f| f.effect = Effect::Hang(false)), "effect.hang: must be true"),
         (
             refused(|f| f.effect = Effect::Crash("controler".into())),
-            "effect.crash: `controler` is no process that this server could end; there are self",
+            "effect.crash: `controler` is not a process that this server can crash; there are self",
         ),
     ];
     for (message, begins) in cases {
@@ -309,7 +309,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     let own = || Effect::Crash("self".into());
     for told in [("process", "user"), ("from", "user"), ("caller", "us*")] {
         let message = add("no", Some(told), own()).unwrap_err().to_string();
-        assert!(message.starts_with(&format!("match.where.{}: `{}` is no process", told.0, told.1)), "{message}");
+        assert!(message.starts_with(&format!("match.where.{}: `{}` is not a process", told.0, told.1)), "{message}");
     }
     // The sender of lost messages need not be a process.
     add("lost", Some(("from", "user")), Effect::DropRequest(true)).unwrap();
@@ -322,7 +322,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     };
     assert_eq!([request("user"), request("csi-attacher"), request("csi-attacher")], [false, true, false]);
     let near = book.get("own").unwrap().near;
-    assert_eq!(near[0], "request: it is of `user`, which is no process that could end");
+    assert_eq!(near[0], "request: it is of `user`, which is not a process that can crash");
 }
 
 /// Compares a book with one fault to a book that became the branch of that fault at its place.
@@ -356,7 +356,7 @@ fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
         assert_eq!(asked, nth as usize, "nobody is asked after the place");
     }
     let (hits, _, asked) = branch(9);
-    assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is no branch");
+    assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is not a branch");
 }
 
 /// Returns a fault that counts each `AttachVolume`.

@@ -47,7 +47,7 @@ impl Catalogue {
             at.sort_unstable();
             at.dedup();
             let message = format!(
-                "`{}` is no moment at which {} acts here; it acts at {}",
+                "`{}` is not a moment at which {} acts here; it acts at {}",
                 fault.at.name(),
                 kind.name(),
                 at.join(", ")
@@ -97,7 +97,7 @@ impl Catalogue {
                 return Err(Mistake::of(
                     "match.op",
                     pattern,
-                    &format!("no operation of the plane {}", plane.name()),
+                    &format!("not an operation of the plane {}", plane.name()),
                     &known,
                 ));
             }
@@ -116,13 +116,13 @@ impl Catalogue {
             known.dedup();
             told.retain(|o| o.attributes().any(|a| a.name == key));
             if told.is_empty() {
-                return Err(Mistake::of(field, key, "no attribute of these operations", &known));
+                return Err(Mistake::of(field, key, "not an attribute of these operations", &known));
             }
             let words = told.iter().flat_map(|o| o.attributes()).filter(|a| a.name == key).map(|a| a.values);
             let lists: Vec<&[&str]> = words.map(|w| if let Words::OneOf(list) = w { list } else { &[][..] }).collect();
             let closed = lists.iter().all(|list| !list.is_empty());
             if closed && !lists.iter().copied().flatten().any(|known| wild(pattern, known)) {
-                return Err(Mistake::of(field, pattern, "no value of this attribute", lists[0]));
+                return Err(Mistake::of(field, pattern, "not a value of this attribute", lists[0]));
             }
             if key == PROCESS.name && !pattern.ends_with('*') {
                 self.process(&field, pattern)?;
@@ -148,7 +148,7 @@ impl Catalogue {
         for (key, pattern) in called {
             if !names.processes.iter().any(|process| wild(pattern, process)) {
                 let known: Vec<&str> = names.processes.iter().map(String::as_str).collect();
-                return Err(Mistake::of(format!("match.where.{key}"), pattern, "no process that could end", &known));
+                return Err(Mistake::of(format!("match.where.{key}"), pattern, "not a process that can crash", &known));
             }
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Catalogue {
             .map(String::as_str)
             .chain((field != "match.where.process").then_some("self"))
             .collect();
-        Err(Mistake::of(field, name, "no process", &known))
+        Err(Mistake::of(field, name, "not a process", &known))
     }
 
     fn value(&self, effect: &Effect, values: Values) -> Result<(), Mistake> {
@@ -197,13 +197,13 @@ impl Catalogue {
             Values::Process if word == "self" => Ok(()),
             Values::Process => match &self.names {
                 Some(_) => self.process(&field(), &word),
-                None => Err(Mistake::of(field(), &word, "no process that this server could end", &["self"])),
+                None => Err(Mistake::of(field(), &word, "not a process that this server can crash", &["self"])),
             },
             Values::Node => match &self.names {
                 Some(names) if names.nodes.contains(&word) => Ok(()),
                 Some(names) => {
                     let known: Vec<&str> = names.nodes.iter().map(String::as_str).collect();
-                    Err(Mistake::of(field(), &word, "no node", &known))
+                    Err(Mistake::of(field(), &word, "not a node", &known))
                 }
                 None => Err(Mistake::new(field(), "this server has no nodes that could be rebooted")),
             },
@@ -220,7 +220,7 @@ impl Catalogue {
             return Ok(());
         }
         let known: Vec<&str> = names.ends().collect();
-        Err(Mistake::of(field, end, "no process, node or server", &known))
+        Err(Mistake::of(field, end, "not a process, node or server", &known))
     }
 }
 
