@@ -88,7 +88,7 @@ const WATCH: Possible = Possible {
 const RESET_STREAM: Possible =
     Possible { effect: Kind::ResetStream, at: BEFORE, values: Values::Flag, shows: "the connection breaks" };
 const STALL_STREAM: Possible =
-    Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "nothing arrives any more" };
+    Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "no more lines arrive" };
 
 const RESOURCE: Attribute = Attribute::new("resource", "the resource in the URL, `persistentvolumes`");
 const SUBRESOURCE: Attribute = Attribute::new("subresource", "`status`, `binding` …; empty for the object itself");

@@ -329,7 +329,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     }
     let known: Vec<&str> = quoted.collect();
     let nearest = words::nearest(word, known.iter().copied()).map(str::to_owned);
-    let message = format!("`{word}` is not known here; there are {}", known.join(", "));
+    let message = format!("`{word}` is unknown; there are {}", known.join(", "));
     Mistake { word: Some(word.to_owned()), nearest, ..Mistake::new(field, message) }
 }
 
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_word_that_is_not_known_is_told_with_its_field_and_the_nearest() {
         for (match_, more, field, says) in [
-            ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is not known here; there are error, http,"),
+            ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is unknown; there are error, http,"),
             ("", r#""effect": {"delay": "20"}"#, "effect.delay", "`20` is not a duration: write a number and a unit"),
             ("", r#""effect": {"hang": "yes"}"#, "effect.hang", "invalid type: string"),
             ("", r#""effect": {"hang": true}, "at": "befor""#, "at", "there are before, after_effect, before_reply"),

@@ -292,7 +292,7 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
 #[case(&with_line("faults: [{name: f, match: {plane: csi, op: NodeStageVolum}, effect: {grpc: ABORTED}}]"),
     "t.yaml:3:44: match.op: `NodeStageVolum` is not an operation", "NodeStageVolum", "did you mean `NodeStageVolume`?")]
 #[case(&with_line("faults: [{name: f, match: {plane: csi}, effect: {grpc: ABORTD}}]"),
-    "t.yaml:3:56: effect.grpc: `ABORTD` is not known here", "ABORTD", "did you mean `ABORTED`?")]
+    "t.yaml:3:56: effect.grpc: `ABORTD` is unknown", "ABORTD", "did you mean `ABORTED`?")]
 #[case(&with_line("faults: [{name: f, match: {plane: disk}, effect: {io_error: EIOO}}]"),
     "t.yaml:3:61: effect.io_error: `EIOO`", "EIOO", "did you mean `EIO`?")]
 #[case(&with_line("faults: [{name: f, match: {plane: csi}, effect: {crash: controler}}]"),

@@ -351,7 +351,7 @@ impl Part {
         };
         let runtime = match live::runtime_that(|| PLAYS.with(|plays| plays.set(true))) {
             Ok(runtime) => runtime,
-            Err(error) => return drop(open.send(Err(format!("the runtime does not start: {error}")))),
+            Err(error) => return drop(open.send(Err(format!("cannot start the runtime: {error}")))),
         };
         let (options, place) = (self.options(), site.clone());
         crate::block_on(

@@ -96,7 +96,7 @@ impl Running {
 
 fn runtime() -> Result<tokio::runtime::Runtime, Refusal> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|e| lacking(format!("the runtime does not start: {e}")))
+    built.map_err(|e| lacking(format!("cannot start the runtime: {e}")))
 }
 
 /// Client of an admin API.

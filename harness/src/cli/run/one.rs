@@ -165,15 +165,15 @@ fn run_live(
     }
     let runtime = match live::runtime() {
         Ok(runtime) => runtime,
-        Err(e) => return conclude(Err(Trouble::Environment(format!("the runtime does not start: {e}"))), None),
+        Err(e) => return conclude(Err(Trouble::Environment(format!("cannot start the runtime: {e}"))), None),
     };
     let trace = args.trace.as_deref();
     let mut conclude = Some(conclude);
     let result = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop =
-                Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+            let mut stop = Stop::install()
+                .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
             let world = World::live(options(args, scenario, seed));
             args.hear(&world);
             open_trace(trace, &world)?;

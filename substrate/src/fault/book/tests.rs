@@ -132,13 +132,13 @@ fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_near
         (refused(|f| (f.when.first, f.when.nth) = (Some(1), Some(2))), "when.nth: "),
         (refused(|f| (f.when.nth, f.when.every) = (Some(1), Some(2))), "when.every: "),
         (refused(|f| (f.when.first, f.when.every) = (Some(1), Some(2))), "when.every: "),
-        (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: nobody here watches"),
+        (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: this server does not watch"),
         (refused(|f| f.lease.ttl = Some(Span(Duration::ZERO))), "lease.ttl: "),
         (
             refused(|f| f.matches.op = Some("AttachVolum".into())),
             "match.op: `AttachVolum` is not an operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
         ),
-        (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
+        (refused(|f| f.matches.plane = Plane::Csi), "match.plane: no operation here is on the plane csi"),
         (
             refused(|f| {
                 f.matches.attributes.insert("volum".into(), "x".into());
@@ -147,11 +147,11 @@ fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_near
         ),
         (
             refused(|f| f.effect = Effect::Error("IncorectState".into())),
-            "effect.error: `IncorectState` is not known here; there are IncorrectState, InternalError; did you mean `IncorrectState`?",
+            "effect.error: `IncorectState` is unknown; there are IncorrectState, InternalError; did you mean `IncorrectState`?",
         ),
         (
             refused(|f| f.effect = Effect::IoError("EIO".into())),
-            "effect.io_error: cannot happen to `AttachVolume` on the plane ec2, which knows count, crash, delay, error, hang, reboot",
+            "effect.io_error: cannot happen to `AttachVolume` on the plane ec2; possible there: count, crash, delay, error, hang, reboot",
         ),
         (
             refused(|f| f.at = Moment::BeforeReply),
@@ -254,7 +254,7 @@ fn a_code_of_aws_is_known_or_new_and_never_misspelled() {
     for (code, meant) in [("IncorectState", "IncorrectState"), ("InvalidVolumeNotFound", "InvalidVolume.NotFound")] {
         let (nearest, message) = add(code).unwrap_err();
         assert_eq!(nearest.as_deref(), Some(meant));
-        assert!(message.starts_with(&format!("effect.error: `{code}` is not known here")), "{message}");
+        assert!(message.starts_with(&format!("effect.error: `{code}` is unknown")), "{message}");
     }
     for code in ["", "somethingElse", "Some Thing", "Some_Thing", "A.b", "A.B.C", "Some."] {
         assert!(add(code).unwrap_err().1.contains("not written as codes of AWS are"), "{code}");

@@ -18,7 +18,7 @@ impl Catalogue {
         check_when(fault)?;
         check_steady(fault)?;
         if fault.when.until.is_some() && !self.watched {
-            let message = "nobody here watches a cluster; end the fault by deleting it, or give it a lease.ttl";
+            let message = "this server does not watch a cluster: delete the fault to end it, or give it a lease.ttl";
             return Err(Mistake::key("when.until", message));
         }
         let named = self.named(fault)?;
@@ -38,7 +38,7 @@ impl Catalogue {
                 Some(op) => format!("to `{op}` on the plane {plane}"),
                 None => format!("on the plane {plane}"),
             };
-            let message = format!("cannot happen {of}, which knows {}", kinds.join(", "));
+            let message = format!("cannot happen {of}; possible there: {}", kinds.join(", "));
             return Err(Mistake { word: Some(effect.to_owned()), ..Mistake::new(format!("effect.{effect}"), message) });
         }
         let now: Vec<_> = able.iter().filter(|(_, p)| p.at.contains(&fault.at)).collect();
@@ -79,7 +79,8 @@ impl Catalogue {
             let mut planes: Vec<&str> = self.operations().map(|o| o.plane.name()).collect();
             planes.sort_unstable();
             planes.dedup();
-            let message = format!("nothing here acts on the plane {}; there are {}", plane.name(), planes.join(", "));
+            let message =
+                format!("no operation here is on the plane {}; there are {}", plane.name(), planes.join(", "));
             let word = Some(plane.name().to_owned());
             return Err(Mistake { word, ..Mistake::new("match.plane", message) });
         }
@@ -174,10 +175,10 @@ impl Catalogue {
         let field = || format!("effect.{}", effect.kind().name());
         let word = effect.word();
         match values {
-            Values::Flag if !effect.is_on() => Err(Mistake::new(field(), "must be true, or nothing happens")),
+            Values::Flag if !effect.is_on() => Err(Mistake::new(field(), "must be true; false has no effect")),
             Values::Flag => Ok(()),
             Values::Span if effect.span().is_none_or(|s| s.0.is_zero()) => {
-                Err(Mistake::new(field(), "must be longer than nothing, such as 250ms or 30s"))
+                Err(Mistake::new(field(), "must be longer than 0s, such as 250ms or 30s"))
             }
             Values::Span => Ok(()),
             Values::Number { least, most } => match effect.number() {
@@ -190,7 +191,7 @@ impl Catalogue {
             },
             Values::OneOf(known) if known.contains(&word.as_str()) => Ok(()),
             Values::Folded(known) if known.iter().any(|k| folded(k) == folded(&word)) => Ok(()),
-            Values::OneOf(known) | Values::Folded(known) => Err(Mistake::of(field(), &word, "not known here", known)),
+            Values::OneOf(known) | Values::Folded(known) => Err(Mistake::of(field(), &word, "unknown", known)),
             Values::Text if word.is_empty() => Err(Mistake::new(field(), "needs a word")),
             Values::Text => Ok(()),
             Values::Code(known) => code(&field(), &word, known),
@@ -239,7 +240,7 @@ fn code(field: &str, word: &str, known: &[&str]) -> Result<(), Mistake> {
         return Ok(());
     }
     if let Some(meant) = slip(word, known.iter().copied()) {
-        let message = format!("`{word}` is not known here, and is nearly `{meant}`");
+        let message = format!("`{word}` is unknown");
         return Err(Mistake {
             word: Some(word.to_owned()),
             nearest: Some(meant.to_owned()),
