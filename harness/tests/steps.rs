@@ -210,7 +210,7 @@ fn what_the_cloud_loses_is_gone_and_a_terminated_node_stays_away() {
 ";
     passes(&story("", vanish));
     let unknown = "  - ec2: {poke: burn, token: nobody-used-this}\n";
-    assert_eq!(fails(&story("", unknown)).1, "token: nobody used it yet");
+    assert_eq!(fails(&story("", unknown)).1, "token: not used yet");
     let terminate = "
   - ec2: {poke: terminate, instance: node-b}
   - wait: {object: node/node-b, is: Unknown, within: 5m}
