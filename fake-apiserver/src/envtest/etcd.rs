@@ -147,7 +147,7 @@ fn address(url: &str) -> Result<SocketAddr, String> {
     let address = address.ok_or_else(|| format!("--listen-client-urls={url}: the host has no address"))?;
     if !address.ip().is_loopback() {
         return Err(format!(
-            "--listen-client-urls={url}: is served on loopback only, since it asks nobody who they are"
+            "--listen-client-urls={url}: is served on loopback only, because clients are not authenticated"
         ));
     }
     Ok(address)

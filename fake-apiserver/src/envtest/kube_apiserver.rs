@@ -167,7 +167,7 @@ fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(
     match (mode, beside) {
         (Mode::Cluster, None) => Err(format!("{MODE}=cluster: this program has no cluster; {elsewhere}")),
         (Mode::Cluster, Some(beside)) => {
-            klog::say('W', &format!("{MODE}=cluster: it begins anew with each start; --etcd-servers is not used"));
+            klog::say('W', &format!("{MODE}=cluster: its state is empty at each start; --etcd-servers is not used"));
             (beside.cluster)(front)
         }
         (Mode::Controllers, None) => {

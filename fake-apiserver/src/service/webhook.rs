@@ -119,7 +119,7 @@ impl Server {
                 other => return other,
             }
         }
-        Err(Status::new(500, "InternalError", "a write was planned without end"))
+        Err(Status::new(500, "InternalError", "gave up planning the write"))
     }
 
     /// Calls the validating webhooks, if there are any, and stores the object.
@@ -358,8 +358,8 @@ impl Server {
             Err(why) => return Err(failed(&hook.name, &why)),
         };
         if let Some(patch) = verdict.patch {
-            let patch: json_patch::Patch =
-                json::from_value(patch).map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
+            let patch: json_patch::Patch = json::from_value(patch)
+                .map_err(|error| failed(&hook.name, &format!("the patch is not a JSON Patch: {error}")))?;
             let mut patched = serde_json::Value::from(plan.object.take());
             json_patch::patch(&mut patched, &patch)
                 .map_err(|error| failed(&hook.name, &format!("the patch cannot be applied: {error}")))?;
