@@ -54,7 +54,7 @@ fn run(args: &Args, format: Format) -> Result<(), Refusal> {
     // Validate the result: a file that cannot run is of no use, and the server has rules that import does not check.
     if let Err(mistakes) = scenario::parse_all("the scenario", text) {
         let why: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        return Err(usage(format!("what was imported cannot begin a scenario:\n{}", why.join("\n"))));
+        return Err(usage(format!("the imported objects are not a valid start of a scenario:\n{}", why.join("\n"))));
     }
     if let Some(path) = &args.out {
         std::fs::write(path, text).map_err(|e| usage(format!("--out {}: {e}", path.display())))?;

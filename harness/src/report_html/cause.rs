@@ -52,7 +52,7 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
             here(other) && matches!(&other.told.facts.role, Role::Call(_, n) if n == ordinal)
         }),
         Role::Answered(rpc) => {
-            let asked = back("its own call, which nobody answered", &|other| {
+            let asked = back("its own call, which got no answer", &|other| {
                 here(other) && other.told.facts.role == Role::Asked(rpc.clone()) && alike(event, other)
             })?;
             let done = back("the driver's answer", &|other| {
@@ -60,7 +60,7 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
             });
             Some(done.filter(|done| done.at > asked.at).unwrap_or(asked))
         }
-        Role::Call(rpc, _) => back("whoever calls", &|other| {
+        Role::Call(rpc, _) => back("the caller", &|other| {
             matches!(&other.told.facts.role, Role::Asked(asked) if asked == rpc) && alike(event, other)
         }),
         Role::Cloud { settles: true } => back("what began it", &|other| {

@@ -164,7 +164,7 @@ impl Builder {
     /// Sets the most wall time of one command. A cluster that takes longer is given up: its test fails, and other tests
     /// go on. Default: 60 seconds in simulation, 15 minutes live.
     pub fn wall_limit(mut self, limit: Duration) -> Self {
-        self.refuse_if(limit.is_zero(), || "wall_limit(): must be more than nothing".to_owned());
+        self.refuse_if(limit.is_zero(), || "wall_limit(): must be longer than 0s".to_owned());
         self.plan.limit = limit;
         self
     }

@@ -13,7 +13,7 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     story();
     home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
     home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=5s"]);
-    assert_eq!(home.ok(&["reset", "--name", "one"]), "one begins anew\n");
+    assert_eq!(home.ok(&["reset", "--name", "one"]), "one was reset\n");
     let state = home.json(&["state", "--name", "one"]);
     let volumes = state["cloud"]["volumes"].as_array().unwrap().iter().filter(|v| v["root"] != true).count();
     assert_eq!(volumes, 0, "{:#}", state["cloud"]["volumes"]);

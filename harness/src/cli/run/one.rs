@@ -190,7 +190,7 @@ fn run_live(
                 progress.note(&format!("  {step}"));
                 if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
                     // Printed even without progress: the author of the step expects the pause.
-                    output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
+                    output::complain(&format!("note: the pause \"{text}\" is skipped: {why}\n"));
                 }
             };
             let nobody = Attendant::nobody().patient(limit);

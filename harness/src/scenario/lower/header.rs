@@ -184,7 +184,7 @@ pub(super) fn time_scale(scale: Option<Placed<doc::TimeScale>>) -> Checked<TimeS
     if let Some(why) = [scales.simulated, scales.live].iter().find_map(|n| substrate::TimeScale::check(*n).err()) {
         let message = format!("a time scale divides durations: it {why}");
         return Err(Mistake::new(scale.place, message, "this number")
-            .help("1 leaves time as it is, 60 makes a minute a second"));
+            .help("1 does not change time, 60 makes a minute a second"));
     }
     Ok(scales)
 }

@@ -352,7 +352,7 @@ impl Player {
     /// afterwards.
     fn look(&mut self) -> Flow {
         if self.ended {
-            say("the run has ended, and what it made was taken down; go back to look\n");
+            say("the run has ended, and its cluster is gone; go back to inspect it\n");
             return Flow::Stay;
         }
         let then = match self.copies.aside() {
