@@ -21,7 +21,7 @@ const FILE: &str = include_str!("../../../scenarios/upstream-bugs.yaml");
 pub struct Deviation {
     /// Its name.
     pub id: String,
-    /// What happens, in a few sentences.
+    /// A description in a few sentences.
     pub about: String,
     /// Evidence in upstream's issues or code.
     pub citation: String,

@@ -23,7 +23,8 @@ struct Staging {
     published: BTreeSet<Text>,
     /// True if it is unstaged; the kubelet then removes the directory.
     unstaged: bool,
-    /// True if the kubelet ended while nothing was published, and has not called the driver for it since.
+    /// True if the kubelet ended while no target path was published, and has not called the driver for the volume
+    /// since.
     forgotten: bool,
 }
 
