@@ -1,4 +1,4 @@
-//! Imports of files as kubectl and the AWS CLI print them.
+//! Imports of files in the form that kubectl and the AWS CLI print.
 
 use serde_json::{Value, json};
 
@@ -240,7 +240,7 @@ fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
     assert!(said(&imported, "Node node-a").iter().any(|said| said.contains("spec.novel")), "{:?}", imported.notes);
 }
 
-/// Imports, starts a cluster without loops from it, and imports what kubectl would print of that.
+/// Imports, starts a cluster without loops from the result, and imports its objects in the form that kubectl prints.
 #[test]
 fn what_was_imported_and_exported_again_is_the_same() {
     use crate::cluster::{Cluster, ClusterSpec};
