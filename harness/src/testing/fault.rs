@@ -1,20 +1,20 @@
-//! Faults: what breaks, when, and how.
+//! Faults: their operations, their moments and their effects.
 //!
-//! A fault begins with an operation of a plane, says when it fires, and ends with what happens:
+//! A fault starts with an operation of a plane, then selects calls, and ends with the effect:
 //!
 //! ```
 //! use harness::prelude::*;
 //!
 //! let cluster = Cluster::simulated().start()?;
 //! let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply())?;
-//! // … the attachment is made, and nobody is told …
+//! // … the volume is attached, and the reply is lost …
 //! assert_eq!(lost.hits(), 0);
 //! drop(lost); // the fault ends
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! [`Cluster::inject`](super::Cluster::inject) asks the table of docs/faults.md: a word that it does not know is an error
-//! that names the field and the nearest right word.
+//! [`Cluster::inject`](super::Cluster::inject) checks a fault against the table of docs/faults.md: an unknown word is an
+//! error that names the field and the nearest valid word.
 
 use std::time::Duration;
 
