@@ -84,7 +84,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
                 made.insert("instance-type".to_owned(), kind.into());
             }
             Some(kind) => note(format!("its type {kind} is not known, and is {INSTANCE_TYPE}")),
-            None => note(format!("its type is not told, and is {INSTANCE_TYPE}")),
+            None => note(format!("its type is unknown: {INSTANCE_TYPE} is used")),
         }
         match id {
             Some(id) => drop(made.insert("instance".to_owned(), id.into())),

@@ -57,7 +57,7 @@ impl Objects {
         }
         let table = Kind::of_manifest(&version, &kind).filter(|_| TAKEN.contains(&kind.as_str()));
         let (Some(table), Some(order)) = (table, TAKEN.iter().position(|taken| *taken == kind)) else {
-            note(&format!("left out: of {version} {kind} nothing is taken; import takes {}", TAKEN.join(", ")));
+            note(&format!("left out: {version} {kind} is not imported; imported kinds are {}", TAKEN.join(", ")));
             return Ok(());
         };
         clean(&kind, &mut value);

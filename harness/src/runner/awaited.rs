@@ -99,7 +99,7 @@ impl FromStr for Awaited {
         };
         let expression = rest.trim();
         if expression.is_empty() {
-            return Err(format!("nothing is said of {of}: write a condition in CEL after the colon"));
+            return Err(format!("no condition for {of}: write a CEL condition after the colon"));
         }
         let begins = text.len() - rest.trim_start().len();
         let before = text[..begins].chars().count();
@@ -147,7 +147,7 @@ mod tests {
             ("pods: siez(self) == 2", "column 7: this is not a condition in CEL: "),
             ("pvc/data: 1 == 1", "column 11: the condition does not mention `self`"),
             ("pvc/data: self.a &&\n  other.b", "line 2, column 3: `other` is not a variable"),
-            ("pvc/data: ", "nothing is said of pvc/data"),
+            ("pvc/data: ", "no condition for pvc/data"),
             ("pvcc/data: self.x == 1", "did you mean `pvc`?"),
             ("pdos: size(self) == 1", "`pdos` names no object"),
             ("pvc/data=Bond", "a PersistentVolumeClaim is never Bond"),

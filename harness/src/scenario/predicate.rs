@@ -69,7 +69,7 @@ impl That {
         }
         if !expression.mentions(SELF) {
             return Err(Unfit {
-                message: "the condition does not mention `self`, and so is about nothing".to_owned(),
+                message: "the condition does not mention `self`, so it tests no object".to_owned(),
                 help: Some("write `self.status.phase == 'Bound'`".to_owned()),
                 at: None,
                 length: 1,

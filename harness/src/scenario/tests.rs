@@ -361,7 +361,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     "x",
     ""
 )]
-#[case("expect: {object: pod/web}", "t.yaml:4:22: nothing is said about pod/web", "pod/web", "add `that")]
+#[case("expect: {object: pod/web}", "t.yaml:4:22: no condition for pod/web", "pod/web", "add `that")]
 #[case("expect: {bytes-intact: pod/web, within: 5s}", "t.yaml:4:45: this demand has no `within`", "5s", "")]
 #[case(
     "expect: {event: {object: pod/web, reason: R}, within: 5s}",
@@ -420,7 +420,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
 )]
 #[case(
     "expect: {call: {plane: csi, op: NodeStageVolume, where: {code: ABORTD}}}",
-    "t.yaml:4:68: where.code: `ABORTD` is how no call",
+    "t.yaml:4:68: where.code: `ABORTD` is not a result of calls",
     "ABORTD",
     "did you mean `ABORTED`?"
 )]
@@ -438,7 +438,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
 )]
 #[case(
     "expect: {call: {plane: k8s, op: get, where: {status: NotFound}}}",
-    "t.yaml:4:58: where.status: `NotFound` is how no call",
+    "t.yaml:4:58: where.status: `NotFound` is not a result of calls",
     "NotFound",
     "write an HTTP status"
 )]
@@ -479,12 +479,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     "{volume: pvc/data, instance: node-a}",
     "write"
 )]
-#[case(
-    "expect: {ec2: {volume: pvc/data}}",
-    "t.yaml:4:19: nothing is said about what the cloud has",
-    "{volume: pvc/data}",
-    "add"
-)]
+#[case("expect: {ec2: {volume: pvc/data}}", "t.yaml:4:19: no condition for the cloud", "{volume: pvc/data}", "add")]
 #[case(
     "expect: {ec2: {instance: node-a, attached: [node-b]}}",
     "t.yaml:4:48: `attached` belongs to `volume`",
@@ -497,7 +492,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
     "kubelet-forgets",
     "did you mean `kubelet-forgets-staged-volume`?"
 )]
-#[case("never: {object: pod/web}", "t.yaml:4:21: nothing is said about pod/web", "pod/web", "add `that")]
+#[case("never: {object: pod/web}", "t.yaml:4:21: no condition for pod/web", "pod/web", "add `that")]
 #[case(
     "never: {object: pod/web, that: 'has(self.spec)', until: end}",
     "t.yaml:4:61: no later step is called `end`",

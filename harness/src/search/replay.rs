@@ -245,7 +245,7 @@ pub fn state_text(state: &Value) -> String {
     }
     let behind = state["behind"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !behind.is_empty() {
-        out += &title("behind: what they were told is older than what is stored");
+        out += &title("behind: the known state is older than the stored state");
     }
     for one in behind {
         let word = |key: &str| one[key].as_str().unwrap_or_default().to_owned();

@@ -95,7 +95,7 @@ impl Steps<'_> {
         let mut there = there.into_iter().filter_map(|(about, value)| Some((about, value?)));
         let can = || row.about.iter().map(|about| format!("`{}`", key(*about))).collect::<Vec<_>>().join(" or ");
         let Some((about, value)) = there.next() else {
-            let message = format!("`{}` is about nothing here", row.verb);
+            let message = format!("`{}` has no target", row.verb);
             return Err(Mistake::new(verb.place, message, "this poke").help(format!("add {}", can())));
         };
         if let Some((_, second)) = there.next() {
@@ -165,7 +165,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
         }
         if body.is_empty() {
             let help = format!("add one of: {}", HARDWARE.join(", "));
-            return Err(Mistake::new(verb.place, "`hardware` changes nothing here", "this poke").help(help));
+            return Err(Mistake::new(verb.place, "`hardware` has no change", "this poke").help(help));
         }
     }
     if let Some(which) = &ec2.which {

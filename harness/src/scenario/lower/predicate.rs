@@ -80,7 +80,7 @@ impl Steps<'_> {
     fn holding(&self, of: Subject, place: Place, that: Option<Placed<String>>, within: Duration) -> Checked<Holds> {
         let Some(that) = that else {
             let help = "add `that: \"self.status.phase == 'Bound'\"`";
-            return Err(Mistake::new(place, format!("nothing is said about {of}"), "here").help(help));
+            return Err(Mistake::new(place, format!("no condition for {of}"), "here").help(help));
         };
         Ok(Holds { of, that: self.that(that)?, within })
     }
@@ -140,7 +140,7 @@ impl Steps<'_> {
         if let Some(code) = &outcome {
             self.outcome(call.plane, code).map_err(|help| {
                 let message =
-                    format!("where.{ending}: `{code}` is how no call of the plane {} ends", call.plane.name());
+                    format!("where.{ending}: `{code}` is not a result of calls on the plane {}", call.plane.name());
                 Mistake::new(at(code), message, "here").help(help)
             })?;
         }
@@ -308,7 +308,7 @@ impl Steps<'_> {
         }
         if state.is_none() && attached.is_none() && that.is_none() {
             let help = "add `state`, `attached` or `that`";
-            return Err(Mistake::new(place, "nothing is said about what the cloud has", "here").help(help));
+            return Err(Mistake::new(place, "no condition for the cloud", "here").help(help));
         }
         let nodes = |list: Placed<Vec<Placed<String>>>| list.value.into_iter().map(|node| self.node(node)).collect();
         Ok(Cloud {
