@@ -74,7 +74,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
         let labelled = label(node, &["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]);
         let zone = Some(zone.as_str()).filter(|zone| !zone.is_empty()).or(labelled);
         if zone.is_none() {
-            note(format!("its zone is not known, and is {ZONE}"));
+            note(format!("its zone is unknown: {ZONE} is used"));
         }
         made.insert("zone".to_owned(), zone.unwrap_or(ZONE).into());
         let labelled = label(node, &["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"]);
@@ -83,7 +83,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
             Some(kind) if mock_ec2::is_instance_type(kind) => {
                 made.insert("instance-type".to_owned(), kind.into());
             }
-            Some(kind) => note(format!("its type {kind} is not known, and is {INSTANCE_TYPE}")),
+            Some(kind) => note(format!("its type {kind} is unknown: {INSTANCE_TYPE} is used")),
             None => note(format!("its type is unknown: {INSTANCE_TYPE} is used")),
         }
         match id {

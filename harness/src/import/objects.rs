@@ -52,7 +52,7 @@ impl Objects {
         let called = if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") };
         let mut note = |said: &str| notes.push(Note { object: called.clone(), said: said.to_owned() });
         if kind == "Secret" {
-            note("left out: secrets are never taken");
+            note("left out: secrets are never imported");
             return Ok(());
         }
         let table = Kind::of_manifest(&version, &kind).filter(|_| TAKEN.contains(&kind.as_str()));
@@ -62,7 +62,7 @@ impl Objects {
         };
         clean(&kind, &mut value);
         if kind == "Pod" && clean_pod(&mut value) {
-            note("taken without commands, arguments, variables and probes of its containers");
+            note("imported without commands, arguments, variables and probes of its containers");
         }
         let table = table.table();
         let namespace = match table.namespaced {

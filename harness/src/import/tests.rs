@@ -124,7 +124,7 @@ fn what_is_left_out_is_said_and_no_secret_is_taken() {
     let imported = imported(false);
     assert!(!imported.scenario.contains("hunter2") && !imported.scenario.contains("aHVudGVyMg"));
     for (object, part) in [
-        ("Secret payments/tls", "secrets are never taken"),
+        ("Secret payments/tls", "secrets are never imported"),
         ("Deployment payments/web", "is not imported"),
         ("Pod payments/db-0", "without commands"),
         ("i-0ddddddddddddddd3", "no node is on this t3.small"),

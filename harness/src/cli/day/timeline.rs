@@ -45,7 +45,7 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     let running = Running::at(args.which.place()?)?;
     if args.follow {
         return match format {
-            Format::Json => Err(usage("--follow draws as things happen: leave out --output json")),
+            Format::Json => Err(usage("--follow draws events as they happen: leave out --output json")),
             Format::Human => follow(args, &running),
         };
     }

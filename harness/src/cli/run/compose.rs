@@ -25,7 +25,9 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
     progress.note(&format!("containers of the compose project {}", project.name()));
     if scenario.latency != LatencyProfile::Instant {
         let wanted = scenario.latency.as_str();
-        progress.note(&format!("the cloud is as fast as it was started; the scenario is for MOORING_LATENCY={wanted}"));
+        progress.note(&format!(
+            "the cloud keeps the latency that it was started with; the scenario is for MOORING_LATENCY={wanted}"
+        ));
     }
     progress.note("I7 is not checked: what watches got is not in the containers' traces");
     let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("cannot start the runtime: {e}")))?;
