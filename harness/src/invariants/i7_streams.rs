@@ -227,7 +227,7 @@ impl Stream {
     fn take(&mut self, sent: &WatchSent, commits: &[Entry]) -> Option<String> {
         let (rv, bookmark) = (sent.rv, sent.r#type == Told::Bookmark);
         if bookmark && rv < self.at || !bookmark && rv <= self.at {
-            return Some(format!("tells of revision {rv} after {}", self.at));
+            return Some(format!("sends revision {rv} after {}", self.at));
         }
         self.at = rv;
         if !self.judged {
@@ -245,14 +245,14 @@ impl Stream {
         }
         let object = sent.object.as_deref().unwrap_or_default();
         let Some(entry) = commits.get(self.next).filter(|entry| entry.rv == rv) else {
-            return Some(format!("tells of revision {rv} of {object}, which is not selected or was never committed"));
+            return Some(format!("sends revision {rv} of {object}, which is not selected or was never committed"));
         };
         self.next += 1;
         if *entry.object != *object || !self.selects(object) {
-            return Some(format!("tells of revision {rv} as of {object}, and it is of {}", entry.object));
+            return Some(format!("sends revision {rv} as of {object}, and it is of {}", entry.object));
         }
         (entry.told != sent.r#type)
-            .then(|| format!("tells of revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.told))
+            .then(|| format!("sends revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.told))
     }
 
     fn selects(&self, object: &str) -> bool {
@@ -345,6 +345,6 @@ mod tests {
         assert!(found.is_empty(), "{found:?}");
         assert_eq!(checked.unjudged_streams, 2);
         let (found, ..) = after(&[&lines[..], &[sent(60, 1, 59, "busy/a")]].concat());
-        assert!(found[0].contains("tells of revision 59 after 60"), "{found:?}");
+        assert!(found[0].contains("sends revision 59 after 60"), "{found:?}");
     }
 }

@@ -486,7 +486,7 @@ impl Inner {
             log.0.push(line);
             if let Some(Err(error)) = log.1.as_mut().map(|file| file.write(line)) {
                 log.1 = None;
-                log.0.push(&format!("(mooring: its log file takes no more: {error})"));
+                log.0.push(&format!("(mooring: cannot write to its log file: {error})"));
             }
         }
         if let Some(sink) = self.sink.get() {

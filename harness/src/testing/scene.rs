@@ -191,7 +191,7 @@ pub(super) async fn bytes_intact(scene: &Scene, text: &str) -> Result<u64> {
         until(cluster, READING, of_workload(&key), async || match found_by(&cluster.world().trace().events(), &key) {
             Some((found, true)) => Ok(Ok(found)),
             Some((_, false)) => {
-                Err(Error::new(ErrorKind::Broken, format!("what the workload of {pod} found is damaged")))
+                Err(Error::new(ErrorKind::Broken, format!("the records that the workload of {pod} found are damaged")))
             }
             None => Ok(Err(format!("the workload of {pod} has not started"))),
         });

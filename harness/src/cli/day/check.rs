@@ -19,7 +19,7 @@ pub(in crate::cli) struct Args {
     /// have ended.
     #[arg(long)]
     rest: bool,
-    /// Everything was deleted: wait until nothing is left (I5).
+    /// Everything was deleted: wait until no leftovers remain (I5).
     #[arg(long)]
     empty: bool,
     /// Time limit of each.

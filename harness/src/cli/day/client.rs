@@ -198,7 +198,7 @@ impl Client {
     /// As [`Client::bytes`].
     pub(in crate::cli) fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Refusal> {
         let bytes = self.bytes(method, path, body)?;
-        serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API answers no JSON: {e}")))
+        serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API's answer is not JSON: {e}")))
     }
 
     /// Sends a GET request.

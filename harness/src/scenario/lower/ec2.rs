@@ -189,7 +189,7 @@ impl Steps<'_> {
         };
         if !REFERENCES.contains(&key.as_str()) {
             let help = suggest(key, REFERENCES.into_iter(), "references");
-            return Err(Mistake::new(at(key), format!("`{key}` refers to nothing"), "here").help(help));
+            return Err(Mistake::new(at(key), format!("`{key}` is not a reference"), "here").help(help));
         }
         let Some(text) = value.as_str() else {
             return Err(Mistake::new(at(key), format!("`{key}` takes a name"), "here"));

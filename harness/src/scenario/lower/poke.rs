@@ -63,7 +63,7 @@ impl Steps<'_> {
         if let Some((option, place)) = ec2.options().find(|(option, _)| !row.options.contains(option)) {
             let message = format!("`{option}` does not go with `{}`", row.verb);
             let help = match row.options {
-                [] => format!("`{}` takes nothing but what it is about", row.verb),
+                [] => format!("`{}` takes only its target", row.verb),
                 options => format!("`{}` takes {}", row.verb, options.join(", ")),
             };
             return Err(Mistake::new(place, message, "here").help(help));

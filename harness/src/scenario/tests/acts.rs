@@ -36,7 +36,7 @@ steps:
     "t.yaml:4:43: DescribeVolumes has no parameter `MaxResult`", "MaxResult", "did you mean `MaxResults`?")]
 #[case(&with_steps("  - ec2: {action: CreateVolume, with: {Size: ten}}\n"), "t.yaml:4:39: CreateVolume: Value (ten) for parameter Size is invalid", "{Size: ten}", "")]
 #[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volum: pvc/data}}}\n"),
-    "t.yaml:4:51: `volum` refers to nothing", "volum", "did you mean `volume`?")]
+    "t.yaml:4:51: `volum` is not a reference", "volum", "did you mean `volume`?")]
 #[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pod/web}}}\n"),
     "t.yaml:4:59: a Pod has no volume of its own", "pod/web", "write pvc/NAME or pv/NAME")]
 #[case(&with_steps("  - ec2: {action: StopInstances, with: {InstanceId: [{instance: node-c}]}}\n"),
@@ -53,7 +53,7 @@ steps:
 #[case(&with_steps("  - ec2: {poke: terminat, instance: node-a}\n"), "t.yaml:4:17: `terminat` is not a poke", "terminat", "did you mean `terminate`?")]
 #[case(&with_steps("  - ec2: {poke: terminate, volume: pvc/data}\n"), "t.yaml:4:36: `terminate` does not go with `volume`", "pvc/data", "`terminate` takes `instance`")]
 #[case(&with_steps("  - ec2: {poke: vanish}\n"), "t.yaml:4:17: `vanish` has no target", "vanish", "add `volume`")]
-#[case(&with_steps("  - ec2: {poke: vanish, volume: pvc/data, which: attachment}\n"), "t.yaml:4:50: `which` does not go with `vanish`", "attachment", "`vanish` takes nothing but")]
+#[case(&with_steps("  - ec2: {poke: vanish, volume: pvc/data, which: attachment}\n"), "t.yaml:4:50: `which` does not go with `vanish`", "attachment", "`vanish` takes only its target")]
 #[case(&with_steps("  - ec2: {poke: stick, instance: node-a, which: attachment}\n"), "t.yaml:4:17: `which` does not go with an instance", "stick", "only volumes")]
 #[case(&with_steps("  - ec2: {poke: stick, volume: pvc/data, which: atachment}\n"), "t.yaml:4:49: `atachment` is not a transition", "atachment", "did you mean `attachment`?")]
 #[case(&with_steps("  - ec2: {poke: fail, volume: pvc/data}\n"), "t.yaml:4:17: of a volume only a modification can fail", "fail", "add `which: modification`")]
