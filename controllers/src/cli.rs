@@ -91,14 +91,14 @@ fn loop_name(text: &str) -> Result<String, String> {
     if LOOPS.contains(&text) {
         return Ok(text.to_owned());
     }
-    Err(format!("there is no loop `{text}`; the loops are {}", LOOPS.join(", ")))
+    Err(format!("unknown loop `{text}`; the loops are {}", LOOPS.join(", ")))
 }
 
 fn process_name(text: &str) -> Result<String, String> {
     if PROCESSES.contains(&text) {
         return Ok(text.to_owned());
     }
-    Err(format!("there is no process `{text}`; the processes are {}", PROCESSES.join(", ")))
+    Err(format!("unknown process `{text}`; the processes are {}", PROCESSES.join(", ")))
 }
 
 fn replica_name(text: &str) -> Result<String, String> {

@@ -195,7 +195,7 @@ pub fn set(timers: &mut Timers, process: &str, name: &str, value: &str) -> Resul
 /// # Errors
 /// The reason why it is invalid.
 pub fn parse(text: &str) -> Result<(String, String, String), String> {
-    let bad = || format!("`{text}` sets nothing: write PROCESS.NAME=VALUE, as in csi-attacher.timeout=30s");
+    let bad = || format!("`{text}` is not a setting: write PROCESS.NAME=VALUE, as in csi-attacher.timeout=30s");
     let (key, value) = text.split_once('=').ok_or_else(bad)?;
     let (process, name) = key.split_once('.').ok_or_else(bad)?;
     set(&mut Timers::default(), process, name, value).map_err(|error| error.to_string())?;

@@ -11,17 +11,17 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "reclaim-policy-dropped",
-        about: "the provisioner makes each PersistentVolume with the reclaim policy Delete",
+        about: "the provisioner creates each PersistentVolume with the reclaim policy Delete",
         recreates: "rook/rook#1259",
     },
     Mutant {
         name: "zone-not-passed",
-        about: "the provisioner does not tell the driver the zone of the node that the scheduler chose",
+        about: "the provisioner does not pass the zone of the scheduler's node to the driver",
         recreates: "kubernetes#49906",
     },
     Mutant {
         name: "claim-in-use-removed",
-        about: "pvc-protection lets a claim go that a pod uses",
+        about: "pvc-protection removes its finalizer from a claim that a pod uses",
         recreates: "kubernetes#76703",
     },
     Mutant {
@@ -31,7 +31,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "force-detach-early",
-        about: "attach-detach forces a detach from an unhealthy node after one minute in place of six",
+        about: "attach-detach forces a detach from an unhealthy node after one minute instead of six",
         recreates: "kubernetes#34358",
     },
     Mutant {
@@ -46,17 +46,17 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "attachment-left-behind",
-        about: "attach-detach takes a detach for done without deleting the VolumeAttachment",
+        about: "attach-detach treats a volume as detached without deleting the VolumeAttachment",
         recreates: "kubernetes#97230",
     },
     Mutant {
         name: "dangling-attachments-ignored",
-        about: "attach-detach learns after a restart what is attached from node statuses alone, not from VolumeAttachments",
+        about: "after a restart, attach-detach reads attachments from node statuses only, not from VolumeAttachments",
         recreates: "kubernetes#77324",
     },
     Mutant {
         name: "status-flaps",
-        about: "attach-detach changes status.volumesAttached of every node back and forth once a minute, for ever",
+        about: "attach-detach changes status.volumesAttached of every node back and forth once a minute, forever",
         recreates: "kubernetes#88565",
     },
     Mutant {
@@ -66,12 +66,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "attached-before-publish",
-        about: "external-attacher says attached=true before ControllerPublishVolume was called",
+        about: "external-attacher sets attached=true before it calls ControllerPublishVolume",
         recreates: "no public issue is known",
     },
     Mutant {
         name: "never-retries-detach",
-        about: "external-attacher never tries a failed ControllerUnpublishVolume again",
+        about: "external-attacher never retries a failed ControllerUnpublishVolume",
         recreates: "kubernetes#92145",
     },
     Mutant {
@@ -81,52 +81,52 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "provision-name-anew",
-        about: "external-provisioner asks for the volume of a claim under another name with each try",
+        about: "external-provisioner requests the volume of a claim under another name at each attempt",
         recreates: "kubernetes-csi/external-provisioner#63",
     },
     Mutant {
         name: "detach-error-is-success",
-        about: "external-attacher takes a volume for detached when ControllerUnpublishVolume fails",
+        about: "external-attacher treats a volume as detached when ControllerUnpublishVolume fails",
         recreates: "kubernetes-csi/external-attacher#164",
     },
     Mutant {
         name: "released-by-cache",
-        about: "the binder releases a volume whose claim its cache lacks, without asking the API server",
+        about: "the binder releases a volume whose claim is missing in its cache, without asking the API server",
         recreates: "kubernetes#66287",
     },
     Mutant {
         name: "binding-without-uid",
-        about: "the binder knows a volume's claim by its name, so one that is made anew gets the volume of the old one",
+        about: "the binder identifies a volume's claim by name, so a new claim of that name gets the old claim's volume",
         recreates: "kubernetes#20196",
     },
     Mutant {
         name: "resize-target-kept",
-        about: "external-resizer keeps the size that it asked for first, whatever the claim asks for later",
+        about: "external-resizer keeps its first target size, even if the claim requests another size later",
         recreates: "kubernetes-csi/external-resizer#132",
     },
     Mutant {
         name: "limit-race",
-        about: "kube-scheduler counts a pod on its node only when the API server tells of it, so several take the last place",
+        about: "kube-scheduler counts a pod on its node only after the watch event, so several pods take the last attachment slot",
         recreates: "kubernetes-sigs/aws-ebs-csi-driver#1163",
     },
     Mutant {
         name: "informer-keeps-deleted",
-        about: "a cache that is listed anew keeps objects that were deleted meanwhile",
+        about: "after a new list, an informer's cache keeps objects that were deleted meanwhile",
         recreates: "kubernetes#115658",
     },
     Mutant {
         name: "lease-never-expires",
-        about: "a replica waits for ever for the lease of one that is gone",
+        about: "a replica waits forever for the lease of a leader that is gone",
         recreates: "no public issue is known",
     },
     Mutant {
         name: "lease-lost-in-a-call",
-        about: "a leader whose renewal is not answered in time waits for the answer and leads on, whoever has the lease by now",
+        about: "a leader whose renewal times out waits for the answer and keeps leading, even if another replica has the lease",
         recreates: "kubernetes#65090",
     },
     Mutant {
         name: "out-of-service-remembered",
-        about: "attach-detach takes a node for out of service after the taint was removed",
+        about: "attach-detach treats a node as out of service after the taint was removed",
         recreates: "no public issue is known",
     },
     Mutant {

@@ -237,7 +237,7 @@ impl Capabilities {
             let mut found = TABLE.iter().filter(fits).map(|row| row.0).peekable();
             if found.peek().is_none() {
                 return Err(format!(
-                    "`{word}` is no capability; write all, minimal, ebs, none, or names of CSI such as LIST_VOLUMES, \
+                    "`{word}` is not a capability; write all, minimal, ebs, none, or names of CSI such as LIST_VOLUMES, \
                      -LIST_VOLUMES or node.EXPAND_VOLUME, with commas between them"
                 ));
             }

@@ -34,13 +34,13 @@ const fn told(name: &'static str, about: &'static str) -> Attribute {
     Attribute::new(name, about)
 }
 
-const VOLUME: Attribute = told("volume", "the volume's id, as the request names it");
-const SOURCE: Attribute = told("volume", "the id of the volume that a snapshot is taken of");
+const VOLUME: Attribute = told("volume", "the volume's id, from the request");
+const SOURCE: Attribute = told("volume", "the id of the source volume of a snapshot");
 const INSTANCE: Attribute = told("node", "the node's id, which is its instance");
 const NODE: Attribute = told("node", "the node's name");
 const PATH: Attribute = told("target", "the staging, target or volume path");
-const CALLER: Attribute = told("caller", "the program of yours that calls, where the runner started one");
-const NAME: Attribute = told("target", "the name of what is to be made");
+const CALLER: Attribute = told("caller", "the program of yours that calls, if the runner started one");
+const NAME: Attribute = told("target", "the name of the new volume, snapshot or group");
 const SNAPSHOT: Attribute = told("target", "the id of the snapshot or of the group");
 
 const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
@@ -58,13 +58,18 @@ const fn common(at: &'static [Moment]) -> [Possible; 6] {
             Values::Number { least: 400, most: 599 },
             "csi.done has the code UNAVAILABLE and this status in its message",
         ),
-        possible(Kind::DropRequest, BEFORE, Values::Flag, "nothing is done, and csi.done has the code UNAVAILABLE"),
-        possible(Kind::DropReply, at, Values::Flag, "all is done, and csi.done has the code UNAVAILABLE"),
+        possible(
+            Kind::DropRequest,
+            BEFORE,
+            Values::Flag,
+            "the call has no effect, and csi.done has the code UNAVAILABLE",
+        ),
+        possible(Kind::DropReply, at, Values::Flag, "the call takes effect, and csi.done has the code UNAVAILABLE"),
         possible(
             Kind::ResetStream,
             at,
             Values::Flag,
-            "csi.done has the code UNAVAILABLE, and a unix socket is away for a second (csi.socket)",
+            "csi.done has the code UNAVAILABLE, and a unix socket is gone for a second (csi.socket)",
         ),
     ]
 }
@@ -73,7 +78,7 @@ const LOOK: &[Possible] = &common(AROUND);
 const ACT: &[Possible] = &common(ALL);
 const ATTACH: &[Possible] = &{
     let [a, b, c, d, e, f] = common(ALL);
-    let shows = "the publish context names another device, and the node tells so (csi.wrong_device)";
+    let shows = "the publish context names another device, and the node reports it (csi.wrong_device)";
     [a, b, c, d, e, f, possible(Kind::WrongDevice, DONE, Values::Flag, shows)]
 };
 
@@ -89,35 +94,35 @@ const fn act(name: &'static str, attributes: &'static [Attribute], about: &'stat
 
 /// Identity, which every driver has.
 pub const IDENTITY: &[Operation] = &[
-    look("GetPluginInfo", &[CALLER], "tells the driver's name and version"),
-    look("GetPluginCapabilities", &[CALLER], "tells which services the driver has"),
-    look("Probe", &[CALLER], "tells whether the driver is ready"),
+    look("GetPluginInfo", &[CALLER], "returns the driver's name and version"),
+    look("GetPluginCapabilities", &[CALLER], "returns the services of the driver"),
+    look("Probe", &[CALLER], "returns whether the driver is ready"),
 ];
 
 /// Controller, GroupController and SnapshotMetadata.
 pub const CONTROLLER: &[Operation] = &[
-    act("CreateVolume", &[NAME, CALLER], "makes a volume"),
+    act("CreateVolume", &[NAME, CALLER], "creates a volume"),
     act("DeleteVolume", &[VOLUME, CALLER], "deletes a volume"),
     Operation {
         can: ATTACH,
         ..act("ControllerPublishVolume", &[VOLUME, INSTANCE, CALLER], "attaches a volume to a node")
     },
     act("ControllerUnpublishVolume", &[VOLUME, INSTANCE, CALLER], "detaches a volume from a node"),
-    look("ValidateVolumeCapabilities", &[VOLUME, CALLER], "tells whether a volume can be used so"),
+    look("ValidateVolumeCapabilities", &[VOLUME, CALLER], "checks whether a volume has the requested capabilities"),
     look("ListVolumes", &[CALLER], "lists volumes"),
-    look("GetCapacity", &[CALLER], "tells how much room there is for volumes"),
+    look("GetCapacity", &[CALLER], "returns the free capacity for volumes"),
     act("CreateSnapshot", &[SOURCE, NAME, CALLER], "takes a snapshot of a volume"),
     act("DeleteSnapshot", &[SNAPSHOT, CALLER], "deletes a snapshot"),
     look("ListSnapshots", &[SOURCE, CALLER], "lists snapshots"),
-    look("GetSnapshot", &[SNAPSHOT, CALLER], "looks at a snapshot"),
-    act("ControllerExpandVolume", &[VOLUME, CALLER], "makes a volume larger"),
-    look("ControllerGetVolume", &[VOLUME, CALLER], "looks at a volume"),
+    look("GetSnapshot", &[SNAPSHOT, CALLER], "returns a snapshot"),
+    act("ControllerExpandVolume", &[VOLUME, CALLER], "enlarges a volume"),
+    look("ControllerGetVolume", &[VOLUME, CALLER], "returns a volume"),
     act("ControllerModifyVolume", &[VOLUME, CALLER], "changes type, IOPS, throughput or tags of a volume"),
-    look("ControllerGetCapabilities", &[CALLER], "tells what the controller service can do"),
-    look("GroupControllerGetCapabilities", &[CALLER], "tells what the group controller service can do"),
+    look("ControllerGetCapabilities", &[CALLER], "returns the capabilities of the controller service"),
+    look("GroupControllerGetCapabilities", &[CALLER], "returns the capabilities of the group controller service"),
     act("CreateVolumeGroupSnapshot", &[NAME, CALLER], "takes snapshots of several volumes at one moment"),
     act("DeleteVolumeGroupSnapshot", &[SNAPSHOT, CALLER], "deletes a group of snapshots"),
-    look("GetVolumeGroupSnapshot", &[SNAPSHOT, CALLER], "looks at a group of snapshots"),
+    look("GetVolumeGroupSnapshot", &[SNAPSHOT, CALLER], "returns a group of snapshots"),
     look("GetMetadataAllocated", &[SNAPSHOT, CALLER], "begins to stream the blocks of a snapshot"),
     look("GetMetadataDelta", &[SNAPSHOT, CALLER], "begins to stream the blocks that differ between two snapshots"),
 ];
@@ -127,23 +132,23 @@ pub const NODE_SERVICE: &[Operation] = &[
     act("NodeStageVolume", &[VOLUME, NODE, PATH], "mounts a volume on a node"),
     act("NodeUnstageVolume", &[VOLUME, NODE, PATH], "unmounts a volume from a node"),
     act("NodePublishVolume", &[VOLUME, NODE, PATH], "makes a volume visible at a pod's path"),
-    act("NodeUnpublishVolume", &[VOLUME, NODE, PATH], "takes a volume away from a pod's path"),
-    look("NodeGetVolumeStats", &[VOLUME, NODE, PATH], "tells how full a volume is"),
-    act("NodeExpandVolume", &[VOLUME, NODE, PATH], "makes a filesystem as large as its volume"),
-    look("NodeGetCapabilities", &[NODE], "tells what the node service can do"),
-    look("NodeGetInfo", &[NODE], "tells the node's id, zone and limit of volumes"),
+    act("NodeUnpublishVolume", &[VOLUME, NODE, PATH], "removes a volume from a pod's path"),
+    look("NodeGetVolumeStats", &[VOLUME, NODE, PATH], "returns how full a volume is"),
+    act("NodeExpandVolume", &[VOLUME, NODE, PATH], "grows a filesystem to the size of its volume"),
+    look("NodeGetCapabilities", &[NODE], "returns the capabilities of the node service"),
+    look("NodeGetInfo", &[NODE], "returns the node's id, zone and volume limit"),
 ];
 
 /// Registration of a node's driver with kubelet.
 pub const REGISTRATION: &[Operation] = &[
-    look("GetInfo", &[], "tells kubelet where the driver answers"),
-    act("NotifyRegistrationStatus", &[], "kubelet tells the driver whether it is registered"),
+    look("GetInfo", &[], "returns the driver's name and socket to the kubelet"),
+    act("NotifyRegistrationStatus", &[], "the kubelet reports whether the registration succeeded"),
 ];
 
 const DEVICE: Attribute = told("path", "the cloud's name of the device");
 const MOUNT: Attribute = told("path", "the path of the mount");
 const FILE: Attribute = told("path", "the path of the file or directory");
-const RAW: Attribute = told("path", "where the device is published");
+const RAW: Attribute = told("path", "the path at which the device is published");
 const HOLDS: Attribute = told("volume", "the volume's id");
 const ABOVE: Attribute = told("volume", "the id of the volume that is mounted above the path");
 
@@ -152,16 +157,16 @@ const FAILS: Possible = possible(
     Kind::IoError,
     DONE,
     Values::OneOf(ERRNOS),
-    "the operation fails with this errno; at after_effect it is done",
+    "the operation fails with this errno; at `after_effect` it has taken effect",
 );
 const ERRS: Possible = Possible { effect: Kind::Error, ..FAILS };
-const PAUSES: Possible = possible(Kind::PauseIo, DONE, Values::Span, "it takes that much longer");
+const PAUSES: Possible = possible(Kind::PauseIo, DONE, Values::Span, "the operation takes this much longer");
 /// Effects that some operations support.
 const WRONG: Possible =
-    possible(Kind::WrongDevice, BEFORE, Values::Flag, "it fails: the device found holds another volume");
+    possible(Kind::WrongDevice, BEFORE, Values::Flag, "the operation fails: the device found holds another volume");
 const TEARS: Possible =
-    possible(Kind::TornWrite, BEFORE, Values::Flag, "half of the bytes are written, and it fails with EIO");
-const LOSES: Possible = possible(Kind::LoseUnsynced, BEFORE, Values::Flag, "nothing is done, and it says that all is");
+    possible(Kind::TornWrite, BEFORE, Values::Flag, "half of the bytes are written, and the operation fails with EIO");
+const LOSES: Possible = possible(Kind::LoseUnsynced, BEFORE, Values::Flag, "no effect, but success is reported");
 
 const DISK_COMMON: &[Possible] = &[FAILS, ERRS, PAUSES];
 const DISK_DEVICE: &[Possible] = &[FAILS, ERRS, PAUSES, WRONG];
@@ -180,19 +185,19 @@ const fn disk(
 /// Operations of a node's disk, in any process.
 pub const DISK: &[Operation] = &[
     disk("plug", &[HOLDS, NODE, DEVICE], DISK_COMMON, "makes the device of an attached volume appear"),
-    disk("unplug", &[HOLDS, NODE], DISK_DEVICE, "takes the device of a volume away"),
-    disk("resize", &[HOLDS, NODE], DISK_DEVICE, "tells a device that its volume has grown"),
+    disk("unplug", &[HOLDS, NODE], DISK_DEVICE, "removes the device of a volume"),
+    disk("resize", &[HOLDS, NODE], DISK_DEVICE, "updates the size of a device after its volume has grown"),
     disk("find", &[HOLDS, NODE], DISK_DEVICE, "looks for the device of a volume"),
-    disk("stage", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "makes a filesystem where there is none, and mounts it"),
+    disk("stage", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "creates a filesystem if there is none, and mounts it"),
     disk("unstage", &[HOLDS, NODE, MOUNT], DISK_COMMON, "flushes and unmounts a filesystem"),
     disk("publish", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "binds a filesystem or a device at a pod's path"),
-    disk("unpublish", &[HOLDS, NODE, MOUNT], DISK_COMMON, "takes it away from a pod's path"),
-    disk("map", &[HOLDS, NODE, RAW], DISK_DEVICE, "makes a raw device known to a pod, and opens it"),
-    disk("unmap", &[HOLDS, NODE, RAW], DISK_COMMON, "closes a raw device and takes it away from a pod"),
-    disk("expand", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "makes device and filesystem as large as the volume"),
-    disk("give", &[ABOVE, NODE, MOUNT], DISK_COMMON, "gives a filesystem to a group"),
-    disk("usage", &[ABOVE, NODE, MOUNT], DISK_COMMON, "tells how full a filesystem is"),
-    disk("make_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "makes a directory"),
+    disk("unpublish", &[HOLDS, NODE, MOUNT], DISK_COMMON, "unbinds a filesystem or a device from a pod's path"),
+    disk("map", &[HOLDS, NODE, RAW], DISK_DEVICE, "publishes a raw device to a pod, and opens it"),
+    disk("unmap", &[HOLDS, NODE, RAW], DISK_COMMON, "closes a raw device and removes it from a pod"),
+    disk("expand", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "grows the device and the filesystem to the size of the volume"),
+    disk("give", &[ABOVE, NODE, MOUNT], DISK_COMMON, "changes the group that owns a filesystem"),
+    disk("usage", &[ABOVE, NODE, MOUNT], DISK_COMMON, "returns how full a filesystem is"),
+    disk("make_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "creates a directory"),
     disk("remove_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "removes an empty directory"),
     disk("list_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "lists a directory"),
     disk("append", &[ABOVE, NODE, FILE], DISK_WRITE, "adds bytes to a file"),

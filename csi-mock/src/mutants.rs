@@ -6,7 +6,7 @@ use substrate::mutant::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "expand-answers-early",
-        about: "NodeExpandVolume answers OK and does not grow the filesystem",
+        about: "NodeExpandVolume answers OK without growing the filesystem",
         recreates: "kubernetes#84030",
     },
     Mutant {
@@ -16,12 +16,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unstage-leaves-directory",
-        about: "NodeUnstageVolume leaves a file in the staging directory, which so cannot be removed",
+        about: "NodeUnstageVolume leaves a file in the staging directory, so that the directory cannot be removed",
         recreates: "kubernetes#105536",
     },
     Mutant {
         name: "unpublish-leaves-directory",
-        about: "NodeUnpublishVolume leaves the target directory with a file in it, which so cannot be removed",
+        about: "NodeUnpublishVolume leaves a file in the target directory, so that the directory cannot be removed",
         recreates: "kubernetes#60987",
     },
     Mutant {
@@ -41,12 +41,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "publish-trusts-directory",
-        about: "NodePublishVolume takes a volume for published when the target directory exists, mounted or not",
+        about: "NodePublishVolume treats a volume as published if the target directory exists, mounted or not",
         recreates: "kubernetes-csi/csi-driver-nfs#762",
     },
     Mutant {
         name: "device-by-name",
-        about: "NodeStageVolume looks for a volume under the device name that it had on the node before",
+        about: "NodeStageVolume looks for a volume under its previous device name on the node",
         recreates: "kubernetes#34437",
     },
     Mutant {
@@ -56,22 +56,22 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "retries-without-wait",
-        about: "ControllerUnpublishVolume tries again without a pause, and so without an end, when the cloud's detach fails",
+        about: "ControllerUnpublishVolume retries without a pause, and so forever, when the cloud's detach fails",
         recreates: "hetznercloud/csi-driver#58",
     },
     Mutant {
         name: "failed-calls-pile-up",
-        about: "ControllerUnpublishVolume takes memory and never gives it back when the cloud's detach fails",
+        about: "ControllerUnpublishVolume leaks memory when the cloud's detach fails",
         recreates: "kubernetes-sigs/aws-ebs-csi-driver#1482",
     },
     Mutant {
         name: "formats-after-error",
-        about: "NodeStageVolume takes a device that it could not look at for empty, and makes a new filesystem",
+        about: "NodeStageVolume treats a device that it could not inspect as empty, and creates a new filesystem",
         recreates: "kubernetes#95183",
     },
     Mutant {
         name: "names-another-device",
-        about: "ControllerPublishVolume names a device in the publish context that the cloud did not give to the volume",
+        about: "ControllerPublishVolume returns a device in the publish context that the volume does not have in the cloud",
         recreates: "no public issue is known",
     },
 ];

@@ -98,7 +98,7 @@ pub async fn run(ctx: Ctx, config: PlugConfig) {
     }
 }
 
-/// the disk failed at what the cloud told
+/// the disk failed to apply a line of the device stream
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
 struct NotDone;
 

@@ -50,7 +50,7 @@ pub fn webhooks() -> Dial {
 /// names, no link-local addresses (the metadata services of clouds), and no public ones.
 pub fn nodes() -> NodeDial {
     Arc::new(|ctx: &Ctx, place: &NodeEndpoint| {
-        let address: IpAddr = place.host.parse().map_err(|_| format!("{:?} is no IP address", place.host))?;
+        let address: IpAddr = place.host.parse().map_err(|_| format!("{:?} is not an IP address", place.host))?;
         if !may_be_a_node(address) {
             return Err(format!("{address} is neither a loopback nor a private address: it is not dialled").into());
         }

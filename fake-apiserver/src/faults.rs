@@ -42,67 +42,65 @@ const ERROR: Possible = Possible {
     effect: Kind::Error,
     at: ALL,
     values: Values::OneOf(REASONS),
-    shows: "the caller gets a Status with this reason; later than `before` the work is done all the same",
+    shows: "the caller gets a Status with this reason; later than `before` the request still takes effect",
 };
 const HTTP: Possible = Possible {
     effect: Kind::Http,
     at: ALL,
     values: Values::Number { least: 400, most: 599 },
-    shows: "the caller gets this HTTP status; later than `before` the work is done all the same",
+    shows: "the caller gets this HTTP status; later than `before` the request still takes effect",
 };
 const DROP_REQUEST: Possible = Possible {
     effect: Kind::DropRequest,
     at: BEFORE,
     values: Values::Flag,
-    shows: "nothing is done and the caller sees a broken connection",
+    shows: "the request has no effect, and the caller sees a broken connection",
 };
 const DROP_REPLY: Possible = Possible {
     effect: Kind::DropReply,
     at: AFTER,
     values: Values::Flag,
-    shows: "the work is done and the caller sees a broken connection",
+    shows: "the request takes effect, and the caller sees a broken connection",
 };
 const STALE: Possible = Possible {
     effect: Kind::StaleRead,
     at: BEFORE,
     values: Values::Number { least: 1, most: 1_000_000 },
-    shows: "the answer is what was there this many revisions ago",
+    shows: "the answer is the state of this many revisions ago",
 };
 const STALE_WATCH: Possible = Possible {
-    shows: "a stream that begins with what is there begins with what was there this many revisions ago, and then \
-            tells what has happened since",
+    shows: "a stream that starts with the current state starts with the state of this many revisions ago, and then \
+            sends the changes since",
     ..STALE
 };
 const DUPLICATE: Possible = Possible {
     effect: Kind::Duplicate,
     at: BEFORE,
     values: Values::Number { least: 2, most: 100 },
-    shows: "the request arrives again and is done again; the caller sees the last answer",
+    shows: "the request is processed this many times; the caller sees the last answer",
 };
 const WATCH: Possible = Possible {
     effect: Kind::Watch,
     at: BEFORE,
     values: Values::OneOf(&["drop", "gone", "gap", "stall"]),
-    shows: "the stream breaks, ends with 410 Expired, lacks its next event, or is silent from there on",
+    shows: "the stream breaks, ends with 410 Expired, skips its next event, or sends no more events",
 };
 const RESET_STREAM: Possible =
     Possible { effect: Kind::ResetStream, at: BEFORE, values: Values::Flag, shows: "the connection breaks" };
 const STALL_STREAM: Possible =
-    Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "nothing arrives any more" };
+    Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "no more lines arrive" };
 
 const RESOURCE: Attribute = Attribute::new("resource", "the resource in the URL, `persistentvolumes`");
 const SUBRESOURCE: Attribute = Attribute::new("subresource", "`status`, `binding` …; empty for the object itself");
-const NAMESPACE: Attribute = Attribute::new("namespace", "the namespace; empty where the URL names none");
+const NAMESPACE: Attribute = Attribute::new("namespace", "the namespace; empty if the URL names none");
 const OBJECT: Attribute = Attribute::new(
     "object",
-    "`namespace/name` or `name`; `namespace/` or nothing for a collection; of what is made with `generateName` that",
+    "`namespace/name` or `name`; `namespace/` or empty for a collection; `generateName` of an object without a name",
 );
-const CALLER: Attribute = Attribute::new(
-    "caller",
-    "who calls: the name of a program of yours that the runner started, else the User-Agent header",
-);
+const CALLER: Attribute =
+    Attribute::new("caller", "the caller: the name of a program that the runner started, or the User-Agent header");
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
-const TYPE: Attribute = Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
+const TYPE: Attribute = Attribute::new("type", "the type of the watch event").one_of(&["ADDED", "MODIFIED", "DELETED"]);
 
 const READS: Attribute = Attribute::new(
     "reads",
@@ -138,7 +136,7 @@ pub const OPERATIONS: &[Operation] = &[
     request!("get", "read", "one object is read", [STALE], READS),
     request!("list", "read", "objects of a resource are listed", [STALE], READS),
     request!("watch", "read", "a watch stream begins", [STALE_WATCH, WATCH], READS),
-    request!("create", "write", "an object is made, or something is asked of one (`binding`, `eviction`)", [DUPLICATE]),
+    request!("create", "write", "an object is created, or a subresource of one (`binding`, `eviction`)", [DUPLICATE]),
     request!("update", "write", "an object is replaced", [DUPLICATE]),
     request!("patch", "write", "an object is patched or applied", [DUPLICATE]),
     request!("delete", "write", "an object is deleted", [DUPLICATE]),
@@ -150,7 +148,7 @@ pub const OPERATIONS: &[Operation] = &[
         about: "an event goes out on a watch stream",
         attributes: &[
             RESOURCE,
-            Attribute::new("verb", "that of the stream").one_of(&["watch"]),
+            Attribute::new("verb", "the verb of the stream").one_of(&["watch"]),
             NAMESPACE,
             OBJECT,
             TYPE,

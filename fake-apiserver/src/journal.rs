@@ -72,7 +72,7 @@ impl<'a> Folded<'a> {
                 continue;
             }
             let mut parts = body.splitn(4, |byte| *byte == b' ');
-            let mut word = || parts.next().ok_or_else(|| damaged("is no commit"));
+            let mut word = || parts.next().ok_or_else(|| damaged("is not a commit"));
             let (revision, resource, key, object) = (word()?, word()?, word()?, word()?);
             let revision = std::str::from_utf8(revision).ok().and_then(|text| text.parse().ok());
             let revision: u64 = revision.ok_or_else(|| damaged("has no revision"))?;
@@ -176,7 +176,7 @@ mod tests {
     fn what_is_no_journal_says_where() {
         let error = |text: &str| Folded::read(text.as_bytes()).map(|folded| folded.revision()).unwrap_err();
         assert_eq!(error("x\n").to_string(), "line 1: is not the beginning of a journal of this version");
-        assert_eq!(error(&format!("{HEAD}1 pods a -\n2 pods\n")).to_string(), "line 3: is no commit");
+        assert_eq!(error(&format!("{HEAD}1 pods a -\n2 pods\n")).to_string(), "line 3: is not a commit");
         assert_eq!(error(&format!("{HEAD}one pods a -\n")).to_string(), "line 2: has no revision");
         let text = format!("{HEAD}1 pods d/a {{\n");
         let wrong = Folded::read(text.as_bytes()).unwrap().objects().unwrap_err().to_string();

@@ -33,7 +33,7 @@ pub fn check(names: &[String]) -> Result<(), String> {
             return Err("--mutant: this build has no planted defects; build it with `--features mutants`".to_owned());
         }
         let near = nearest(name, all.iter().map(|m| m.name)).map(|n| format!("; did you mean `{n}`?"));
-        return Err(format!("--mutant: `{name}` is no planted defect{}", near.unwrap_or_default()));
+        return Err(format!("--mutant: `{name}` is not a planted defect{}", near.unwrap_or_default()));
     }
     Ok(())
 }

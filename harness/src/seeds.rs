@@ -14,7 +14,7 @@ pub struct Seeds(Vec<u64>);
 /// Error in the text of seeds.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub enum SeedsError {
-    /// `{0}` is no seed: write a whole number, a range with its end such as 1..100, or several with commas
+    /// `{0}` is not a seed: write a whole number, a range with its end such as 1..100, or several with commas
     NoNumber(String),
     /// `{0}` has no seeds: write the smaller number first, as in {1}
     Backwards(String, String),
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn what_is_no_seed_is_told_with_what_to_write() {
         for (text, says) in [
-            ("", "`` is no seed"),
-            ("a", "`a` is no seed: write a whole number"),
-            ("1,,2", "`` is no seed"),
-            ("1..", "`1..` is no seed"),
-            ("-1", "`-1` is no seed"),
+            ("", "`` is not a seed"),
+            ("a", "`a` is not a seed: write a whole number"),
+            ("1,,2", "`` is not a seed"),
+            ("1..", "`1..` is not a seed"),
+            ("-1", "`-1` is not a seed"),
             ("5..2", "`5..2` has no seeds: write the smaller number first, as in 2..5"),
             ("1..=9", "write `1..9`"),
             ("0..18446744073709551615", "more than a million seeds"),

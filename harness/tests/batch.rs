@@ -218,7 +218,7 @@ fn check_reads_and_runs_nothing() {
     let dir = folder(&[("endless.yaml", ENDLESS), ("list.yaml", "- x\n")]);
     let (code, out, err) = run(dir.path(), &[".", "--check"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert_eq!(out, "✓ endless.yaml  endless\n– list.yaml skipped: it has no `steps:`, so it is no scenario\n");
+    assert_eq!(out, "✓ endless.yaml  endless\n– list.yaml skipped: it has no `steps:`, so it is not a scenario\n");
     std::fs::write(dir.path().join("wrong.yaml"), WRONG).unwrap();
     let (code, out, err) = run(dir.path(), &[".", "--check", "--annotations", "github"]);
     assert_eq!(code, 2, "{err}");

@@ -260,14 +260,14 @@ fn a_mistake_names_the_field_and_the_fix() {
     assert!(mistake(wrong).contains("effect.grpc: cannot happen to `patch` on the plane k8s"));
     let wrong = cluster.inject(fault::csi("NodeStageVolume").matching("proces", "x").grpc("INTERNAL")).unwrap_err();
     assert!(mistake(wrong).contains("did you mean `process`?"));
-    assert!(mistake(fault::yaml("{name: f}").unwrap_err()).contains("this is no fault"));
+    assert!(mistake(fault::yaml("{name: f}").unwrap_err()).contains("this is not a fault"));
     assert!(mistake(cluster.wait_for("pvc/data", "Runing").unwrap_err()).contains("is never Runing; its states are"));
     assert!(mistake(cluster.wait_for("pvc/data", "slef.a == 1").unwrap_err()).contains("did you mean `self`?"));
     assert!(mistake(cluster.wait_for("podd/web", "Running").unwrap_err()).contains("did you mean `pod`?"));
     assert!(mistake(cluster.apply("kind: Pod").unwrap_err()).starts_with("line 1: the manifest has no `apiVersion`"));
     assert!(mistake(cluster.crash("csi-atacher").unwrap_err()).contains("there is no node or process csi-atacher"));
     assert!(mistake(cluster.events_of("fault.fire").unwrap_err()).contains("did you mean `fault.fired`?"));
-    assert!(mistake(cluster.bytes_intact("pvc/data").unwrap_err()).contains("is no pod"));
+    assert!(mistake(cluster.bytes_intact("pvc/data").unwrap_err()).contains("is not a pod"));
     assert!(mistake(cluster.kubeconfig().unwrap_err()).contains("a simulated cluster has no sockets"));
     let kept = cluster.inject(fault::ec2("AttachVolume").count()).unwrap();
     assert!(mistake(cluster.check().unwrap_err()).contains("these faults are in force: ec2-AttachVolume-count"));

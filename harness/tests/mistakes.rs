@@ -92,7 +92,7 @@ fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
                 - wait: [pvc/data]\n";
     let path = file(&dir, text);
     let wanted =
-        ["2:9: unknown key `cuont`", "4:31: ", "`1GB` is no quantity", "6:5: unknown key `slep`", "found a list"];
+        ["2:9: unknown key `cuont`", "4:31: ", "`1GB` is not a quantity", "6:5: unknown key `slep`", "found a list"];
     let help = ["did you mean `count`?", "did you mean `1Gi`?", "did you mean `sleep`?", "write `{key: value}`"];
     for check in [&[][..], &["--check"]] {
         let (code, _, error) = run(&[&[path.as_str()][..], check].concat());

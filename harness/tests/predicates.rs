@@ -300,7 +300,7 @@ fn what_must_never_be_and_is_fails_the_run_at_its_moment(#[case] step: &str, #[c
 #[case("never: {ec2: {volume: pvc/none, that: 'self.size == 7'}}", "pvc/none has no volume")]
 fn a_never_that_has_looked_at_nothing_fails_the_run(#[case] step: &str, #[case] error: &str) {
     let failure = fails(&begins(step), step);
-    assert!(failure.seen.starts_with("it has looked at nothing") && failure.seen.contains(error), "{failure:?}");
+    assert!(failure.seen.starts_with("it was never checked") && failure.seen.contains(error), "{failure:?}");
 }
 
 #[test]

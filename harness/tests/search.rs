@@ -229,7 +229,7 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
     for wanted in [
         "#20 ",
         "desired",
-        "behind: what they were told is older than what is stored",
+        "behind: the known state is older than the stored state",
         "kube-controller-manager attach-detach",
         "wants",
         "f is in force",
@@ -238,7 +238,7 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
         "f is over; it fired 1 times",
         "taken back: 2 of your changes",
         "the end of the run: survived",
-        "`stpe` is no command; did you mean step?",
+        "`stpe` is not a command; did you mean step?",
     ] {
         place(wanted);
     }

@@ -128,7 +128,7 @@ fn a_mistake_in_a_repetition_is_shown_in_its_line_with_its_values() {
         "  - repeat:\n      count: 2\n      as: i\n      do:\n        - wait: {object: 'pdo/web-${i}', is: Running}\n",
     );
     let said = refusal(&text);
-    assert!(said.contains("t.yaml:8:26: `pdo` is no kind of object, did you mean `pods`?"), "{said}");
+    assert!(said.contains("t.yaml:8:26: `pdo` is not a kind of object, did you mean `pods`?"), "{said}");
     assert!(said.contains("8 │         - wait: {object: 'pdo/web-0', is: Running}"), "{said}");
     let text = with_steps("  - repeat:\n      count: 2\n      as: node\n      do:\n        - cordon: node-${nod}\n");
     let said = refusal(&text);
@@ -140,7 +140,7 @@ fn a_mistake_in_a_repetition_is_shown_in_its_line_with_its_values() {
         ("count: 0, as: i, do: []", "a list is repeated 1 to 10000 times"),
         ("as: i, do: []", "say either `count` or `each`"),
         ("count: 1, each: [a], as: i, do: []", "say either `count` or `each`"),
-        ("count: 1, as: 'a b', do: []", "is no name of a variable"),
+        ("count: 1, as: 'a b', do: []", "is not a variable name"),
         ("count: 1, as: i, do: 5", "`do` is a list of items"),
         ("count: 1, do: []", "the key `as` is missing"),
         ("cuont: 1, as: i, do: []", "did you mean `count`?"),
@@ -212,7 +212,7 @@ steps:
     write("end.yaml", "- include: nothing.yaml\n");
     assert!(load().unwrap_err().to_string().contains("cannot read"));
     // A text without a file has no fragments beside it.
-    assert!(refusal(&with_steps("  - include: end.yaml\n")).contains("this scenario is no file"));
+    assert!(refusal(&with_steps("  - include: end.yaml\n")).contains("this scenario is not a file"));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: ReadWriteOnce}"));
     assert!(said.contains("t.yaml:9:49: json: cannot unmarshal string"), "{said}");
     let said = refusal(&claim("{resources: {requests: {storage: 1Gib}}, accessModes: [ReadWriteOnce]}"));
-    assert!(said.contains("t.yaml:9:42: spec.resources.requests.storage: `1Gib` is no quantity"), "{said}");
+    assert!(said.contains("t.yaml:9:42: spec.resources.requests.storage: `1Gib` is not a quantity"), "{said}");
     assert!(said.contains("did you mean `1Gi`?"), "{said}");
     let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
     assert!(said.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{said}");
@@ -285,7 +285,7 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     assert!(said.contains("did you mean `requests`?"), "{said}");
     // A short form is checked like the object that it stands for.
     let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
-    assert!(said.contains("t.yaml:4:31: ") && said.contains("`much` is no quantity"), "{said}");
+    assert!(said.contains("t.yaml:4:31: ") && said.contains("`much` is not a quantity"), "{said}");
 }
 
 #[test]

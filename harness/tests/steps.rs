@@ -138,7 +138,7 @@ fn a_person_makes_attaches_finds_and_deletes_a_volume_past_kubernetes() {
 fn a_call_that_fails_or_succeeds_against_the_file_fails_the_step_with_the_clouds_message() {
     let twice = "  - ec2: {action: AttachVolume, with: {VolumeId: {volume: pvc/data}, InstanceId: {instance: node-b}, Device: /dev/xvdba}}\n";
     let (expected, seen) = fails(&with_pod("", twice));
-    assert_eq!(expected, "the cloud takes AttachVolume");
+    assert_eq!(expected, "the cloud accepts AttachVolume");
     assert!(seen.starts_with("VolumeInUse: vol-") && seen.ends_with("is already attached to an instance"), "{seen}");
     let fine =
         "  - ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}, fails: InvalidVolume.NotFound}\n";
@@ -176,7 +176,7 @@ fn an_operator_sticks_and_completes_a_transition() {
     let (expected, seen) = fails(&story("latency: aws", &format!("{steps}{again}")));
     assert_eq!(
         (expected.as_str(), seen.as_str()),
-        ("the cloud takes: poke the cloud: complete volume the saved own", "no transition of it was under way")
+        ("the cloud accepts: poke the cloud: complete volume the saved own", "no transition of it was under way")
     );
 }
 
@@ -210,7 +210,7 @@ fn what_the_cloud_loses_is_gone_and_a_terminated_node_stays_away() {
 ";
     passes(&story("", vanish));
     let unknown = "  - ec2: {poke: burn, token: nobody-used-this}\n";
-    assert_eq!(fails(&story("", unknown)).1, "token: nobody used it yet");
+    assert_eq!(fails(&story("", unknown)).1, "token: not used yet");
     let terminate = "
   - ec2: {poke: terminate, instance: node-b}
   - wait: {object: node/node-b, is: Unknown, within: 5m}
@@ -241,7 +241,7 @@ fn a_patch_changes_an_object_or_its_status_and_a_refusal_is_seen() {
     let conditions = node["status"]["conditions"].as_array().unwrap();
     assert!(conditions.iter().any(|c| c["type"] == "Haunted") && conditions.iter().any(|c| c["type"] == "Ready"));
     let (expected, seen) = fails(&story("", "  - patch: {object: storageclass/gp3, with: {provisioner: other}}\n"));
-    assert_eq!(expected, "the API server takes: patch storageclass/gp3");
+    assert_eq!(expected, "the API server accepts: patch storageclass/gp3");
     assert!(seen.contains("is invalid"), "{seen}");
     let (_, seen) = fails(&story("", "  - patch: {object: node/node-a, with: {metadata: {}}, fails: Invalid}\n"));
     assert_eq!(seen, "it was taken");
@@ -351,10 +351,13 @@ fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
 fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
     let told = |steps: &str| fails(&story("", steps));
     let failure = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
-    assert_eq!(told("  - crash: node-a\n  - crash: node-a\n"), failure("node-a obeys", "node-a is down already"));
+    assert_eq!(
+        told("  - crash: node-a\n  - crash: node-a\n"),
+        failure("node-a carries out the step", "node-a is down already")
+    );
     let of_node = told("  - crash: node-a\n  - crash: node-a/kubelet\n");
-    assert_eq!(of_node, failure("node-a/kubelet obeys", "node-a/kubelet is down already"));
-    assert_eq!(told("  - restart: node-a\n"), failure("node-a obeys", "node-a is up; crash it first"));
+    assert_eq!(of_node, failure("node-a/kubelet carries out the step", "node-a/kubelet is down already"));
+    assert_eq!(told("  - restart: node-a\n"), failure("node-a carries out the step", "node-a is up; crash it first"));
     // A restart of a running process is like the deletion of its pod.
     passes(&story("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
 }

@@ -32,7 +32,7 @@ impl Index for str {
         }
         match value {
             Value::Object(map) => map.entry(self).or_insert(Value::Null),
-            other => panic!("{other} is no object and has no member {self:?}"),
+            other => panic!("{other} is not an object and has no member {self:?}"),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Index for usize {
     fn of_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value {
         match value {
             Value::Array(list) => &mut list[*self],
-            other => panic!("{other} is no list and has no item {self}"),
+            other => panic!("{other} is not a list and has no item {self}"),
         }
     }
 }

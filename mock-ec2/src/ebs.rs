@@ -241,7 +241,9 @@ impl Ask<'_> {
     fn page(&self) -> Result<(u64, usize), Refusal> {
         let number = |name: &str| match self.query.get(name) {
             None => Ok(None),
-            Some(text) => text.parse::<u64>().map(Some).map_err(|_| invalid(format!("{name}: `{text}` is no number"))),
+            Some(text) => {
+                text.parse::<u64>().map(Some).map_err(|_| invalid(format!("{name}: `{text}` is not a number")))
+            }
         };
         let most = number("maxResults")?.map_or(PAGE.1, |n| usize::try_from(n).unwrap_or(PAGE.1));
         if !(PAGE.0..=PAGE.1).contains(&most) {

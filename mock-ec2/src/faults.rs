@@ -129,11 +129,9 @@ const AFTER: &[Moment] = &[Moment::AfterEffect, Moment::BeforeReply];
 const VOLUME: Attribute = Attribute::new("volume", "a volume that the request or its answer names");
 const INSTANCE: Attribute = Attribute::new("instance", "an instance that the request or its answer names");
 const SNAPSHOT: Attribute = Attribute::new("snapshot", "a snapshot that the request or its answer names");
-const ZONE: Attribute = Attribute::new("zone", "the zone of what the request names, or in which it makes something");
-const CALLER: Attribute = Attribute::new(
-    "caller",
-    "who calls: the name of a program of yours that the runner started, else the access key id",
-);
+const ZONE: Attribute = Attribute::new("zone", "the zone of an object that the request names, or of the new object");
+const CALLER: Attribute =
+    Attribute::new("caller", "the caller: the name of a program that the runner started, or the access key id");
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
 const PATH: Attribute = Attribute::new("path", "the path of the request");
 
@@ -145,31 +143,30 @@ const ERROR: Possible = possible(
     Kind::Error,
     ALL,
     Values::Code(ERROR_CODES),
-    "the caller gets the error; before, nothing was done, and ec2.request names it",
+    "the caller gets the error; at `before` the operation has no effect, and ec2.request has the code",
 );
 const HTTP: Possible = possible(
     Kind::Http,
     ALL,
     Values::Number { least: 400, most: 599 },
-    "the caller gets the bare status; before, nothing was done, and ec2.request names it",
+    "the caller gets the bare status; at `before` the operation has no effect, and ec2.request has the status",
 );
 const DROP_REPLY: Possible =
-    possible(Kind::DropReply, ALL, Values::Flag, "it is done, and the caller sees its connection break");
+    possible(Kind::DropReply, ALL, Values::Flag, "the operation happens, and the caller sees a broken connection");
 const DUPLICATE: Possible =
-    possible(Kind::Duplicate, BEFORE, Values::Number { least: 2, most: 100 }, "ec2.request, so many times");
+    possible(Kind::Duplicate, BEFORE, Values::Number { least: 2, most: 100 }, "ec2.request, this many times");
 const STALE: Possible = possible(
     Kind::StaleRead,
     BEFORE,
     Values::Number { least: 1, most: OLDEST_REVISION },
-    "the answer is that of so many changes ago",
+    "the answer is that of this many changes ago",
 );
 const VANISH: Possible =
     possible(Kind::Vanish, ALL, Values::Flag, "ec2.volume deleted, for the volumes that the operation names");
-const VANISH_MADE: Possible =
-    possible(Kind::Vanish, AFTER, Values::Flag, "ec2.volume deleted, for the volume that was made");
+const VANISH_MADE: Possible = possible(Kind::Vanish, AFTER, Values::Flag, "ec2.volume deleted, for the new volume");
 
 const fn stick(states: &'static [&'static str]) -> Possible {
-    possible(Kind::Stick, BEFORE, Values::OneOf(states), "the state does not end before the fault does")
+    possible(Kind::Stick, BEFORE, Values::OneOf(states), "the state lasts until the fault ends")
 }
 
 /// Defines one action.
@@ -195,28 +192,28 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     action!("write" "CopySnapshot", "copies a snapshot", [SNAPSHOT], [DUPLICATE, stick(&["pending"])]),
     action!(
-        "write" "CopyVolumes", "makes a volume of another one's bytes",
+        "write" "CopyVolumes", "copies a volume",
         [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["creating"])]
     ),
-    action!("write" "CreateImage", "makes an image of an instance", [INSTANCE, SNAPSHOT.made(), ZONE], [DUPLICATE, stick(&["pending"])]),
-    action!("write" "CreateKeyPair", "makes a key pair", [], [DUPLICATE]),
-    action!("write" "CreatePlacementGroup", "makes a placement group", [], [DUPLICATE]),
+    action!("write" "CreateImage", "creates an image of an instance", [INSTANCE, SNAPSHOT.made(), ZONE], [DUPLICATE, stick(&["pending"])]),
+    action!("write" "CreateKeyPair", "creates a key pair", [], [DUPLICATE]),
+    action!("write" "CreatePlacementGroup", "creates a placement group", [], [DUPLICATE]),
     action!("write" "CreateReplaceRootVolumeTask", "replaces the root volume of an instance", [INSTANCE, SNAPSHOT, ZONE], [DUPLICATE]),
     action!(
-        "write" "CreateSnapshot", "makes a snapshot of a volume",
+        "write" "CreateSnapshot", "creates a snapshot of a volume",
         [VOLUME, SNAPSHOT.made(), ZONE], [DUPLICATE, VANISH, stick(&["pending"])]
     ),
     action!(
-        "write" "CreateSnapshots", "makes snapshots of all volumes of an instance",
+        "write" "CreateSnapshots", "creates snapshots of all volumes of an instance",
         [INSTANCE, SNAPSHOT.made(), ZONE], [DUPLICATE, stick(&["pending"])]
     ),
-    action!("write" "CreateSubnet", "makes a subnet", [], [DUPLICATE]),
+    action!("write" "CreateSubnet", "creates a subnet", [], [DUPLICATE]),
     action!("write" "CreateTags", "sets tags", [VOLUME, INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, VANISH]),
     action!(
-        "write" "CreateVolume", "makes a volume",
+        "write" "CreateVolume", "creates a volume",
         [VOLUME.made(), SNAPSHOT, ZONE], [DUPLICATE, VANISH_MADE, stick(&["creating"])]
     ),
-    action!("write" "CreateVpc", "makes a VPC", [], [DUPLICATE]),
+    action!("write" "CreateVpc", "creates a VPC", [], [DUPLICATE]),
     action!("write" "DeleteKeyPair", "deletes a key pair", [], [DUPLICATE]),
     action!("write" "DeletePlacementGroup", "deletes a placement group", [], [DUPLICATE]),
     action!("write" "DeleteSnapshot", "deletes a snapshot", [SNAPSHOT], [DUPLICATE]),
@@ -225,70 +222,70 @@ pub const OPERATIONS: &[Operation] = &[
     action!("write" "DeleteVolume", "deletes a volume", [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["deleting"])]),
     action!("write" "DeleteVpc", "deletes a VPC", [], [DUPLICATE]),
     action!("write" "DeregisterImage", "deletes an image", [], [DUPLICATE]),
-    action!("read" "DescribeAccountAttributes", "lists what the account may have", [], []),
-    action!("read" "DescribeAddresses", "lists public addresses, of which there are none", [], []),
-    action!("read" "DescribeAutoScalingGroups", "lists groups of Auto Scaling, of which there are none", [], []),
+    action!("read" "DescribeAccountAttributes", "lists attributes of the account", [], []),
+    action!("read" "DescribeAddresses", "lists public addresses; there are none", [], []),
+    action!("read" "DescribeAutoScalingGroups", "lists Auto Scaling groups; there are none", [], []),
     action!("read" "DescribeAvailabilityZones", "lists zones", [], []),
     action!("read" "DescribeDhcpOptions", "lists DHCP options", [], []),
     action!("read" "DescribeFastSnapshotRestores", "lists fast restores of snapshots", [], [STALE]),
     action!("read" "DescribeImages", "lists images", [], [STALE]),
-    action!("read" "DescribeInstanceAttribute", "tells an attribute of an instance", [INSTANCE, ZONE], [STALE]),
+    action!("read" "DescribeInstanceAttribute", "returns an attribute of an instance", [INSTANCE, ZONE], [STALE]),
     action!("read" "DescribeInstanceCreditSpecifications", "lists CPU credits of burstable instances", [], [STALE]),
-    action!("read" "DescribeInstanceStatus", "lists what works of instances", [INSTANCE, ZONE], [STALE]),
-    action!("read" "DescribeInstanceTypeOfferings", "lists where instance types are offered", [], []),
+    action!("read" "DescribeInstanceStatus", "lists status checks of instances", [INSTANCE, ZONE], [STALE]),
+    action!("read" "DescribeInstanceTypeOfferings", "lists locations that offer instance types", [], []),
     action!("read" "DescribeInstanceTypes", "lists instance types", [], []),
     action!("read" "DescribeInstances", "lists instances", [INSTANCE, ZONE], [STALE]),
     action!("read" "DescribeInternetGateways", "lists internet gateways", [], []),
     action!("read" "DescribeKeyPairs", "lists key pairs", [], []),
-    action!("read" "DescribeLaunchConfigurations", "lists launch configurations of Auto Scaling, of which there are none", [], []),
-    action!("read" "DescribeLaunchTemplates", "lists launch templates, of which there are none", [], []),
+    action!("read" "DescribeLaunchConfigurations", "lists Auto Scaling launch configurations; there are none", [], []),
+    action!("read" "DescribeLaunchTemplates", "lists launch templates; there are none", [], []),
     action!("read" "DescribeLockedSnapshots", "lists locks of snapshots", [], [STALE]),
-    action!("read" "DescribeNatGateways", "lists NAT gateways, of which there are none", [], []),
-    action!("read" "DescribeNetworkAcls", "lists network access lists", [], []),
+    action!("read" "DescribeNatGateways", "lists NAT gateways; there are none", [], []),
+    action!("read" "DescribeNetworkAcls", "lists network ACLs", [], []),
     action!("read" "DescribeNetworkInterfaces", "lists network interfaces", [], [STALE]),
     action!("read" "DescribePlacementGroups", "lists placement groups", [], [STALE]),
     action!("read" "DescribeRegions", "lists regions", [], []),
     action!("read" "DescribeReplaceRootVolumeTasks", "lists replacements of root volumes", [], [STALE]),
-    action!("read" "DescribeReservedInstances", "lists reserved instances, of which there are none", [], []),
+    action!("read" "DescribeReservedInstances", "lists reserved instances; there are none", [], []),
     action!("read" "DescribeRouteTables", "lists route tables", [], []),
     action!("read" "DescribeSecurityGroups", "lists security groups", [], []),
-    action!("read" "DescribeSnapshotAttribute", "tells an attribute of a snapshot", [SNAPSHOT], [STALE]),
+    action!("read" "DescribeSnapshotAttribute", "returns an attribute of a snapshot", [SNAPSHOT], [STALE]),
     action!("read" "DescribeSnapshotTierStatus", "lists storage tiers of snapshots", [], [STALE]),
     action!("read" "DescribeSnapshots", "lists snapshots", [SNAPSHOT], [STALE]),
     action!("read" "DescribeSubnets", "lists subnets", [], [STALE]),
     action!("read" "DescribeTags", "lists tags", [], [STALE]),
-    action!("read" "DescribeVolumeAttribute", "tells an attribute of a volume", [VOLUME, ZONE], [STALE, VANISH]),
-    action!("read" "DescribeVolumeStatus", "lists what works of volumes", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVolumeAttribute", "returns an attribute of a volume", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVolumeStatus", "lists status checks of volumes", [VOLUME, ZONE], [STALE, VANISH]),
     action!("read" "DescribeVolumes", "lists volumes", [VOLUME, ZONE], [STALE, VANISH]),
-    action!("read" "DescribeVolumesModifications", "lists modifications", [VOLUME, ZONE], [STALE, VANISH]),
-    action!("read" "DescribeVpcAttribute", "tells an attribute of the VPC", [], []),
-    action!("read" "DescribeVpcEndpoints", "lists VPC endpoints, of which there are none", [], []),
+    action!("read" "DescribeVolumesModifications", "lists modifications of volumes", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVpcAttribute", "returns an attribute of the VPC", [], []),
+    action!("read" "DescribeVpcEndpoints", "lists VPC endpoints; there are none", [], []),
     action!("read" "DescribeVpcs", "lists VPCs", [], []),
     action!(
         "write" "DetachVolume", "detaches a volume from an instance",
         [VOLUME, INSTANCE, ZONE], [DUPLICATE, VANISH, stick(&["detaching", "busy"])]
     ),
-    action!("write" "DisableEbsEncryptionByDefault", "no longer encrypts each new volume", [], [DUPLICATE]),
+    action!("write" "DisableEbsEncryptionByDefault", "stops encrypting new volumes by default", [], [DUPLICATE]),
     action!("write" "DisableFastSnapshotRestores", "ends fast restore of snapshots", [SNAPSHOT], [DUPLICATE]),
-    action!("write" "DisableSnapshotBlockPublicAccess", "allows to share snapshots with everybody", [], [DUPLICATE]),
-    action!("write" "EnableEbsEncryptionByDefault", "encrypts new volumes from now on", [], [DUPLICATE]),
+    action!("write" "DisableSnapshotBlockPublicAccess", "allows snapshots to be shared publicly", [], [DUPLICATE]),
+    action!("write" "EnableEbsEncryptionByDefault", "encrypts new volumes by default", [], [DUPLICATE]),
     action!(
         "write" "EnableFastSnapshotRestores", "prepares snapshots to be restored without initialization",
         [SNAPSHOT], [DUPLICATE]
     ),
-    action!("write" "EnableSnapshotBlockPublicAccess", "forbids to share snapshots with everybody", [], [DUPLICATE]),
-    action!("write" "EnableVolumeIO", "lets the I/O of a volume work again", [VOLUME, ZONE], [DUPLICATE, VANISH]),
-    action!("read" "GetCallerIdentity", "tells the account (STS)", [], []),
-    action!("read" "GetEbsDefaultKmsKeyId", "tells the key that encrypts by default", [], [STALE]),
-    action!("read" "GetEbsEncryptionByDefault", "tells whether new volumes are encrypted", [], [STALE]),
-    action!("read" "GetSnapshotBlockPublicAccessState", "tells how far snapshots can be shared with everybody", [], [STALE]),
-    action!("write" "ImportKeyPair", "takes a public key", [], [DUPLICATE]),
+    action!("write" "EnableSnapshotBlockPublicAccess", "forbids snapshots to be shared publicly", [], [DUPLICATE]),
+    action!("write" "EnableVolumeIO", "enables I/O of an impaired volume again", [VOLUME, ZONE], [DUPLICATE, VANISH]),
+    action!("read" "GetCallerIdentity", "returns the account of the caller (STS)", [], []),
+    action!("read" "GetEbsDefaultKmsKeyId", "returns the default encryption key", [], [STALE]),
+    action!("read" "GetEbsEncryptionByDefault", "returns whether new volumes are encrypted", [], [STALE]),
+    action!("read" "GetSnapshotBlockPublicAccessState", "returns whether snapshots can be shared publicly", [], [STALE]),
+    action!("write" "ImportKeyPair", "imports a public key", [], [DUPLICATE]),
     action!("read" "ListSnapshotsInRecycleBin", "lists snapshots in the recycle bin", [], [STALE]),
     action!("read" "ListVolumesInRecycleBin", "lists volumes in the recycle bin", [], [STALE]),
-    action!("write" "LockSnapshot", "keeps a snapshot from being deleted", [SNAPSHOT], [DUPLICATE]),
-    action!("write" "ModifyEbsDefaultKmsKeyId", "sets the key that encrypts by default", [], [DUPLICATE]),
+    action!("write" "LockSnapshot", "protects a snapshot from deletion", [SNAPSHOT], [DUPLICATE]),
+    action!("write" "ModifyEbsDefaultKmsKeyId", "sets the default encryption key", [], [DUPLICATE]),
     action!("write" "ModifyInstanceAttribute", "changes an attribute of an instance", [INSTANCE, ZONE], [DUPLICATE]),
-    action!("write" "ModifyInstanceMetadataOptions", "changes how the metadata service answers", [INSTANCE, ZONE], [DUPLICATE]),
+    action!("write" "ModifyInstanceMetadataOptions", "changes options of the metadata service", [INSTANCE, ZONE], [DUPLICATE]),
     action!("write" "ModifySnapshotAttribute", "shares a snapshot", [SNAPSHOT], [DUPLICATE]),
     action!("write" "ModifySnapshotTier", "archives a snapshot", [SNAPSHOT], [DUPLICATE, stick(&["archival-in-progress"])]),
     action!(
@@ -296,11 +293,11 @@ pub const OPERATIONS: &[Operation] = &[
         [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["modifying", "optimizing"])]
     ),
     action!("write" "ModifyVolumeAttribute", "changes an attribute of a volume", [VOLUME, ZONE], [DUPLICATE, VANISH]),
-    action!("write" "MonitorInstances", "monitors instances in detail", [INSTANCE, ZONE], [DUPLICATE]),
+    action!("write" "MonitorInstances", "starts detailed monitoring of instances", [INSTANCE, ZONE], [DUPLICATE]),
     action!("write" "RebootInstances", "reboots instances", [INSTANCE, ZONE], [DUPLICATE]),
-    action!("write" "RegisterImage", "makes an image of snapshots", [SNAPSHOT], [DUPLICATE]),
-    action!("write" "ResetEbsDefaultKmsKeyId", "takes the key of AWS to encrypt by default", [], [DUPLICATE]),
-    action!("write" "ResetSnapshotAttribute", "shares a snapshot with nobody", [SNAPSHOT], [DUPLICATE]),
+    action!("write" "RegisterImage", "creates an image from snapshots", [SNAPSHOT], [DUPLICATE]),
+    action!("write" "ResetEbsDefaultKmsKeyId", "sets the default encryption key back to the key of AWS", [], [DUPLICATE]),
+    action!("write" "ResetSnapshotAttribute", "stops sharing a snapshot", [SNAPSHOT], [DUPLICATE]),
     action!("write" "RestoreSnapshotFromRecycleBin", "brings a snapshot back from the recycle bin", [SNAPSHOT], [DUPLICATE]),
     action!("write" "RestoreSnapshotTier", "brings a snapshot back from the archive", [SNAPSHOT], [DUPLICATE, stick(&["permanent-restore-in-progress", "temporary-restore-in-progress"])]),
     action!("write" "RestoreVolumeFromRecycleBin", "brings a volume back from the recycle bin", [VOLUME], [DUPLICATE]),
@@ -311,11 +308,11 @@ pub const OPERATIONS: &[Operation] = &[
     action!("write" "StartInstances", "starts instances again", [INSTANCE, ZONE], [DUPLICATE, stick(&["pending"])]),
     action!("write" "StopInstances", "stops instances", [INSTANCE, ZONE], [DUPLICATE, stick(&["stopping"])]),
     action!(
-        "write" "TerminateInstances", "ends instances for good",
+        "write" "TerminateInstances", "terminates instances",
         [INSTANCE, ZONE], [DUPLICATE, stick(&["shutting-down"])]
     ),
-    action!("write" "UnlockSnapshot", "takes a lock from a snapshot", [SNAPSHOT], [DUPLICATE]),
-    action!("write" "UnmonitorInstances", "no longer monitors instances in detail", [INSTANCE, ZONE], [DUPLICATE]),
+    action!("write" "UnlockSnapshot", "removes the lock of a snapshot", [SNAPSHOT], [DUPLICATE]),
+    action!("write" "UnmonitorInstances", "ends detailed monitoring of instances", [INSTANCE, ZONE], [DUPLICATE]),
     Operation {
         plane: Plane::Ec2,
         name: DEVICES,
@@ -325,12 +322,7 @@ pub const OPERATIONS: &[Operation] = &[
         moments: BEFORE,
         can: &[
             possible(Kind::DropReply, BEFORE, Values::Flag, "it never appears"),
-            possible(
-                Kind::WrongDevice,
-                BEFORE,
-                Values::Flag,
-                "it has the bytes of another volume: the one that was made last",
-            ),
+            possible(Kind::WrongDevice, BEFORE, Values::Flag, "it has the bytes of another volume: the newest one"),
         ],
     },
     Operation {
@@ -342,7 +334,7 @@ pub const OPERATIONS: &[Operation] = &[
         moments: BEFORE,
         can: &[
             possible(Kind::Http, BEFORE, Values::Number { least: 400, most: 599 }, "the caller gets the bare status"),
-            possible(Kind::DropReply, BEFORE, Values::Flag, "the caller sees its connection break"),
+            possible(Kind::DropReply, BEFORE, Values::Flag, "the caller sees a broken connection"),
         ],
     },
 ];
@@ -355,7 +347,7 @@ mod tests {
     #[test]
     fn each_code_that_the_machine_can_give_is_known() {
         let (_, code) = include_str!("state/error.rs").split_once("pub fn code(").unwrap();
-        let (code, _) = code.split_once("/// The HTTP status").unwrap();
+        let (code, _) = code.split_once("/// Returns the HTTP status").unwrap();
         let given: Vec<&str> =
             code.split("=> \"").skip(1).map(|rest| rest.split_once('"').map_or(rest, |(code, _)| code)).collect();
         assert!(given.len() > 40 && given.contains(&"InvalidVolume.NotFound"), "{given:?}");

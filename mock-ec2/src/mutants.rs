@@ -9,32 +9,32 @@ use crate::state::planted::Planted;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "busy-ignored",
-        about: "DetachVolume without force takes the device of a mounted volume away",
+        about: "DetachVolume without force removes the device of a mounted volume",
         recreates: "kubernetes#37854",
     },
     Mutant {
         name: "attach-twice",
-        about: "AttachVolume attaches a volume that is no Multi-Attach volume to a second instance",
+        about: "AttachVolume attaches a volume without Multi-Attach to a second instance",
         recreates: "kubernetes#45346",
     },
     Mutant {
         name: "delete-while-attached",
-        about: "DeleteVolume deletes a volume that is attached, and its device stays",
+        about: "DeleteVolume deletes an attached volume, and its device stays",
         recreates: "kubernetes-csi/external-provisioner#176",
     },
     Mutant {
         name: "snapshot-not-point-in-time",
-        about: "a snapshot has the bytes that were written until it was completed",
+        about: "a snapshot also has bytes that were written before it was completed",
         recreates: "openebs/zfs-localpv#207",
     },
     Mutant {
         name: "client-token-ignored",
-        about: "CreateVolume with a ClientToken that was used before makes a second volume",
+        about: "CreateVolume with a ClientToken that was used before creates a second volume",
         recreates: "kubernetes-sigs/aws-ebs-csi-driver#165",
     },
     Mutant {
         name: "attachment-lingers",
-        about: "DetachVolume without force ends for the callers of the API, and the device stays where it is",
+        about: "DetachVolume without force ends in the API, but the device stays on the instance",
         recreates: "kubernetes#77389",
     },
 ];

@@ -169,7 +169,7 @@ impl Endpoint {
             }
             Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, body::empty()),
             Ok(Ending::Dropped) | Err(Ending::Dropped) => return Err(ReplyDropped.into()),
-            Err(Ending::Reply(..)) => return Err("a reply is no failure".into()),
+            Err(Ending::Reply(..)) => return Err("a reply is not a failure".into()),
         };
         let mut response = Response::new(text);
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

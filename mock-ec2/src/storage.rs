@@ -276,7 +276,7 @@ impl Storage {
                 Target::Volume(volume) => state.volume_copying(volume),
                 Target::Snapshot(snapshot) => state.snapshot_copying(snapshot),
             }
-            let missing = || Err(io::Error::new(io::ErrorKind::NotFound, "there is no volume directory any more"));
+            let missing = || Err(io::Error::new(io::ErrorKind::NotFound, "the volume directory is gone"));
             let opened = self.lock().files.as_ref().map_or_else(missing, |files| files.copy(from, into));
             match opened {
                 Ok(copy) => self.note_copy(target, from, Arc::new(copy)),

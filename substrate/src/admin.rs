@@ -318,7 +318,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let Ok(fault) = serde_json::from_slice::<Value>(body) else {
-        return Mistake::new("fault", format!("this is no JSON: {error}"));
+        return Mistake::new("fault", format!("this is not JSON: {error}"));
     };
     let mut quoted = text.split('`').skip(1).step_by(2);
     let word = quoted.next().or_else(|| text.split('"').nth(1)).unwrap_or_default();
@@ -329,7 +329,7 @@ fn unreadable(body: &[u8], error: &serde_json::Error) -> Mistake {
     }
     let known: Vec<&str> = quoted.collect();
     let nearest = words::nearest(word, known.iter().copied()).map(str::to_owned);
-    let message = format!("`{word}` is not known here; there are {}", known.join(", "));
+    let message = format!("`{word}` is unknown; there are {}", known.join(", "));
     Mistake { word: Some(word.to_owned()), nearest, ..Mistake::new(field, message) }
 }
 
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_word_that_is_not_known_is_told_with_its_field_and_the_nearest() {
         for (match_, more, field, says) in [
-            ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is not known here; there are error, http,"),
+            ("", r#""effect": {"dely": "20s"}"#, "effect", "`dely` is unknown; there are error, http,"),
             ("", r#""effect": {"delay": "20"}"#, "effect.delay", "`20` is not a duration: write a number and a unit"),
             ("", r#""effect": {"hang": "yes"}"#, "effect.hang", "invalid type: string"),
             ("", r#""effect": {"hang": true}, "at": "befor""#, "at", "there are before, after_effect, before_reply"),
@@ -394,7 +394,7 @@ mod tests {
         }
         let body = r#"{"name": "f","#;
         let error = serde_json::from_str::<Fault>(body).unwrap_err();
-        assert!(unreadable(body.as_bytes(), &error).message.starts_with("this is no JSON"));
+        assert!(unreadable(body.as_bytes(), &error).message.starts_with("this is not JSON"));
     }
 
     #[test]

@@ -19,27 +19,30 @@ pub struct Rule {
 
 /// All classes. Code that waits calls [`TimeScale::apply`] or [`TimeScale::patience`] for those that are divided.
 pub const RULES: &[Rule] = &[
-    divided("what control loops and the node agent wait: periods, polls, backoffs, grace periods", ""),
-    divided("how long a Lease, a heartbeat or a toleration is believed", "the object has the number as it is"),
+    divided("waits of control loops and of the node agent: periods, polls, backoffs, grace periods", ""),
+    divided("validity of a Lease, of a node's heartbeat and of a toleration", "the object keeps the unscaled number"),
     divided(
-        "the deadline that upstream gives a call: of a driver, of leader election, of the kubelet's heartbeats",
+        "deadlines that upstream sets for calls: of a driver, of leader election, of the kubelet's heartbeats",
         FLOOR,
     ),
-    divided("what the cloud, its states and its latencies take", ""),
-    divided("of a fault: `delay`, `after`, `for` and its lease", ""),
-    divided("of a scenario: `sleep`, `within`, `deadline`, how long a settled world stays so", ""),
-    divided("how long a link waits for a peer that a partition hides", ""),
-    left("how long a request to the API server may take, where upstream sets no deadline: 30s", GUARD),
-    left("how long a message travels in simulation (`link`)", "it is given as it is"),
-    left("how long `mooring` waits for a process, a server or a disk of its own", "they work in real time"),
+    divided("latencies and state transitions of the cloud", ""),
+    divided("`delay`, `after`, `for` and the lease of a fault", ""),
+    divided(
+        "`sleep`, `within` and `deadline` of a scenario, and the time that a settled cluster must stay unchanged",
+        "",
+    ),
+    divided("time that a link waits for a peer behind a partition", ""),
+    left("limit of a request to the API server for which upstream sets no deadline: 30s", GUARD),
+    left("travel time of a message in simulation (`link`)", "it is used as written"),
+    left("time that `mooring` waits for its own processes, servers and disks", "they work in real time"),
     left(
-        "what is written down: times and numbers in objects, events and the trace",
-        "they are read with the scale in mind",
+        "times and numbers in objects, events and the trace",
+        "they are recorded unchanged; apply the scale when you read them",
     ),
 ];
 
-const FLOOR: &str = "never below a second, or the deadline itself where that is shorter: the peer's work is real";
-const GUARD: &str = "it guards against a server that never answers, and a slow machine is none";
+const FLOOR: &str = "at least one second, or the deadline itself if that is shorter: the peer's work takes real time";
+const GUARD: &str = "it guards against a server that never answers, not against a slow machine";
 
 const fn divided(what: &'static str, note: &'static str) -> Rule {
     Rule { what, divided: true, note }

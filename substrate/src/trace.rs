@@ -307,7 +307,7 @@ impl Trace {
 }
 
 /// An observer of a trace, until this is dropped.
-#[must_use = "it observes nothing any more once it is dropped"]
+#[must_use = "the observer is removed when this is dropped"]
 pub struct Observing {
     trace: Trace,
     number: u64,

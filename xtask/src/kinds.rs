@@ -107,7 +107,7 @@ fn texts(value: &Value) -> Vec<String> {
     list(value).iter().map(text).collect()
 }
 
-/// The module `table.rs`: stored kinds first, then those that only answer requests.
+/// Returns the module `table.rs`: stored kinds first, then kinds that only answer requests.
 pub fn render(resources: &[Resource]) -> String {
     let mut order: Vec<usize> = (0..resources.len()).collect();
     order.sort_by_key(|i| !resources[*i].is_stored());
@@ -115,19 +115,19 @@ pub fn render(resources: &[Resource]) -> String {
     let stored = resources.iter().filter(|r| r.is_stored()).count();
     let mut out = String::from(
         "//! The kinds of a Kubernetes 1.36.2 server, from its discovery documents (`testdata/discovery.json`).\n//!\n\
-         //! Written by `cargo run -p xtask -- kinds`; what is not in discovery (unconditional updates, views) is there.\n\n\
+         //! Written by `cargo run -p xtask -- kinds`, which adds facts that discovery lacks (unconditional updates, views).\n\n\
          use super::{Kind, Subresource};\n\n\
          const ALL: &[&str] = &[\"create\", \"delete\", \"deletecollection\", \"get\", \"list\", \"patch\", \"update\", \"watch\"];\n\
          const WRITE: &[&str] = &[\"get\", \"patch\", \"update\"];\n\n",
     );
     let _ = writeln!(
         out,
-        "/// How many of [`KINDS`], from the first on, are stored.\npub(crate) const STORED: usize = {stored};\n"
+        "/// Number of stored kinds, which come first in [`KINDS`].\npub(crate) const STORED: usize = {stored};\n"
     );
     let positions: Vec<String> = (0..resources.len()).map(|i| place(i).to_string()).collect();
     let _ = writeln!(
         out,
-        "/// The positions of [`KINDS`] in the order of discovery.\n#[rustfmt::skip]\npub(super) static DISCOVERY: &[usize] = &[{}];\n",
+        "/// Positions in [`KINDS`] in the order of discovery.\n#[rustfmt::skip]\npub(super) static DISCOVERY: &[usize] = &[{}];\n",
         positions.join(", ")
     );
     // A `static`, since a `const` may be duplicated at several addresses and kinds are compared by address.
@@ -160,11 +160,11 @@ pub fn render(resources: &[Resource]) -> String {
     out
 }
 
-/// The module `named.rs`: the kinds by name, and their positions.
+/// Returns the module `named.rs`: the kinds by name, and their positions.
 pub fn render_names(resources: &[Resource]) -> String {
     let mut out = String::from(
-        "//! The kinds, by name; of those that are kept as others only these others.\n//!\n//! Written by `cargo run -p xtask -- kinds`.\n\n\
-         use super::{Kind, table::KINDS};\n\n/// The positions of the kinds among all kinds.\npub mod index {\n",
+        "//! Kinds by name. A kind that is stored as another kind has no name here.\n//!\n//! Written by `cargo run -p xtask -- kinds`.\n\n\
+         use super::{Kind, table::KINDS};\n\n/// Positions of kinds in the table of all kinds.\npub mod index {\n",
     );
     let mut kinds = String::new();
     let is_own = |of: &&Resource| !VIEWS.iter().any(|(view, _)| of.is(*view));
@@ -172,7 +172,7 @@ pub fn render_names(resources: &[Resource]) -> String {
     for (index, of) in stored.into_iter().chain(answered).enumerate().filter(|(_, of)| is_own(of)) {
         let name = constant(&of.kind, &of.plural);
         let group = if of.group.is_empty() { String::new() } else { format!("{}/", of.group) };
-        let _ = writeln!(out, "    /// Of {}.\n    pub const {name}: usize = {index};", of.kind);
+        let _ = writeln!(out, "    /// Position of {}.\n    pub const {name}: usize = {index};", of.kind);
         let _ = writeln!(
             kinds,
             "\n/// `{}` of {group}{}.\npub static {name}: &Kind = &KINDS[index::{name}];",

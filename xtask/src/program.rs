@@ -60,7 +60,7 @@ impl Mooring {
         if let Some(named) = env::var_os("MOORING") {
             let path = PathBuf::from(named);
             if !path.is_file() {
-                bail!("MOORING: {} is no file", path.display());
+                bail!("MOORING: {} is not a file", path.display());
             }
             return Ok(Self(path.canonicalize()?));
         }

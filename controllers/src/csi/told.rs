@@ -108,6 +108,6 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.tell(Code::Cancelled, "nobody waits for the answer any more");
+        self.tell(Code::Cancelled, "the caller no longer waits for the answer");
     }
 }

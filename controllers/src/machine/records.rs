@@ -151,7 +151,7 @@ mod tests {
     fn a_torn_tail_is_passed_over_and_closed_by_the_next_record() {
         let mut bytes = file(2);
         bytes.extend(b"3 default/p 12ab");
-        let chain = Chain::verify(&bytes).expect("a torn tail is no corruption");
+        let chain = Chain::verify(&bytes).expect("a torn tail is not corruption");
         assert_eq!(chain.last, 2);
         bytes.extend(chain.next("default/p").0);
         assert_eq!(Chain::verify(&bytes).map(|c| c.last), Ok(3));

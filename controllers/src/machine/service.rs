@@ -101,7 +101,7 @@ fn check(spec: &PodSpec) -> Result<(), Refusal> {
     let names = [("uid", &spec.uid)].into_iter().chain(spec.containers.iter().map(|c| ("containers[].name", &c.name)));
     for (field, name) in names {
         if !is_name(name) {
-            let why = format!("{field}: `{name}` is no name; take letters, digits, `-`, `_` and `.`");
+            let why = format!("{field}: invalid name `{name}`: use letters, digits, `-`, `_` and `.`");
             return Err((StatusCode::BAD_REQUEST, why));
         }
     }

@@ -204,7 +204,7 @@ fn a_request_that_says_nothing_is_refused() {
         nameless["uid"] = json!("../p");
         for (method, path, body, code, said) in [
             (Method::POST, "/v1/pods", json!({ "pod": "default/p" }), 400, "missing field"),
-            (Method::POST, "/v1/pods", nameless, 400, "uid: `../p` is no name"),
+            (Method::POST, "/v1/pods", nameless, 400, "uid: invalid name `../p`"),
             (Method::POST, "/v1/pods/p/stop", json!({ "grace": 1 }), 400, "unknown field `grace`"),
             (Method::GET, "/v1/pods/p/logs/app", Value::Null, 404, "no container `app`"),
             (Method::GET, "/v1/pods/p/logs/app?tailLines=x", Value::Null, 400, "Unable to decode query"),

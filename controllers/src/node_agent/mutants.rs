@@ -11,22 +11,22 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "read-only-not-passed",
-        about: "a volume that a pod uses read-only is published for writing",
+        about: "a volume that a pod mounts read-only is published for writing",
         recreates: "kubernetes#61008",
     },
     Mutant {
         name: "populated-too-early",
-        about: "a kubelet that starts takes down what is on disk before it has looked up the volumes of the pods that run",
+        about: "after a start, the kubelet unmounts volumes on disk before it has found the volumes of running pods",
         recreates: "kubernetes#113979",
     },
     Mutant {
         name: "stage-not-repeated",
-        about: "a volume whose unstaging failed counts as staged, so the next pod has it published and not staged",
+        about: "a volume whose unstaging failed counts as staged, so it is published for the next pod without staging",
         recreates: "kubernetes#86360",
     },
     Mutant {
         name: "unmount-before-stop",
-        about: "the volumes of a pod that goes are taken down before its containers are told to stop",
+        about: "the volumes of a terminating pod are unmounted before its containers are stopped",
         recreates: "kubernetes#27691",
     },
     Mutant {
@@ -36,17 +36,17 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "unmount-skipped",
-        about: "the volumes of a pod that goes are never taken down",
+        about: "the volumes of a terminating pod are never unmounted",
         recreates: "kubernetes#41096",
     },
     Mutant {
         name: "volumes-in-use-dropped",
-        about: "a kubelet that starts empties volumesInUse before it knows what is still on its disk",
+        about: "after a start, the kubelet empties volumesInUse before it has looked at its disk",
         recreates: "kubernetes#101791",
     },
     Mutant {
         name: "reconstruction-skipped",
-        about: "a kubelet that starts does not look at what is on its disk",
+        about: "after a start, the kubelet does not reconstruct volumes from its disk",
         recreates: "kubernetes#60645",
     },
 ];

@@ -53,7 +53,7 @@ fn refused(error: &Ec2Error) -> Status {
     match error.code() {
         "ResourceNotFoundException" => Status::not_found(format!("snapshot_id: {error}")),
         // No bytes, not ready, or of different volumes: not comparable (CSI: code 9).
-        "ValidationException" => Status::failed_precondition(format!("the blocks cannot be told: {error}")),
+        "ValidationException" => Status::failed_precondition(format!("cannot determine the blocks: {error}")),
         _ => internal("cannot ask for the blocks", error),
     }
 }

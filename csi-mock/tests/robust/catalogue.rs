@@ -34,7 +34,7 @@ fn fault(operation: &Operation, possible: &Possible, at: Moment) -> Fault {
         Values::OneOf(words) | Values::Folded(words) => json!(words[operation.name.len() % words.len()]),
         Values::Text => json!("SomeWord"),
         Values::Process => json!("self"),
-        other => panic!("{other:?} is no value of these planes"),
+        other => panic!("{other:?} is not a value of these planes"),
     };
     serde_json::from_value(json!({
         "name": "row",

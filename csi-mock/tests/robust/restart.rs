@@ -137,7 +137,7 @@ pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> 
             let volume_id = if name == "DeleteVolume" { volume } else { made.clone.clone() };
             b.controller().delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await?;
         }
-        other => panic!("{other} is no step"),
+        other => panic!("{other} is not a step"),
     }
     Ok(())
 }

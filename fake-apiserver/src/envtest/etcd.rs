@@ -106,9 +106,9 @@ fn serve(line: &Line) -> Result<(), Failed> {
     let journal = JournalFile::open(&directory).map_err(|why| ("failed to open the data directory", why))?;
     let journal = Arc::new(Mutex::new(Some(journal)));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|e| ("the runtime does not start", e.to_string()))?;
+    let runtime = runtime.map_err(|e| ("cannot start the runtime", e.to_string()))?;
     let done = runtime.block_on(async {
-        let mut stop = Stop::install().map_err(|e| ("signals cannot be waited for", e.to_string()))?;
+        let mut stop = Stop::install().map_err(|e| ("cannot install the signal handlers", e.to_string()))?;
         let world = World::live(Options { watchdog: None, ..Options::default() });
         let process = Process::start(&world, "etcd", |_| std::future::pending());
         let ctx = process.ctx().ok_or_else(|| ("the process does not start", String::new()))?;
@@ -147,7 +147,7 @@ fn address(url: &str) -> Result<SocketAddr, String> {
     let address = address.ok_or_else(|| format!("--listen-client-urls={url}: the host has no address"))?;
     if !address.ip().is_loopback() {
         return Err(format!(
-            "--listen-client-urls={url}: is served on loopback only, since it asks nobody who they are"
+            "--listen-client-urls={url}: is served on loopback only, because clients are not authenticated"
         ));
     }
     Ok(address)

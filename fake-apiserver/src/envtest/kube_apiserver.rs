@@ -167,7 +167,7 @@ fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(
     match (mode, beside) {
         (Mode::Cluster, None) => Err(format!("{MODE}=cluster: this program has no cluster; {elsewhere}")),
         (Mode::Cluster, Some(beside)) => {
-            klog::say('W', &format!("{MODE}=cluster: it begins anew with each start; --etcd-servers is not used"));
+            klog::say('W', &format!("{MODE}=cluster: its state is empty at each start; --etcd-servers is not used"));
             (beside.cluster)(front)
         }
         (Mode::Controllers, None) => {
@@ -249,10 +249,10 @@ fn front(options: &Options, mode: Mode) -> Result<Front, String> {
 fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpService)>) -> Result<(), String> {
     let (backend, saved) = Backend::connect(&options.etcd_servers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("the runtime does not start: {error}"))?;
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     let done = runtime.block_on(async {
         // The handlers come first: without them a signal would end the process without a clean shutdown.
-        let mut stop = Stop::install().map_err(|error| format!("signals cannot be waited for: {error}"))?;
+        let mut stop = Stop::install().map_err(|error| format!("cannot install the signal handlers: {error}"))?;
         let world = World::live(WorldOptions { seed: front.seed, watchdog: None, ..WorldOptions::default() });
         let process = Process::start(&world, "kube-apiserver", |_| std::future::pending());
         let ctx = process.ctx().ok_or_else(|| "the process does not start".to_owned())?;

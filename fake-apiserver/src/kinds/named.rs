@@ -1,142 +1,142 @@
-//! The kinds, by name; of those that are kept as others only these others.
+//! Kinds by name. A kind that is stored as another kind has no name here.
 //!
 //! Written by `cargo run -p xtask -- kinds`.
 
 use super::{Kind, table::KINDS};
 
-/// The positions of the kinds among all kinds.
+/// Positions of kinds in the table of all kinds.
 pub mod index {
-    /// Of ConfigMap.
+    /// Position of ConfigMap.
     pub const CONFIG_MAPS: usize = 0;
-    /// Of Endpoints.
+    /// Position of Endpoints.
     pub const ENDPOINTS: usize = 1;
-    /// Of Event.
+    /// Position of Event.
     pub const EVENTS: usize = 2;
-    /// Of LimitRange.
+    /// Position of LimitRange.
     pub const LIMIT_RANGES: usize = 3;
-    /// Of Namespace.
+    /// Position of Namespace.
     pub const NAMESPACES: usize = 4;
-    /// Of Node.
+    /// Position of Node.
     pub const NODES: usize = 5;
-    /// Of PersistentVolumeClaim.
+    /// Position of PersistentVolumeClaim.
     pub const PERSISTENT_VOLUME_CLAIMS: usize = 6;
-    /// Of PersistentVolume.
+    /// Position of PersistentVolume.
     pub const PERSISTENT_VOLUMES: usize = 7;
-    /// Of Pod.
+    /// Position of Pod.
     pub const PODS: usize = 8;
-    /// Of PodTemplate.
+    /// Position of PodTemplate.
     pub const POD_TEMPLATES: usize = 9;
-    /// Of ReplicationController.
+    /// Position of ReplicationController.
     pub const REPLICATION_CONTROLLERS: usize = 10;
-    /// Of ResourceQuota.
+    /// Position of ResourceQuota.
     pub const RESOURCE_QUOTAS: usize = 11;
-    /// Of Secret.
+    /// Position of Secret.
     pub const SECRETS: usize = 12;
-    /// Of ServiceAccount.
+    /// Position of ServiceAccount.
     pub const SERVICE_ACCOUNTS: usize = 13;
-    /// Of Service.
+    /// Position of Service.
     pub const SERVICES: usize = 14;
-    /// Of APIService.
+    /// Position of APIService.
     pub const API_SERVICES: usize = 15;
-    /// Of ControllerRevision.
+    /// Position of ControllerRevision.
     pub const CONTROLLER_REVISIONS: usize = 16;
-    /// Of DaemonSet.
+    /// Position of DaemonSet.
     pub const DAEMON_SETS: usize = 17;
-    /// Of Deployment.
+    /// Position of Deployment.
     pub const DEPLOYMENTS: usize = 18;
-    /// Of ReplicaSet.
+    /// Position of ReplicaSet.
     pub const REPLICA_SETS: usize = 19;
-    /// Of StatefulSet.
+    /// Position of StatefulSet.
     pub const STATEFUL_SETS: usize = 20;
-    /// Of HorizontalPodAutoscaler.
+    /// Position of HorizontalPodAutoscaler.
     pub const HORIZONTAL_POD_AUTOSCALERS: usize = 22;
-    /// Of CronJob.
+    /// Position of CronJob.
     pub const CRON_JOBS: usize = 24;
-    /// Of Job.
+    /// Position of Job.
     pub const JOBS: usize = 25;
-    /// Of CertificateSigningRequest.
+    /// Position of CertificateSigningRequest.
     pub const CERTIFICATE_SIGNING_REQUESTS: usize = 26;
-    /// Of IngressClass.
+    /// Position of IngressClass.
     pub const INGRESS_CLASSES: usize = 27;
-    /// Of Ingress.
+    /// Position of Ingress.
     pub const INGRESSES: usize = 28;
-    /// Of IPAddress.
+    /// Position of IPAddress.
     pub const IP_ADDRESSES: usize = 29;
-    /// Of NetworkPolicy.
+    /// Position of NetworkPolicy.
     pub const NETWORK_POLICIES: usize = 30;
-    /// Of ServiceCIDR.
+    /// Position of ServiceCIDR.
     pub const SERVICE_CIDRS: usize = 31;
-    /// Of PodDisruptionBudget.
+    /// Position of PodDisruptionBudget.
     pub const POD_DISRUPTION_BUDGETS: usize = 32;
-    /// Of ClusterRoleBinding.
+    /// Position of ClusterRoleBinding.
     pub const CLUSTER_ROLE_BINDINGS: usize = 33;
-    /// Of ClusterRole.
+    /// Position of ClusterRole.
     pub const CLUSTER_ROLES: usize = 34;
-    /// Of RoleBinding.
+    /// Position of RoleBinding.
     pub const ROLE_BINDINGS: usize = 35;
-    /// Of Role.
+    /// Position of Role.
     pub const ROLES: usize = 36;
-    /// Of CSIDriver.
+    /// Position of CSIDriver.
     pub const CSI_DRIVERS: usize = 37;
-    /// Of CSINode.
+    /// Position of CSINode.
     pub const CSI_NODES: usize = 38;
-    /// Of CSIStorageCapacity.
+    /// Position of CSIStorageCapacity.
     pub const CSI_STORAGE_CAPACITIES: usize = 39;
-    /// Of StorageClass.
+    /// Position of StorageClass.
     pub const STORAGE_CLASSES: usize = 40;
-    /// Of VolumeAttachment.
+    /// Position of VolumeAttachment.
     pub const VOLUME_ATTACHMENTS: usize = 41;
-    /// Of VolumeAttributesClass.
+    /// Position of VolumeAttributesClass.
     pub const VOLUME_ATTRIBUTES_CLASSES: usize = 42;
-    /// Of MutatingAdmissionPolicy.
+    /// Position of MutatingAdmissionPolicy.
     pub const MUTATING_ADMISSION_POLICIES: usize = 43;
-    /// Of MutatingAdmissionPolicyBinding.
+    /// Position of MutatingAdmissionPolicyBinding.
     pub const MUTATING_ADMISSION_POLICY_BINDINGS: usize = 44;
-    /// Of MutatingWebhookConfiguration.
+    /// Position of MutatingWebhookConfiguration.
     pub const MUTATING_WEBHOOK_CONFIGURATIONS: usize = 45;
-    /// Of ValidatingAdmissionPolicy.
+    /// Position of ValidatingAdmissionPolicy.
     pub const VALIDATING_ADMISSION_POLICIES: usize = 46;
-    /// Of ValidatingAdmissionPolicyBinding.
+    /// Position of ValidatingAdmissionPolicyBinding.
     pub const VALIDATING_ADMISSION_POLICY_BINDINGS: usize = 47;
-    /// Of ValidatingWebhookConfiguration.
+    /// Position of ValidatingWebhookConfiguration.
     pub const VALIDATING_WEBHOOK_CONFIGURATIONS: usize = 48;
-    /// Of CustomResourceDefinition.
+    /// Position of CustomResourceDefinition.
     pub const CUSTOM_RESOURCE_DEFINITIONS: usize = 49;
-    /// Of PriorityClass.
+    /// Position of PriorityClass.
     pub const PRIORITY_CLASSES: usize = 50;
-    /// Of Lease.
+    /// Position of Lease.
     pub const LEASES: usize = 51;
-    /// Of RuntimeClass.
+    /// Position of RuntimeClass.
     pub const RUNTIME_CLASSES: usize = 52;
-    /// Of EndpointSlice.
+    /// Position of EndpointSlice.
     pub const ENDPOINT_SLICES: usize = 53;
-    /// Of DeviceClass.
+    /// Position of DeviceClass.
     pub const DEVICE_CLASSES: usize = 54;
-    /// Of ResourceClaim.
+    /// Position of ResourceClaim.
     pub const RESOURCE_CLAIMS: usize = 55;
-    /// Of ResourceClaimTemplate.
+    /// Position of ResourceClaimTemplate.
     pub const RESOURCE_CLAIM_TEMPLATES: usize = 56;
-    /// Of ResourceSlice.
+    /// Position of ResourceSlice.
     pub const RESOURCE_SLICES: usize = 57;
-    /// Of FlowSchema.
+    /// Position of FlowSchema.
     pub const FLOW_SCHEMAS: usize = 58;
-    /// Of PriorityLevelConfiguration.
+    /// Position of PriorityLevelConfiguration.
     pub const PRIORITY_LEVEL_CONFIGURATIONS: usize = 59;
-    /// Of Binding.
+    /// Position of Binding.
     pub const BINDINGS: usize = 60;
-    /// Of ComponentStatus.
+    /// Position of ComponentStatus.
     pub const COMPONENT_STATUSES: usize = 61;
-    /// Of SelfSubjectReview.
+    /// Position of SelfSubjectReview.
     pub const SELF_SUBJECT_REVIEWS: usize = 62;
-    /// Of TokenReview.
+    /// Position of TokenReview.
     pub const TOKEN_REVIEWS: usize = 63;
-    /// Of LocalSubjectAccessReview.
+    /// Position of LocalSubjectAccessReview.
     pub const LOCAL_SUBJECT_ACCESS_REVIEWS: usize = 64;
-    /// Of SelfSubjectAccessReview.
+    /// Position of SelfSubjectAccessReview.
     pub const SELF_SUBJECT_ACCESS_REVIEWS: usize = 65;
-    /// Of SelfSubjectRulesReview.
+    /// Position of SelfSubjectRulesReview.
     pub const SELF_SUBJECT_RULES_REVIEWS: usize = 66;
-    /// Of SubjectAccessReview.
+    /// Position of SubjectAccessReview.
     pub const SUBJECT_ACCESS_REVIEWS: usize = 67;
 }
 

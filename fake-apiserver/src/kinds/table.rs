@@ -1,16 +1,16 @@
 //! The kinds of a Kubernetes 1.36.2 server, from its discovery documents (`testdata/discovery.json`).
 //!
-//! Written by `cargo run -p xtask -- kinds`; what is not in discovery (unconditional updates, views) is there.
+//! Written by `cargo run -p xtask -- kinds`, which adds facts that discovery lacks (unconditional updates, views).
 
 use super::{Kind, Subresource};
 
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const WRITE: &[&str] = &["get", "patch", "update"];
 
-/// How many of [`KINDS`], from the first on, are stored.
+/// Number of stored kinds, which come first in [`KINDS`].
 pub(crate) const STORED: usize = 60;
 
-/// The positions of [`KINDS`] in the order of discovery.
+/// Positions in [`KINDS`] in the order of discovery.
 #[rustfmt::skip]
 pub(super) static DISCOVERY: &[usize] = &[60, 61, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 62, 63, 64, 65, 66, 67, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59];
 

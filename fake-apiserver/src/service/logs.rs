@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
 use jiff::Timestamp;
 use substrate::Ctx;
-use substrate::body::{Body, BoxError, HttpService, call, collect, empty};
+use substrate::body::{Body, BoxError, HttpService, call, empty};
 use substrate::json::Value;
 use substrate::link::{LinkError, Streaming};
 
@@ -22,7 +23,7 @@ use crate::state::{FieldError, Status, key};
 
 /// Time that a node has to answer; upstream's timeout for connecting is as long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum length of a node's error message in bytes; a longer message is dropped.
+/// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
 const COMPLAINT: usize = 50_000;
 /// Default port of the kubelet (`--kubelet-port`).
 const KUBELET_PORT: u16 = 10250;
@@ -232,8 +233,7 @@ impl Server {
         let response = response.map_err(|error| failed(&told(&error, &place)))?;
         let code = response.status();
         if !code.is_success() {
-            // A message that cannot be read, or is too long, counts as empty.
-            let said = collect(response.into_body(), COMPLAINT).await.unwrap_or_default();
+            let said = beginning(response.into_body(), COMPLAINT).await;
             return Err(refused(code, String::from_utf8_lossy(&said).into_owned(), asked.named()));
         }
         let mut answer = Response::new(response.into_body());
@@ -255,6 +255,19 @@ impl Server {
         }
         call(service, request).await
     }
+}
+
+/// Reads the first `limit` bytes of a body, or fewer if it ends or breaks before.
+async fn beginning(mut body: Body, limit: usize) -> Vec<u8> {
+    let mut read = Vec::new();
+    while read.len() < limit {
+        let Some(Ok(frame)) = body.frame().await else { break };
+        if let Some(data) = frame.data_ref() {
+            let room = limit - read.len();
+            read.extend_from_slice(&data[..data.len().min(room)]);
+        }
+    }
+    read
 }
 
 /// Returns the reason why a node could not be reached, in the words of Go's net/http.

@@ -63,7 +63,7 @@ use crate::state::{
     Defects, Event, Limits, ListOptions, Match, Matched, SavedObject, Status, Store, Version, key, scale_of,
 };
 use crate::tls::Authority;
-use crate::wire::openapi::Kept;
+use crate::wire::openapi::{KUBERNETES_VERSION, Kept};
 
 /// Header with the uid of the request's flow schema.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
@@ -71,8 +71,6 @@ const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
 /// Time that a read waits for a future revision (apiserver `storage/cacher`: 3 s).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
-/// Version that the server reports by default.
-const GIT_VERSION: &str = "v1.36.2";
 
 /// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
 #[derive(Clone)]
@@ -192,7 +190,7 @@ impl Apiserver {
             gather: config.gather,
             authority: config.authority,
             audit: config.audit,
-            version: config.version.unwrap_or_else(|| GIT_VERSION.to_owned()),
+            version: config.version.unwrap_or_else(|| KUBERNETES_VERSION.to_owned()),
             documents: Mutex::default(),
         }))
     }

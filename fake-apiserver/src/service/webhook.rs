@@ -119,7 +119,7 @@ impl Server {
                 other => return other,
             }
         }
-        Err(Status::new(500, "InternalError", "a write was planned without end"))
+        Err(Status::new(500, "InternalError", "gave up planning the write"))
     }
 
     /// Calls the validating webhooks, if there are any, and stores the object.
@@ -358,8 +358,8 @@ impl Server {
             Err(why) => return Err(failed(&hook.name, &why)),
         };
         if let Some(patch) = verdict.patch {
-            let patch: json_patch::Patch =
-                json::from_value(patch).map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
+            let patch: json_patch::Patch = json::from_value(patch)
+                .map_err(|error| failed(&hook.name, &format!("the patch is not a JSON Patch: {error}")))?;
             let mut patched = serde_json::Value::from(plan.object.take());
             json_patch::patch(&mut patched, &patch)
                 .map_err(|error| failed(&hook.name, &format!("the patch cannot be applied: {error}")))?;
@@ -387,7 +387,7 @@ impl Server {
         if !code.is_success() {
             return Err(format!("failed to call webhook: the server answered {code}"));
         }
-        go_json::read(&bytes).map_err(|error| format!("the answer is no review: {error}"))
+        go_json::read(&bytes).map_err(|error| format!("the answer is not a review: {error}"))
     }
 }
 
@@ -491,7 +491,7 @@ fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
 fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
     let response = &answer["response"];
     if answer["kind"] != "AdmissionReview" || !response.is_object() {
-        return Err("the answer is no AdmissionReview with a response".to_owned());
+        return Err("the answer is not an AdmissionReview with a response".to_owned());
     }
     if text(response, &["uid"]) != uid {
         return Err(format!("expected response.uid={uid:?}, got {:?}", text(response, &["uid"])));

@@ -60,7 +60,7 @@ impl Store {
         for (resource, object) in custom {
             let kind = defined.iter().find(|kind| qualified(kind) == *resource);
             let kind =
-                kind.ok_or_else(|| wrong(format!("{resource}: is no resource, and no definition makes it one")))?;
+                kind.ok_or_else(|| wrong(format!("{resource}: is not a resource, and no definition makes it one")))?;
             check(kind, object).map_err(wrong)?;
             placed.push((kind.clone(), object.clone()));
         }

@@ -47,7 +47,7 @@ pub fn scale_of(kind: &Kind, object: &Value) -> Result<Value, Status> {
     let number = |path: &[String]| match find(object, path) {
         None | Some(Value::Null) => Ok(0),
         Some(found) => {
-            found.as_i64().ok_or_else(|| Status::bad_request(format!(".{}: is no whole number", path.join("."))))
+            found.as_i64().ok_or_else(|| Status::bad_request(format!(".{}: is not a whole number", path.join("."))))
         }
     };
     let mut metadata = Map::new();
@@ -136,7 +136,7 @@ impl Store {
         let replicas = match at(scale, &["spec", "replicas"]) {
             None | Some(Value::Null) => 0,
             Some(sent) => {
-                sent.as_i64().ok_or_else(|| Status::bad_request("Scale.spec.replicas: is no whole number"))?
+                sent.as_i64().ok_or_else(|| Status::bad_request("Scale.spec.replicas: is not a whole number"))?
             }
         };
         if replicas < 0 || i32::try_from(replicas).is_err() {

@@ -93,7 +93,7 @@ fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
         assert_eq!(client.get("/apis/example.com/v1/namespaces/default/backups/b").await.0, 404);
         for (bad, wanted) in [
             (json!({}), "resources: must be a map"),
-            (json!({"resources": {"widgets": [{}]}}), "widgets: is no resource"),
+            (json!({"resources": {"widgets": [{}]}}), "widgets: is not a resource"),
             (
                 json!({"resources": {"pods": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}]}}),
                 "metadata.namespace",

@@ -85,6 +85,22 @@ fn a_refusal_of_the_node_is_told() {
 }
 
 #[test]
+fn a_long_error_message_of_the_node_is_cut() {
+    let dial = |_: &substrate::Ctx, _: &NodeEndpoint| {
+        Ok(from_service(tower::service_fn(|_: Request<Body>| {
+            let mut response = Response::new(full("x".repeat(50_000) + "y"));
+            *response.status_mut() = http::StatusCode::BAD_REQUEST;
+            std::future::ready(Ok::<_, Infallible>(response))
+        })))
+    };
+    story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
+        set_up(&client).await;
+        let (code, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
+        assert_eq!((code, status["message"].as_str()), (400, Some("x".repeat(50_000).as_str())));
+    });
+}
+
+#[test]
 fn a_node_that_is_down_is_a_failure_and_no_wait() {
     let dial = |ctx: &substrate::Ctx, _: &NodeEndpoint| Ok(Link::connect(ctx, "kubelet-node-a"));
     story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {

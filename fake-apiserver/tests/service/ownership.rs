@@ -119,7 +119,7 @@ fn kubectl_takes_over_what_it_applied_as_a_client() {
         let (code, status) = apply(&client, &uri, "kubectl", map(json!({"x": "2", "y": "2"}))).await;
         assert_eq!(code, 409, "{status}");
         let fields: Vec<&Value> = status["details"]["causes"].as_array().unwrap().iter().map(|c| &c["field"]).collect();
-        assert_eq!(fields, [".data.y"], "what the annotation allows is no conflict");
+        assert_eq!(fields, [".data.y"], "what the annotation allows is not a conflict");
 
         let applied = map(json!({"x": "<2>"}));
         let (code, taken) = apply(&client, &uri, "kubectl", applied.clone()).await;

@@ -53,7 +53,7 @@ pub(super) fn is_there() -> bool {
 /// If docker does not answer, or the servers do not run.
 pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objects, String), Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
+    let runtime = runtime.map_err(|e| lacking(format!("cannot start the runtime: {e}")))?;
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let doors = project.doors().map_err(failed)?;
     let service = {
@@ -93,7 +93,7 @@ fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
 /// If docker does not answer. After `timeout`, lists the missing parts.
 pub(super) fn wait(of: &Containers, timeout: Span) -> Result<String, Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
+    let runtime = runtime.map_err(|e| lacking(format!("cannot start the runtime: {e}")))?;
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let begin = Instant::now();
     loop {

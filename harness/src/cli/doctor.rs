@@ -84,7 +84,7 @@ fn room_check(directory: &Path) -> Check {
     let what = "disk".to_owned();
     let at = directory.display();
     let Some((free, whole)) = why::room(directory) else {
-        return Check { what, good: false, says: format!("nothing can be written to {at}; set TMPDIR to a directory") };
+        return Check { what, good: false, says: format!("cannot write to {at}; set TMPDIR to a directory") };
     };
     let (free, whole) = (free >> 20, whole >> 20);
     if free < ROOM >> 20 {

@@ -197,7 +197,7 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
         (true, 0) => Envelope::passed("explore", data),
         (true, bugs) => {
             let failure = Failure::new("found", format!("{bugs} found")).action(match &args.out {
-                Some(_) => "`mooring shrink FILE` makes a finding as small as it can be".to_owned(),
+                Some(_) => "`mooring shrink FILE` minimizes a finding".to_owned(),
                 None => "explore again with --out FOLDER, which writes a scenario file for each".to_owned(),
             });
             Envelope::failed("explore", Exit::Failed, failure).with_data(data)

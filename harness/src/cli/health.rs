@@ -47,7 +47,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
-            eprintln!("error: the runtime does not start: {e}");
+            eprintln!("error: cannot start the runtime: {e}");
             return Exit::Environment.into();
         }
     };

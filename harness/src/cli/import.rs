@@ -54,7 +54,7 @@ fn run(args: &Args, format: Format) -> Result<(), Refusal> {
     // Validate the result: a file that cannot run is of no use, and the server has rules that import does not check.
     if let Err(mistakes) = scenario::parse_all("the scenario", text) {
         let why: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        return Err(usage(format!("what was imported cannot begin a scenario:\n{}", why.join("\n"))));
+        return Err(usage(format!("the imported objects are not a valid start of a scenario:\n{}", why.join("\n"))));
     }
     if let Some(path) = &args.out {
         std::fs::write(path, text).map_err(|e| usage(format!("--out {}: {e}", path.display())))?;
@@ -102,6 +102,6 @@ fn read(path: &Path) -> Result<Input, Refusal> {
         let file = std::fs::File::open(path).map_err(unreadable)?;
         file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     }
-    let text = String::from_utf8(bytes).map_err(|e| usage(format!("{name}: it is no UTF-8 text: {e}")))?;
+    let text = String::from_utf8(bytes).map_err(|e| usage(format!("{name}: it is not UTF-8 text: {e}")))?;
     Ok(Input { name, text })
 }

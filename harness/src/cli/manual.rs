@@ -91,7 +91,7 @@ fn find(words: &[String]) -> Result<Command, String> {
             }
             let near = substrate::words::nearest(word, known.iter().copied());
             let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-            format!("`{word}` is no command; {near}commands: {}", known.join(", "))
+            format!("`{word}` is not a command; {near}commands: {}", known.join(", "))
         })?;
     }
     Ok(at)

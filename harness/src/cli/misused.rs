@@ -54,7 +54,7 @@ fn failure(text: &str, command: &str) -> Failure {
         }
     }
     let help = if command.is_empty() { "`mooring --help`".to_owned() } else { format!("`mooring {command} --help`") };
-    actions.push(format!("{help} lists what there is"));
+    actions.push(format!("{help} lists all options"));
     Failure { actions, ..Failure::new("usage", message.join("\n")) }
 }
 
@@ -75,7 +75,7 @@ mod tests {
         let failure = said("mooring up --nodse 3 --output json");
         assert!(failure.message.starts_with("unexpected argument '--nodse' found"), "{failure:?}");
         assert!(failure.actions[0].contains("'--nodes'"), "{failure:?}");
-        assert_eq!(failure.actions.last().map(String::as_str), Some("`mooring up --help` lists what there is"));
+        assert_eq!(failure.actions.last().map(String::as_str), Some("`mooring up --help` lists all options"));
         let failure = said("mooring fault add x --after 5");
         assert!(failure.message.contains("`5` is not a duration"), "{failure:?}");
         assert!(failure.actions.last().unwrap().contains("mooring fault add --help"), "{failure:?}");

@@ -73,8 +73,8 @@ enum Command {
     ///
     /// Every process crashes at every event, every request and answer is lost, late or duplicated, every watch event
     /// lags, every stream breaks, every write meets a conflict, every disk operation fails. Afterwards all invariants
-    /// must hold, and the end state must be that of the unbroken run. The exit code is 0 if nothing was found, 1 if
-    /// something was, 2 for an error in the file or on the command line, 130 after Ctrl-C.
+    /// must hold, and the end state must be that of the unbroken run. The exit code is 0 without findings, 1 with
+    /// findings, 2 for an error in the file or on the command line, 130 after Ctrl-C.
     #[command(
         after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
     )]
@@ -110,9 +110,8 @@ enum Command {
     ///
     /// Each run has its own nodes, claims, pods, moves, crashes, partitions and faults. When its faults are over, the
     /// cluster must converge, all invariants must hold and nothing may be left behind. A finding is written with
-    /// everything that was drawn, so that it still works after the drawing changes. The exit code is 0 if nothing was
-    /// found, 1 if something was, 2 for an error on the command line, 130 after Ctrl-C, which prints the results so
-    /// far.
+    /// everything that was drawn, so that it still works after the drawing changes. The exit code is 0 without findings,
+    /// 1 with findings, 2 for an error on the command line, 130 after Ctrl-C, which prints the results so far.
     #[command(
         after_help = "Example:\n  mooring explore --runs 1000 --out found\n  mooring explore --time 30m --shard 2/8 --output json"
     )]

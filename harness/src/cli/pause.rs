@@ -17,7 +17,7 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
         return Err("the output is JSON, which a program reads");
     }
     if !io::stdin().is_terminal() {
-        return Err("standard input is no terminal");
+        return Err("standard input is not a terminal");
     }
     let (directory, progress) = (site.path().to_owned(), progress.clone());
     Ok(Attendant::new(Box::new(move |cluster, text| {
@@ -25,7 +25,9 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
         let (progress, text) = (progress.clone(), text.to_owned());
         Box::pin(async move {
             let shown = shown.map_err(|e| e.to_string())?;
-            progress.note(&format!("\npaused: {text}\n\n{shown}\n\nEnter goes on, Ctrl-C takes everything down."));
+            progress.note(&format!(
+                "\npaused: {text}\n\n{shown}\n\nEnter continues, Ctrl-C ends the run and removes the cluster."
+            ));
             let (enter, entered) = oneshot::channel();
             // A read of a terminal cannot be cancelled; the thread ends with the process.
             std::thread::spawn(move || enter.send(io::stdin().read_line(&mut String::new())));

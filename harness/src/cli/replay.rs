@@ -221,7 +221,7 @@ fn by_digest(record: &Record, now: &Verdict) -> Option<String> {
     (!same).then(|| {
         let before = format!("{} events with the digest {}", record.events, record.digest);
         format!(
-            "recorded were {before}, and now {} with {}\nwithout a trace nobody knows where",
+            "recorded were {before}, and now {} with {}\nrecord a trace to see where they differ",
             now.events, now.digest
         )
     })

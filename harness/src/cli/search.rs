@@ -84,11 +84,11 @@ pub(in crate::cli) fn carry_out(
     told: impl FnMut(usize, Verdict) -> bool,
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
     crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            let mut stop = Stop::install().map_err(|e| format!("cannot install the signal handlers: {e}"))?;
             let stop = async {
                 stop.wait().await;
             };
@@ -105,11 +105,11 @@ pub(in crate::cli) fn carry_out_branches(
     told: impl FnMut(usize, Verdict),
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
     crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            let mut stop = Stop::install().map_err(|e| format!("cannot install the signal handlers: {e}"))?;
             let stop = async {
                 stop.wait().await;
             };

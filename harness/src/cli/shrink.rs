@@ -37,7 +37,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
         let why = format!(
-            "{}: nothing goes wrong in it but what is declared, so there is nothing to shrink",
+            "{}: it has no failure that is not declared, so there is nothing to shrink",
             args.which.file.display()
         );
         return usage(why.into());

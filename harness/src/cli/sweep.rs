@@ -357,7 +357,10 @@ fn text(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>], run
     }
     notes.push(format!("{} renewals of leases left alone", sweep.heartbeats));
     if sweep.left_out > 0 {
-        notes.push(format!("{} demands about how often, how fast and what is on the way left out", sweep.left_out));
+        notes.push(format!(
+            "{} expectations about counts, durations and states in between were left out",
+            sweep.left_out
+        ));
     }
     if table.silent > 0 {
         notes.push(format!("{} runs in which a second fault did not fire", table.silent));

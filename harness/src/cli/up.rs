@@ -317,7 +317,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         &runtime,
         Box::pin(async {
             // Before the ready file is written.
-            let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
+            let mut stop =
+                Stop::install().map_err(|e| environment(format!("cannot install the signal handlers: {e}")))?;
             let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
             let scale = TimeScale::new(args.time_scale);
             let options = Options { seed: args.seed, level, scale, watchdog: None, ..Options::default() };

@@ -270,7 +270,10 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
 
 async fn checked(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some(checks) = &app.checks else {
-        return error(StatusCode::NOT_FOUND, "nothing is checked here: start it with `mooring up --check`");
+        return error(
+            StatusCode::NOT_FOUND,
+            "this Mooring does not check invariants: start it with `mooring up --check`",
+        );
     };
     let reads = *request.method() != Method::POST;
     let sent = axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.unwrap_or_default();

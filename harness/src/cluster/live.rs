@@ -187,7 +187,7 @@ const TRIES: u32 = 10;
 
 /// Creates the directory of a run below `parent` and locks it.
 fn own_directory(parent: &Path) -> std::io::Result<(tempfile::TempDir, std::fs::File)> {
-    let mut last = std::io::Error::other("every directory that is made goes away at once");
+    let mut last = std::io::Error::other("each new directory was removed at once by another run");
     for _ in 0..TRIES {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
         match locked(directory.path()) {

@@ -235,7 +235,7 @@ impl OsProcess {
             if let Some(status) = ended {
                 let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(format!(
-                    "{} ended with {status} while it started; it said:\n{}",
+                    "{} ended with {status} while it started; its output:\n{}",
                     self.name,
                     said.trim_end()
                 ));

@@ -24,9 +24,7 @@ pub(super) fn first<E: Display>(
 ) -> Result<(), String> {
     if let Some(program) = scenario.programs.first() {
         let (line, column) = (program.line, program.column);
-        return Err(format!(
-            "line {line}, column {column}: run: programs run beside a cluster of one process; {instead}"
-        ));
+        return Err(format!("line {line}, column {column}: run: programs need a cluster in one process; {instead}"));
     }
     let of_fault = |asked: &Fault| fault(asked).map_err(|mistake| format!("fault `{}`: {mistake}", asked.name));
     let all = scenario.steps.iter().filter_map(|step| match &step.action {

@@ -1,4 +1,4 @@
-//! Names that tell whose cluster it was, replaced: the same name by the same word everywhere, also within other texts.
+//! Replacement of names that identify a cluster: each name gets the same new name everywhere, also within other texts.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{Note, State};
 
-/// Account number of every resource afterwards.
+/// Account number in the result.
 const ACCOUNT: &str = "000000000000";
-/// Ends of the keys of labels, annotations and tags whose values stay: Kubernetes and its drivers read them.
+/// Parts of the keys of labels, annotations and tags whose values are kept, because Kubernetes and its drivers read
+/// them.
 const KNOWN: [&str; 4] = ["kubernetes.io/", "k8s.io/", "ebs.csi.aws.com/", "eks.amazonaws.com/nodegroup"];
 /// Names that every cluster has.
 const COMMON: [&str; 8] = [
@@ -102,8 +103,8 @@ impl Names {
         }
     }
 
-    /// A text with its words replaced. A word is what stands between characters that no name has; a name that is part of
-    /// a longer one, as a node's in its own address, is replaced where a dot, a slash or a blank ends it.
+    /// Returns a text with replaced words. A word ends at a character that no name contains. A name that is part of a
+    /// longer word, such as a node's name in its address, is replaced if a dot, a slash or a space follows it.
     fn text(&self, text: &str) -> String {
         if let Some(new) = self.new.get(text) {
             return new.clone();
@@ -135,7 +136,7 @@ impl Names {
         word.clear();
     }
 
-    /// A word without the names within it: `pvc-UID`, or `^vol-…^i-…` of an attachment.
+    /// Replaces the names within a word: `pvc-UID`, or `^vol-…^i-…` of an attachment.
     fn part(&self, word: &str) -> String {
         let uid = |n: usize| word.get(n..n + 36).and_then(|part| Some((part, self.new.get(part)?)));
         match (0..word.len().saturating_sub(35)).find_map(uid) {
@@ -145,7 +146,7 @@ impl Names {
     }
 }
 
-/// Leaves labels and annotations out that only their owner reads.
+/// Removes labels and annotations that only their owner reads.
 fn forget(metadata: &mut Value) {
     for field in ["labels", "annotations"] {
         keep_known(metadata, field);
@@ -153,7 +154,7 @@ fn forget(metadata: &mut Value) {
     let _ = metadata.as_object_mut().map(|map| map.remove("generateName"));
 }
 
-/// Keeps the keys of `of`'s map `field` that Kubernetes or its drivers read; a map without any goes.
+/// Keeps the keys of `of`'s map `field` that Kubernetes or its drivers read; removes a map without any.
 fn keep_known(of: &mut Value, field: &str) {
     let Some(of) = of.as_object_mut() else { return };
     let Some(map) = of.get_mut(field).and_then(Value::as_object_mut) else { return };
@@ -163,7 +164,7 @@ fn keep_known(of: &mut Value, field: &str) {
     }
 }
 
-/// Leaves addresses and images out of nodes and pods.
+/// Removes addresses and images from nodes and pods.
 fn forget_addresses(object: &mut Value) {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     if kind == "Node" {

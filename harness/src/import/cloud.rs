@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::{Document, ImportError, Note};
 
-/// What the cloud says.
+/// Volumes and instances of the cloud.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
     /// Instances by id.
     pub instances: BTreeMap<String, Instance>,
-    /// Volumes by id, as a scenario has them; attachments included.
+    /// Volumes by id in the form of a scenario, with their attachments.
     pub volumes: BTreeMap<String, Value>,
-    /// Ids of the volumes that instances boot from: each instance of ours has one of its own.
+    /// Ids of root volumes: each instance of a scenario gets a new one.
     pub roots: BTreeSet<String>,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct Instance {
     pub names: Vec<String>,
 }
 
-/// True if a document is an answer of EC2.
+/// Returns true if a document is an answer of EC2.
 pub(super) fn is_of_cloud(value: &Value) -> bool {
     value["Volumes"].is_array() || value["Reservations"].is_array()
 }
 
 impl Cloud {
-    /// Takes the volumes and instances of an answer.
+    /// Adds the volumes and instances of an answer.
     pub fn take(&mut self, document: &Document, notes: &mut Vec<Note>) -> Result<(), ImportError> {
         let Document { file, value } = document;
         let reservations = value["Reservations"].as_array().into_iter().flatten();
@@ -74,7 +74,7 @@ fn text(file: &str, object: &str, value: &Value, field: &str) -> Result<String, 
     found.map(str::to_owned).ok_or_else(|| ImportError::of(file, object, format!("{field} is missing or no text")))
 }
 
-/// A volume as a scenario has it; nothing if it is on its way out.
+/// Converts a volume to the form of a scenario; `None` if it is being deleted.
 fn take(file: &str, id: &str, volume: &Value, notes: &mut Vec<Note>) -> Result<Option<Value>, ImportError> {
     let mut note = |said: String| notes.push(Note { object: id.to_owned(), said });
     let state = volume["State"].as_str().unwrap_or("available");
@@ -111,7 +111,7 @@ fn take(file: &str, id: &str, volume: &Value, notes: &mut Vec<Note>) -> Result<O
         .into_iter()
         .flatten()
         .filter_map(|tag| Some((tag["Key"].as_str()?.to_owned(), tag["Value"].as_str()?.into())))
-        // Only AWS itself makes these.
+        // Only AWS itself creates these.
         .filter(|(key, _)| !key.starts_with("aws:"))
         .collect();
     if !tags.is_empty() {
@@ -147,7 +147,7 @@ fn take(file: &str, id: &str, volume: &Value, notes: &mut Vec<Note>) -> Result<O
     Ok(Some(value))
 }
 
-/// A time as a scenario has it.
+/// Converts a time to the form of a scenario.
 fn time(value: &Value) -> Option<Value> {
     let time: jiff::Timestamp = value.as_str()?.parse().ok()?;
     Some(time.to_string().into())

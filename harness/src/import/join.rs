@@ -1,4 +1,4 @@
-//! Objects and cloud as one state: which instance is a node's, which volumes there are, who holds them.
+//! Objects and cloud as one state: the instance of each node, the volumes, and their attachments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::objects::Objects;
 use super::{Note, State};
 
 const DRIVER: &str = "ebs.csi.aws.com";
-/// Zone and type of a node that does not tell its own.
+/// Zone and type of a node without its own.
 const ZONE: &str = "us-east-1a";
 const INSTANCE_TYPE: &str = "m5.large";
 /// Namespaces that every cluster has.
@@ -19,7 +19,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 /// Joins objects and cloud.
 ///
 /// # Errors
-/// When there is no node, or the zones are of several regions.
+/// If there is no node, or the zones are of several regions.
 pub(super) fn join(mut objects: Objects, mut cloud: Cloud, notes: &mut Vec<Note>) -> Result<State, String> {
     let nodes = nodes(&objects, &cloud, notes);
     if nodes.is_empty() {
@@ -61,7 +61,7 @@ fn label<'a>(node: &'a Value, keys: &[&str]) -> Option<&'a str> {
     keys.iter().find_map(|key| node["metadata"]["labels"][*key].as_str())
 }
 
-/// The nodes of the scenario.
+/// Returns the nodes of the scenario.
 fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> {
     let mut nodes = Vec::new();
     for node in objects.of("Node") {
@@ -74,7 +74,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
         let labelled = label(node, &["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]);
         let zone = Some(zone.as_str()).filter(|zone| !zone.is_empty()).or(labelled);
         if zone.is_none() {
-            note(format!("its zone is not known, and is {ZONE}"));
+            note(format!("its zone is unknown: {ZONE} is used"));
         }
         made.insert("zone".to_owned(), zone.unwrap_or(ZONE).into());
         let labelled = label(node, &["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"]);
@@ -83,8 +83,8 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
             Some(kind) if mock_ec2::is_instance_type(kind) => {
                 made.insert("instance-type".to_owned(), kind.into());
             }
-            Some(kind) => note(format!("its type {kind} is not known, and is {INSTANCE_TYPE}")),
-            None => note(format!("its type is not told, and is {INSTANCE_TYPE}")),
+            Some(kind) => note(format!("its type {kind} is unknown: {INSTANCE_TYPE} is used")),
+            None => note(format!("its type is unknown: {INSTANCE_TYPE} is used")),
         }
         match id {
             Some(id) => drop(made.insert("instance".to_owned(), id.into())),
@@ -95,7 +95,7 @@ fn nodes(objects: &Objects, cloud: &Cloud, notes: &mut Vec<Note>) -> Vec<Value> 
     nodes
 }
 
-/// The id of a node's instance: from its providerID, its name in the cloud, or the node id of the driver.
+/// Returns the id of a node's instance: from its providerID, its name in the cloud, or the node id of the driver.
 fn instance_of(node: &Value, name: &str, objects: &Objects, cloud: &Cloud) -> Option<String> {
     let provider = node["spec"]["providerID"].as_str().and_then(|id| id.rsplit('/').next());
     let named = || cloud.instances.iter().find(|(_, i)| i.names.iter().any(|n| n == name)).map(|(id, _)| id.as_str());
@@ -121,7 +121,7 @@ fn drop_roots(cloud: &mut Cloud, notes: &mut Vec<Note>) {
     });
 }
 
-/// Makes the volumes of PersistentVolumes that the cloud's answers do not have.
+/// Creates the volumes of PersistentVolumes that are missing in the cloud's answers.
 fn make_missing(objects: &Objects, cloud: &mut Cloud, nodes: &[Value], notes: &mut Vec<Note>) {
     for volume in objects.of("PersistentVolume") {
         let spec = &volume["spec"];
@@ -132,7 +132,10 @@ fn make_missing(objects: &Objects, cloud: &mut Cloud, nodes: &[Value], notes: &m
         let name = volume["metadata"]["name"].as_str().unwrap_or_default();
         let object = format!("PersistentVolume {name}");
         if !mock_ec2::is_volume_id(handle) {
-            notes.push(Note { object, said: format!("`{handle}` is no volume id, so it has no volume in the cloud") });
+            notes.push(Note {
+                object,
+                said: format!("`{handle}` is not a volume id, so it has no volume in the cloud"),
+            });
             continue;
         }
         let first = nodes.first().and_then(|node| node["zone"].as_str()).unwrap_or(ZONE);
@@ -149,13 +152,13 @@ fn make_missing(objects: &Objects, cloud: &mut Cloud, nodes: &[Value], notes: &m
     }
 }
 
-/// A quantity in whole GiB, at least one.
+/// Converts a quantity to whole GiB, at least one.
 fn gib(quantity: &str) -> u64 {
     let milli = controllers::binder::quantity::milli(&Quantity(quantity.to_owned())).unwrap_or(0);
     u64::try_from(milli.unsigned_abs().div_ceil(1000 << 30)).unwrap_or(u64::MAX).max(1)
 }
 
-/// The zone that a PersistentVolume asks nodes to be in.
+/// Returns the zone that a PersistentVolume requires of nodes.
 fn zone_of(volume: &Value) -> Option<&str> {
     let terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].as_array()?;
     let expressions = terms.iter().flat_map(|term| term["matchExpressions"].as_array().into_iter().flatten());
@@ -163,7 +166,7 @@ fn zone_of(volume: &Value) -> Option<&str> {
     zones.next()?["values"][0].as_str()
 }
 
-/// Attachments that VolumeAttachments say are made.
+/// Returns the attachments of VolumeAttachments that are attached.
 fn attachments_of(objects: &Objects, volume: &str, nodes: &[Value]) -> Vec<Value> {
     let of = |attachment: &&Value| {
         attachment["spec"]["source"]["persistentVolumeName"] == volume && attachment["status"]["attached"] == true
@@ -173,18 +176,18 @@ fn attachments_of(objects: &Objects, volume: &str, nodes: &[Value]) -> Vec<Value
         let device = attachment["status"]["attachmentMetadata"]["devicePath"].as_str()?;
         Some(json!({ "instance": node["instance"].as_str()?, "device": device }))
     };
-    // One instance holds a volume of gp3.
+    // A gp3 volume is attached to one instance only.
     objects.of("VolumeAttachment").filter(of).filter_map(made).take(1).collect()
 }
 
-/// Drops attachments to instances that are no node's.
+/// Drops attachments to instances that do not belong to a node.
 fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String>, notes: &mut Vec<Note>) {
     let Some(attachments) = volume.get_mut("attachments").and_then(Value::as_array_mut) else { return };
     attachments.retain(|attachment| {
         let instance = attachment["instance"].as_str().unwrap_or_default();
         let is_known = nodes.contains_key(instance);
         if !is_known {
-            let said = format!("begins without its attachment to {instance}, which is no node's");
+            let said = format!("begins without its attachment to {instance}, which is not a node");
             notes.push(Note { object: id.to_owned(), said });
         }
         is_known
@@ -196,7 +199,7 @@ fn release_unknown(id: &str, volume: &mut Value, nodes: &BTreeMap<String, String
     }
 }
 
-/// Notes objects that name a node which is not there.
+/// Adds a note for each object that names a missing node.
 fn warn_of_strangers(objects: &Objects, nodes: &[Value], notes: &mut Vec<Note>) {
     let known: BTreeSet<&str> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
     for kind in ["Pod", "VolumeAttachment"] {
@@ -213,7 +216,7 @@ fn warn_of_strangers(objects: &Objects, nodes: &[Value], notes: &mut Vec<Note>) 
     }
 }
 
-/// Namespaces of objects that are not in the files themselves.
+/// Returns namespaces of objects that are missing in the files.
 fn missing_namespaces(objects: &Objects) -> BTreeSet<String> {
     let named: BTreeSet<&String> = objects.0.keys().map(|(_, namespace, _)| namespace).collect();
     let there: BTreeSet<&str> = objects.of("Namespace").filter_map(|n| n["metadata"]["name"].as_str()).collect();

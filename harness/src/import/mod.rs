@@ -1,7 +1,8 @@
-//! `mooring import`: makes the opening state of a scenario from what `kubectl get -o yaml` and `aws ec2 describe-*` print.
+//! `mooring import`: builds the initial state of a scenario from the output of `kubectl get -o yaml` and `aws ec2
+//! describe-*`.
 //!
-//! [`read`] takes files apart into documents, [`objects`] and [`cloud`] take over what they know, [`join`] makes both fit
-//! each other, [`anonymise`] replaces names, and [`write`] prints the scenario. All of it is pure.
+//! [`read`] splits files into documents, [`objects`] and [`cloud`] import their content, [`join`] makes both
+//! consistent, [`anonymise`] replaces names, and [`write`] prints the scenario. All of it is pure.
 
 mod anonymise;
 mod cloud;
@@ -16,30 +17,30 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Longest file that is read, in bytes.
+/// Maximum size of an input file in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
 /// A file of a cluster, or of its cloud.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Name that messages show.
+    /// Name in messages.
     pub name: String,
     /// Its text.
     pub text: String,
 }
 
-/// What becomes of the files.
+/// Result of an import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The scenario, as YAML.
     pub scenario: String,
-    /// What was left out or changed, a line for each object.
+    /// Omissions and changes, one for each object.
     pub notes: Vec<Note>,
-    /// Number of nodes, objects and volumes that were taken over.
+    /// Number of imported nodes, objects and volumes.
     pub counts: Counts,
 }
 
-/// Numbers of what was taken over.
+/// Numbers of imported things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Nodes.
@@ -50,12 +51,12 @@ pub struct Counts {
     pub volumes: usize,
 }
 
-/// Something that was left out or changed.
+/// An omission or a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Note {
     /// The object, as in `Secret default/tls`, or the volume or instance.
     pub object: String,
-    /// What was done, and the reason.
+    /// Description and reason of the omission or change.
     pub said: String,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// A file that cannot be taken over.
+/// A file that cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {object}{why}")]
 pub struct ImportError {
@@ -73,7 +74,7 @@ pub struct ImportError {
     pub file: String,
     /// The object in it with a colon and a space; empty for the whole file.
     pub object: String,
-    /// What is wrong.
+    /// The error.
     pub why: String,
 }
 
@@ -94,7 +95,7 @@ struct Document {
     value: Value,
 }
 
-/// Makes a scenario called `name` of the files.
+/// Builds a scenario called `name` from the files.
 ///
 /// # Errors
 /// The first file or object that cannot be read.
@@ -122,7 +123,7 @@ pub fn import(name: &str, inputs: &[Input], anonymised: bool) -> Result<Imported
     Ok(Imported { scenario: write::scenario(name, &state), notes, counts })
 }
 
-/// The state that was taken over.
+/// The imported state.
 #[derive(Clone, Debug, Default)]
 struct State {
     nodes: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Kubernetes objects: which kinds are taken, and which of their fields.
+//! Kubernetes objects: imported kinds and fields.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Document, ImportError, Note};
 use crate::scenario::object::Kind;
 
-/// Kinds that are taken, in the order in which they are written.
+/// Imported kinds, in the order in which they are written.
 const TAKEN: [&str; 12] = [
     "Namespace",
     "Node",
@@ -29,12 +29,12 @@ const OF_CONTAINER: [&str; 7] =
 /// Annotation that repeats a whole manifest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The objects that were found, by kind, namespace and name.
+/// Imported objects, by kind, namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct Objects(pub BTreeMap<(usize, String, String), Value>);
 
 impl Objects {
-    /// Takes an object, or notes why it is left out.
+    /// Imports an object, or adds a note with the reason why it is left out.
     pub fn take(&mut self, document: Document, notes: &mut Vec<Note>) -> Result<(), ImportError> {
         let Document { file, mut value } = document;
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
@@ -52,17 +52,17 @@ impl Objects {
         let called = if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") };
         let mut note = |said: &str| notes.push(Note { object: called.clone(), said: said.to_owned() });
         if kind == "Secret" {
-            note("left out: secrets are never taken");
+            note("left out: secrets are never imported");
             return Ok(());
         }
         let table = Kind::of_manifest(&version, &kind).filter(|_| TAKEN.contains(&kind.as_str()));
         let (Some(table), Some(order)) = (table, TAKEN.iter().position(|taken| *taken == kind)) else {
-            note(&format!("left out: of {version} {kind} nothing is taken; import takes {}", TAKEN.join(", ")));
+            note(&format!("left out: {version} {kind} is not imported; imported kinds are {}", TAKEN.join(", ")));
             return Ok(());
         };
         clean(&kind, &mut value);
         if kind == "Pod" && clean_pod(&mut value) {
-            note("taken without commands, arguments, variables and probes of its containers");
+            note("imported without commands, arguments, variables and probes of its containers");
         }
         let table = table.table();
         let namespace = match table.namespaced {
@@ -80,14 +80,14 @@ impl Objects {
         Ok(())
     }
 
-    /// The objects of a kind.
+    /// Returns the objects of a kind.
     pub fn of<'a>(&'a self, kind: &str) -> impl Iterator<Item = &'a Value> + 'a {
         let order = TAKEN.iter().position(|taken| *taken == kind);
         self.0.iter().filter(move |((of, ..), _)| Some(*of) == order).map(|(_, value)| value)
     }
 }
 
-/// Leaves out what the server gives anew, and what repeats the object.
+/// Removes fields that the server sets again, and fields that repeat the object.
 fn clean(kind: &str, value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in ["managedFields", "resourceVersion", "selfLink"] {
@@ -108,7 +108,7 @@ fn clean(kind: &str, value: &mut Value) {
     prune(value);
 }
 
-/// Leaves out fields without a value.
+/// Removes fields without a value.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -120,7 +120,7 @@ fn prune(value: &mut Value) {
     }
 }
 
-/// Keeps of containers what a run needs; true if something was left out.
+/// Keeps the fields of containers that a run needs; returns true if something was removed.
 fn clean_pod(pod: &mut Value) -> bool {
     let mut changed = false;
     for list in ["initContainers", "containers", "ephemeralContainers"] {
@@ -132,7 +132,7 @@ fn clean_pod(pod: &mut Value) -> bool {
         }
     }
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
-        // The names of other teams' objects, which are not there.
+        // Names of other objects, which are not imported.
         for field in ["imagePullSecrets", "ephemeralContainers"] {
             changed |= spec.remove(field).is_some();
         }
@@ -140,8 +140,8 @@ fn clean_pod(pod: &mut Value) -> bool {
     changed
 }
 
-/// Checks an object by the server's own schemas. A field that the server does not know is left out and noted; a value
-/// that it cannot read is an error.
+/// Checks an object by the server's own schemas. A field that the server does not know is left out and noted. An
+/// unreadable value is an error.
 fn check(
     file: &str,
     called: &str,
@@ -151,9 +151,9 @@ fn check(
     notes: &mut Vec<Note>,
 ) -> Result<(), ImportError> {
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-    // A field may hide another one below it.
+    // A field may hide another field below it.
     for _ in 0..100 {
-        // A node is there before its kubelet has told all of it.
+        // A node exists before its kubelet has reported all of its fields.
         let wrong = manifest::check(table, namespace, value.clone().into(), table.kind != "Node");
         let Some(first) = wrong.first() else { return Ok(()) };
         if first.message.contains("has no field") && remove(value, &first.field) {

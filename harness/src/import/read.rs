@@ -1,11 +1,11 @@
-//! Files as documents: JSON, or YAML of several documents; lists of Kubernetes objects are taken apart.
+//! Files as documents: JSON, or YAML with several documents; lists of Kubernetes objects are split.
 
 use serde_json::Value;
 use substrate::yaml::Budget;
 
 use super::{Document, ImportError, Input, MAX_BYTES};
 
-/// The documents of a file.
+/// Returns the documents of a file.
 pub(super) fn documents(input: &Input) -> Result<Vec<Document>, ImportError> {
     if input.text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", input.text.len());
@@ -39,7 +39,7 @@ fn parse(input: &Input) -> Result<Vec<Value>, ImportError> {
     Ok(values)
 }
 
-/// The documents of a YAML stream, each with as many empty lines before it as there are lines, so that places fit.
+/// Splits a YAML stream into documents. Each keeps its position: empty lines replace the lines before it.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -55,7 +55,7 @@ fn split(text: &str) -> Vec<String> {
     parts
 }
 
-/// Limits that keep a hostile file from taking time or memory.
+/// Returns limits that keep a hostile file from using much time or memory.
 fn options() -> substrate::yaml::Options {
     let mut budget = Budget::default();
     budget.max_events = 20_000_000;

@@ -1,4 +1,4 @@
-//! Imports of files as kubectl and the AWS CLI print them.
+//! Imports of files in the form that kubectl and the AWS CLI print.
 
 use serde_json::{Value, json};
 
@@ -124,8 +124,8 @@ fn what_is_left_out_is_said_and_no_secret_is_taken() {
     let imported = imported(false);
     assert!(!imported.scenario.contains("hunter2") && !imported.scenario.contains("aHVudGVyMg"));
     for (object, part) in [
-        ("Secret payments/tls", "secrets are never taken"),
-        ("Deployment payments/web", "nothing is taken"),
+        ("Secret payments/tls", "secrets are never imported"),
+        ("Deployment payments/web", "is not imported"),
         ("Pod payments/db-0", "without commands"),
         ("i-0ddddddddddddddd3", "no node is on this t3.small"),
         ("vol-0cccccccccccccccc", "boots from it"),
@@ -240,7 +240,7 @@ fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
     assert!(said(&imported, "Node node-a").iter().any(|said| said.contains("spec.novel")), "{:?}", imported.notes);
 }
 
-/// Imports, starts a cluster without loops from it, and imports what kubectl would print of that.
+/// Imports, starts a cluster without loops from the result, and imports its objects in the form that kubectl prints.
 #[test]
 fn what_was_imported_and_exported_again_is_the_same() {
     use crate::cluster::{Cluster, ClusterSpec};

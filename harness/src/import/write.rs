@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::State;
 use crate::search;
 
-/// The scenario called `name`.
+/// Returns the scenario called `name`.
 pub(super) fn scenario(name: &str, state: &State) -> String {
     let State { nodes, zones, volumes, objects } = state;
     let document = json!({

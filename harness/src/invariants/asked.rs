@@ -1,5 +1,5 @@
-//! Requirements that objects state of volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of nodes, as they
-//! are stored; and the volumes that the cloud has, to compare them with.
+//! Requirements of stored objects on volumes: claims, PersistentVolumes, StorageClasses, pods and the zones of nodes.
+//! Also the volumes of the cloud, to compare them with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::json::Text;
 
-/// An object as it is stored: its state and its requirements.
+/// A stored object: its state and its requirements.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stored<T> {
     pub state: T,
@@ -19,7 +19,7 @@ pub(super) struct Stored<T> {
 }
 
 impl<T: Clone> Stored<T> {
-    /// The object of a commit, whose state this is.
+    /// Returns the object of a commit with this state.
     pub fn of(commit: &Commit, state: &T) -> Self {
         Self { state: state.clone(), spec: commit.spec.as_deref().cloned().unwrap_or_default() }
     }
@@ -32,17 +32,17 @@ pub(super) struct Asked {
     /// Name of the PersistentVolume of a handle.
     by_handle: BTreeMap<Text, Arc<str>>,
     claims: BTreeMap<Arc<str>, Stored<Claim>>,
-    /// All versions of each class: a volume is made by the one that its provisioner knew.
+    /// All versions of each class: a provisioner uses the version that it knows.
     classes: BTreeMap<Arc<str>, Vec<Spec>>,
     pods: BTreeMap<Arc<str>, Stored<Pod>>,
     zones: BTreeMap<Arc<str>, Text>,
     cloud: BTreeMap<String, VolumeChanged>,
-    /// Size in bytes of the filesystem of a volume, as the disk of a node told it last.
+    /// Size in bytes of the filesystem of a volume, as last reported by a node's disk.
     filesystems: BTreeMap<Text, u64>,
 }
 
 impl Asked {
-    /// Takes in an event.
+    /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
@@ -56,7 +56,7 @@ impl Asked {
         } else if let Some(DiskStaged { volume, size_bytes, .. }) = event.get() {
             match size_bytes {
                 Some(bytes) => drop(self.filesystems.insert(volume.clone(), *bytes)),
-                // A backend that does not tell: what was known is no longer what is there.
+                // This backend does not report the size, so the known size is outdated.
                 None => drop(self.filesystems.remove(volume)),
             }
         } else if let Some(DiskExpanded { volume, size_bytes, .. }) = event.get() {
@@ -85,47 +85,47 @@ impl Asked {
         }
     }
 
-    /// The claim of a namespace and name.
+    /// Returns the claim of a namespace and name.
     pub fn claim(&self, key: &str) -> Option<&Stored<Claim>> {
         self.claims.get(key)
     }
 
-    /// The pod of a namespace and name.
+    /// Returns the pod of a namespace and name.
     pub fn pod(&self, key: &str) -> Option<&Stored<Pod>> {
         self.pods.get(key)
     }
 
-    /// The PersistentVolume of a name.
+    /// Returns the PersistentVolume of a name.
     pub fn volume(&self, name: &str) -> Option<&Stored<Volume>> {
         self.volumes.get(name)
     }
 
-    /// The PersistentVolume of a handle.
+    /// Returns the PersistentVolume of a handle.
     pub fn volume_of(&self, handle: &str) -> Option<&Stored<Volume>> {
         self.volumes.get(self.by_handle.get(handle)?)
     }
 
-    /// All versions of a StorageClass.
+    /// Returns all versions of a StorageClass.
     pub fn class(&self, name: &str) -> &[Spec] {
         self.classes.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The zone of a node.
+    /// Returns the zone of a node.
     pub fn zone(&self, node: &str) -> Option<&Text> {
         self.zones.get(node)
     }
 
-    /// The volume of the cloud that a handle names.
+    /// Returns the cloud volume that a handle names.
     pub fn in_cloud(&self, handle: &str) -> Option<&VolumeChanged> {
         self.cloud.get(handle)
     }
 
-    /// Size in bytes of the filesystem of a volume, if a disk has told it.
+    /// Returns the size in bytes of the filesystem of a volume, if a disk has reported it.
     pub fn filesystem(&self, handle: &str) -> Option<u64> {
         self.filesystems.get(handle).copied()
     }
 
-    /// Pods with a claim that are not over, each with its key.
+    /// Returns the pods that use a claim and have not finished, each with its key.
     pub fn users<'a>(&'a self, claim: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Stored<Pod>)> {
         let (namespace, name) = claim.split_once('/').unwrap_or(("default", claim));
         self.pods.iter().filter(move |(key, pod)| {

@@ -1,4 +1,4 @@
-//! What befell a volume, as far as it tells one cause of a violation from another; and which volume a thing is of.
+//! History of each volume, as far as it distinguishes causes of a violation; and the volume to which a thing belongs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,62 +18,64 @@ use crate::cluster::names::kubelet;
 /// A volume on a node.
 type Key = (String, String);
 
-/// A call of a driver that is open.
+/// An open call of a driver.
 #[derive(Debug)]
 struct Call {
     rpc: String,
     of: Key,
     path: String,
-    /// A fault met the driver while the call was open.
+    /// True if a fault hit the driver while the call was open.
     faulted: bool,
 }
 
-/// What befell volumes, by volume and node.
+/// History of volumes, by volume and node.
 #[derive(Debug, Default)]
 pub(super) struct Blame {
     /// By process and ordinal.
     open: BTreeMap<(String, u64), Call>,
-    /// What is mounted, by path: no call that was to mount it there was answered with OK yet.
+    /// Mounts, by path, for which no mount call has been answered with OK yet.
     unanswered: BTreeSet<(Key, String)>,
-    /// The last call of those was answered, by a fault, with an error that is final: kubelet takes it that nothing was done.
+    /// Those whose last call was answered, because of a fault, with a final error: the kubelet assumes that the call
+    /// had no effect.
     failed: BTreeSet<(Key, String)>,
-    /// How many calls to the controller ended without OK, by RPC: the cloud may still carry out what they asked for.
+    /// Number of calls to the controller that ended without OK, by RPC: the cloud may still carry out the request.
     given_up: BTreeMap<(&'static str, Key), u32>,
-    /// What the cloud has then done for nobody, by RPC.
+    /// Late operations of the cloud, for which no caller waited any more, by RPC.
     late: BTreeSet<(&'static str, Key)>,
-    /// What it has detached so, and has not attached again.
+    /// Volumes that it detached late and has not attached again.
     taken: BTreeSet<Key>,
-    /// Volumes of pods, by the uid: what the driver was asked to mount below the directory of one.
+    /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
     of_pods: BTreeMap<String, BTreeSet<String>>,
     /// The uids of `of_pods`, oldest first.
     pods: VecDeque<String>,
     /// Claims, by namespace and name.
     claims: BTreeMap<String, Claim>,
-    /// Names of claims that were deleted, oldest first.
+    /// Names of deleted claims, oldest first.
     gone: VecDeque<String>,
 }
 
-/// So many pods, and claims that are gone, are remembered: a cluster can stay up for days.
+/// Maximum number of remembered pods and of remembered deleted claims: a cluster can stay up for days.
 const MOST: usize = 1_000;
 
-/// A claim, and those that had its name before.
+/// A claim, and earlier claims of the same name.
 #[derive(Debug, Default)]
 struct Claim {
     bound: bool,
-    /// One of this name was bound, and is gone.
+    /// True if an earlier claim of this name was bound and is gone.
     had_another: bool,
-    /// Pods that the scheduler has put on a node while this claim was not bound. It does so only by a claim that is.
+    /// Pods that the scheduler has placed while this claim was not bound. It does so only if its cache has a bound
+    /// claim of this name.
     put: BTreeSet<String>,
 }
 
-/// What the cloud does for a call to the controller, and the detail that tells that it did so for one that had ended.
+/// Operations of the cloud for a call to the controller, and the detail that says that the call had already ended.
 const LATE: [(AttachmentPhase, &str, &str); 2] = [
     (AttachmentPhase::Attaching, "ControllerPublishVolume", "attachedAfterCall"),
     (AttachmentPhase::Detaching, "ControllerUnpublishVolume", "detachedAfterCall"),
 ];
 
 impl Blame {
-    /// Takes in an event; `node_of` gives the node of an instance.
+    /// Records an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit);
@@ -126,7 +128,7 @@ impl Blame {
         }
     }
 
-    /// A claim is deleted; one that was deleted long ago is forgotten, if it did not come again.
+    /// Records the deletion of a claim. A claim that was deleted long ago and did not return is forgotten.
     fn bury(&mut self, claim: &str) {
         self.gone.push_back(claim.to_owned());
         if self.gone.len() > MOST
@@ -139,7 +141,7 @@ impl Blame {
     fn on_commit(&mut self, commit: &Commit) {
         let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
         if let Some(stored) = &commit.pvc {
-            // It is there (again).
+            // The claim exists (again).
             self.gone.retain(|gone| gone != object);
             let claim = self.claims.entry(object.to_owned()).or_default();
             if deleted {
@@ -163,7 +165,8 @@ impl Blame {
         }
     }
 
-    /// Why the object that a sentence begins with waits in vain, if that is known: it, its claim, and the detail.
+    /// Returns the reason why the object at the start of a sentence waits in vain, if known: the object, its claim, and
+    /// the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
         let object = sentence.split(' ').next()?;
         let (kind, name) = object.split_once('/')?;
@@ -186,7 +189,7 @@ impl Blame {
             }
         }
         if event.is::<ProcessStarted>() {
-            // A kubelet that starts takes for mounted what it finds in the directories of pods.
+            // A kubelet that starts treats everything in the pods' directories as mounted.
             self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
         }
     }
@@ -200,7 +203,7 @@ impl Blame {
         self.failed.retain(|(of, path)| keeps(of, path));
     }
 
-    /// A call ended with this code, or with its process.
+    /// Records that a call ended with this code, or with its process.
     fn ended(&mut self, call: Call, code: &str) {
         let Call { rpc, of, path, faulted } = call;
         if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
@@ -218,11 +221,11 @@ impl Blame {
                 self.unanswered.remove(&key);
                 self.failed.remove(&key);
             }
-            // Kubelet does not know, and undoes it.
+            // The kubelet is uncertain, and undoes the mount.
             "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
                 self.failed.remove(&key);
             }
-            // A driver that does so without a fault is itself at fault.
+            // If a driver does so without a fault, the driver is at fault.
             _ if faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
             _ => {}
         }
@@ -251,18 +254,18 @@ impl Blame {
         }
     }
 
-    /// The nodes to which the cloud has attached a volume for a call that had ended.
+    /// Returns the nodes to which the cloud has attached a volume for a call that had ended.
     pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
         let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume;
         self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
     }
 
-    /// The nodes on which a call that was answered with an error that is final has mounted a volume.
+    /// Returns the nodes on which a call that was answered with a final error has mounted a volume.
     pub fn mounted_by_failed_call(&self, volume: &str) -> BTreeSet<String> {
         self.failed.iter().filter(|((of, _), _)| of == volume).map(|((_, node), _)| node.clone()).collect()
     }
 
-    /// What befell a volume on a node, or anywhere.
+    /// Returns the history of a volume on a node, or on any node.
     pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
         let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);
         let mut details = BTreeMap::new();
@@ -278,7 +281,7 @@ impl Blame {
         details
     }
 
-    /// The volume that `thing` is of: an object, a mount, a directory or a device, as a report names it.
+    /// Returns the volume to which `thing` belongs: an object, a mount, a directory or a device, as a report names it.
     pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
         let has = |name: &str| !name.is_empty() && thing.contains(name);
         let is_staged = |volume: &str| {
@@ -297,7 +300,7 @@ impl Blame {
         if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
             return volumes.first().filter(|_| volumes.len() == 1).cloned();
         }
-        // A step says more before it names its object: `the volume of pvc/data is attached`.
+        // A step has words before the object's name: `the volume of pvc/data is attached`.
         let mut words = thing.split(' ');
         let named = words.find(|word| word.starts_with("pod/") || word.starts_with("pvc/")).unwrap_or(thing);
         let (kind, rest) = named.split_once(['/', ':'])?;
@@ -315,12 +318,12 @@ impl Blame {
     }
 }
 
-/// The key of an object that a sentence names, whose namespace may be the default one.
+/// Returns the key of an object that a sentence names, possibly without its namespace if that is the default one.
 pub(super) fn namespaced(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
-/// The uid of the pod whose directory `path` is in.
+/// Returns the uid of the pod whose directory contains `path`.
 fn uid(path: &str) -> Option<&str> {
     path.split_once("/pods/")?.1.split('/').next()
 }
@@ -340,7 +343,7 @@ mod tests {
     const INSTANCE: &str = "i-0123456789abcdef0";
     const NODE: &str = "node-a";
 
-    /// What befell the volume after this story.
+    /// Returns the history of the volume after this story.
     fn befell(tell: impl Fn(&Story)) -> Vec<&'static str> {
         let story = Story { trace: Trace::new(Clock::live(), Level::Info) };
         tell(&story);
@@ -411,14 +414,14 @@ mod tests {
             s.unstaged();
         });
         assert!(unmounted.is_empty());
-        // A driver that fails after a mount by itself is not excused.
+        // A driver that fails after a mount without a fault is not excused.
         let by_itself = befell(|s| {
             s.called("NodeStageVolume", 1);
             s.staged();
             s.done("NodeStageVolume", 1, "INTERNAL");
         });
         assert!(by_itself.is_empty());
-        // It did nothing and said so.
+        // The call had no effect, and the driver said so.
         assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
     }
 
@@ -446,7 +449,7 @@ mod tests {
             s.attachment(AttachmentPhase::Detached);
         });
         assert!(detached.is_empty());
-        // Somebody attached it by hand: no call was given up.
+        // A user attached it by hand: no call was given up.
         assert!(befell(|s| s.attachment(AttachmentPhase::Attaching)).is_empty());
     }
 
@@ -467,7 +470,7 @@ mod tests {
         all[0].details = [("attachedAfterCall", true.into())].into();
         declared::mark_known(&mut all).unwrap();
         assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
-        // Only what is seen at the end can follow.
+        // Only states at the end can be consequences.
         let mut other = [all[0].clone(), violation("I2", "vol-1", "detached")];
         declared::mark_known(&mut other).unwrap();
         assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);

@@ -1,4 +1,4 @@
-//! How often each invariant was looked at.
+//! Number of checks of each invariant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,12 +17,12 @@ macro_rules! ids {
             /// All invariants.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// As it is written: `I2`.
+            /// Returns its name in files and reports: `I2`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// What its count counts.
+            /// Returns a description of what it counts.
             pub fn of(self) -> &'static str {
                 match self { $(Self::$name => $of,)* }
             }
@@ -62,15 +62,15 @@ impl FromStr for Id {
     }
 }
 
-/// On how many occasions each invariant could have been broken.
+/// Number of occasions on which each invariant could have been broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     counts: BTreeMap<Id, u64>,
-    /// Those that this world says nothing about.
+    /// Invariants that cannot be judged in this world.
     out_of_sight: BTreeSet<Id>,
-    /// Volumes that I1 does not judge: those that several nodes may write to.
+    /// Number of volumes that I1 does not judge, because several nodes may write to them.
     pub shared_volumes: u64,
-    /// Watch streams whose completeness could not be judged: they select by labels.
+    /// Number of watch streams whose completeness cannot be judged, because they select by labels.
     pub unjudged_streams: u64,
 }
 
@@ -80,19 +80,19 @@ impl Checked {
         *self.counts.entry(id).or_default() += occasions;
     }
 
-    /// Says that this world shows nothing by which an invariant could be judged.
+    /// Records that an invariant cannot be judged in this world.
     pub fn cannot(&mut self, id: Id) {
         self.out_of_sight.insert(id);
     }
 
-    /// How many occasions there were.
+    /// Returns the number of occasions.
     pub fn get(&self, id: Id) -> u64 {
         self.counts.get(&id).copied().unwrap_or(0)
     }
 }
 
 impl Checked {
-    /// The count of each invariant in words, one after another.
+    /// Returns the count of each invariant in words, in order.
     pub fn parts(&self) -> Vec<String> {
         let part = |id: &Id| match self.out_of_sight.contains(id) {
             true => format!("{id} not checked"),

@@ -1,4 +1,4 @@
-//! I8: what a cluster without faults has still to do.
+//! I8: work that a cluster without faults still has to do.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use mock_ec2::events::AttachmentPhase;
 
 use super::facts::Facts;
 
-/// Something that is not as it will be.
+/// An object that is not in its final state yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
     /// The object.
     pub what: String,
-    /// What it waits for.
+    /// The awaited change.
     pub waits_for: String,
 }
 
@@ -22,8 +22,8 @@ impl fmt::Display for Pending {
 }
 
 impl Facts {
-    /// What has still to happen before nothing happens any more. A pod that fits on no node, and a claim that nobody
-    /// can provision, have their answer.
+    /// Returns the changes that must still happen before the cluster is quiet. A pod that fits on no node, and a claim
+    /// that no provisioner can serve, are in their final state.
     pub(super) fn pending(&self) -> Vec<Pending> {
         let mut pending = Vec::new();
         let mut add = |what: String, waits_for: String| pending.push(Pending { what, waits_for });
@@ -76,20 +76,21 @@ impl Facts {
         pending
     }
 
-    /// Whether a sentence begins with a volume that is staged on a node whose kubelet does not know of it any more.
+    /// Returns true if a sentence begins with a volume that is staged on a node whose kubelet has forgotten it.
     pub(super) fn is_forgotten(&self, sentence: &str) -> bool {
         let is =
             |volume: &str, node: &str| sentence.starts_with(&format!("{volume} on {node} waits for NodeUnstageVolume"));
         self.holds.iter().any(|((volume, node), hold)| hold.forgotten && hold.published.is_empty() && is(volume, node))
     }
 
-    /// Whether a pod on the node has the volume.
+    /// Returns true if a pod on the node uses the volume.
     fn is_wanted(&self, pv: &str, node: &str) -> bool {
         let Some(claim) = self.volumes.get(pv).and_then(|pv| pv.claim.as_deref()) else { return false };
         self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
     }
 
-    /// When something last changed that is no heartbeat, or will, because a fault holds it back; and what it was.
+    /// Returns the time and the description of the last change that is not a heartbeat. A change that a fault holds
+    /// back counts at the time at which the fault ends.
     pub(super) fn unrest(&self) -> (u64, String) {
         let (last, held) = (&self.last_unrest, &self.held_back);
         if held.0 > last.0 { held.clone() } else { last.clone() }

@@ -1,7 +1,7 @@
-//! Deviations of upstream that are known: what a faithful loop does wrong because its original does.
+//! Known deviations of upstream: a faithful loop makes the same mistakes as its original.
 //!
-//! They stand once, in `scenarios/upstream-bugs.yaml`. A scenario names those that it expects; the violation must then
-//! occur in it, and it hides nothing with another signature.
+//! `scenarios/upstream-bugs.yaml` lists each once. A scenario names the deviations that it expects. The violation must
+//! then occur in it, and violations with another signature are still reported.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,28 +12,28 @@ use substrate::json::to_value;
 
 use super::Violation;
 
-/// The file, as it was when the program was built.
+/// Content of the file at build time.
 const FILE: &str = include_str!("../../../scenarios/upstream-bugs.yaml");
 
 /// A known deviation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// Names it.
+    /// Its name.
     pub id: String,
-    /// What happens, in a few sentences.
+    /// A description in a few sentences.
     pub about: String,
-    /// Where upstream says or shows so.
+    /// Evidence in upstream's issues or code.
     pub citation: String,
     /// The invariant that it breaks.
     pub invariant: String,
-    /// The process in which it shows; `*/NAME` is that of any node.
+    /// The process in which it occurs; `*/NAME` matches that process on any node.
     pub process: String,
     /// The operation that breaks the invariant.
     pub operation: String,
-    /// CEL over `violation`, which has `message`, `volume`, `node` and `details`.
+    /// A CEL condition on `violation`, which has `message`, `volume`, `node` and `details`.
     pub that: String,
-    /// Whether the volume may stay where it is for good afterwards, so that who waits for it elsewhere waits in vain.
+    /// If set, the volume may stay where it is permanently, so that pods elsewhere wait for it in vain.
     #[serde(default)]
     pub holds_up: bool,
 }
@@ -44,10 +44,10 @@ struct File {
     deviations: Vec<Deviation>,
 }
 
-/// All known deviations.
+/// Returns all known deviations.
 ///
 /// # Errors
-/// When the file is not as it must be, which a test excludes.
+/// If the file is not valid; a test excludes this.
 pub fn all() -> Result<&'static [Deviation], String> {
     static ALL: OnceLock<Result<Vec<Deviation>, String>> = OnceLock::new();
     let read = || {
@@ -58,10 +58,10 @@ pub fn all() -> Result<&'static [Deviation], String> {
 }
 
 impl Deviation {
-    /// Whether `violation` is this deviation.
+    /// Returns true if `violation` is this deviation.
     ///
     /// # Errors
-    /// When the condition cannot be read or is not about truth.
+    /// If the condition cannot be parsed or does not return a boolean.
     pub fn is(&self, violation: &Violation) -> Result<bool, String> {
         let of_node = |name: &str| violation.process.strip_suffix(name).is_some_and(|node| node.ends_with('/'));
         let in_process = match self.process.strip_prefix("*/") {
@@ -81,20 +81,20 @@ impl Deviation {
     }
 }
 
-/// Marks in `violations` those that are known of upstream, whoever expects them.
+/// Marks the violations that are known deviations of upstream, in any scenario.
 ///
 /// # Errors
-/// When a declaration cannot be read.
+/// If a declaration cannot be read.
 pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
     let known: Vec<String> = all()?.iter().map(|deviation| deviation.id.clone()).collect();
     mark(violations, &[], &known).map(drop)
 }
 
-/// Volumes that a declared deviation among `violations` may keep where they are, and objects that wait in vain because of
-/// one, each with the deviation.
+/// Returns the volumes that a declared deviation among `violations` may keep where they are, and the objects that wait
+/// in vain because of one, each with the deviation.
 ///
 /// # Errors
-/// When a declaration cannot be read.
+/// If a declaration cannot be read.
 pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String> {
     let known = all()?;
     let holds_up = |id: &str| known.iter().any(|deviation| deviation.id == id && deviation.holds_up);
@@ -105,11 +105,11 @@ pub fn held(violations: &[Violation]) -> Result<BTreeMap<String, String>, String
     Ok(violations.iter().filter_map(of).collect())
 }
 
-/// Marks what is left of a volume at the end, or waits for it, because a declared deviation keeps it where it is; and what
-/// is done with one that the cloud has begun to detach for nobody.
+/// Marks leftovers of a volume, or waits for it, if a declared deviation keeps the volume in its place. Also marks
+/// calls on a volume that the cloud has begun to detach for a call that had ended.
 fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
     let held = held(violations)?;
-    // A node that is told nothing goes on with a volume that the cloud detaches late.
+    // The node is not told of the late detach, and continues to use the volume.
     let goes_on = |v: &Violation| v.id == "I3" && v.details.contains_key("detachedAfterCall");
     let follows = |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8") || goes_on(v));
     for violation in violations.iter_mut().filter(follows) {
@@ -119,11 +119,10 @@ fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Marks in `violations` those that a scenario expects or takes for possible, and returns the expected ones that did not
-/// occur.
+/// Marks the violations that a scenario expects or declares possible. Returns the expected ones that did not occur.
 ///
 /// # Errors
-/// When a declaration cannot be read.
+/// If a declaration cannot be read.
 pub fn mark(violations: &mut [Violation], expected: &[String], possible: &[String]) -> Result<Vec<String>, String> {
     let known = all()?;
     let mut missing = Vec::new();

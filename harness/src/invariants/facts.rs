@@ -1,4 +1,5 @@
-//! What the trace has shown so far: who holds which volume where, what Kubernetes has stored, and what was forced.
+//! State of the cluster according to the trace: the holders of each volume, the stored Kubernetes objects, and the
+//! forced detaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::hold::Hold;
 use crate::cluster::names;
 use crate::events::ClusterNode;
 
-/// How long is waited at most for what a fault holds back.
+/// Maximum wait for a change that a fault holds back.
 const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
 
 /// A VolumeAttachment object.
@@ -38,7 +39,7 @@ pub(super) struct Attachment {
 pub(super) struct Node {
     pub ready: Option<String>,
     pub out_of_service: bool,
-    /// The taints that say that it is not Ready, which go when it is.
+    /// Taints that say that it is not Ready, which are removed when it is.
     pub keeps_away: Vec<String>,
     pub attached: BTreeSet<String>,
     pub in_use: BTreeSet<String>,
@@ -65,9 +66,9 @@ impl Pod {
 pub(super) struct Volume {
     pub handle: String,
     pub claim: Option<String>,
-    /// More than one node may have it for writing.
+    /// True if more than one node may write to it.
     pub shared: bool,
-    /// Its phase is Bound: it is not the volume of a former claim of that name.
+    /// True if its phase is Bound, so that it does not belong to an earlier claim of that name.
     pub bound: bool,
 }
 
@@ -81,56 +82,57 @@ pub(super) struct Facts {
     pub volumes: BTreeMap<String, Volume>,
     /// PV name by handle.
     by_handle: BTreeMap<String, String>,
-    /// Handles that Kubernetes knows or knew.
+    /// Handles that Kubernetes knows or has known.
     known: BTreeSet<String>,
-    /// Handles whose PersistentVolume said last that they are kept when their claim is gone.
+    /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
     kept: BTreeSet<String>,
     pub attachments: BTreeMap<String, Attachment>,
     pub nodes: BTreeMap<String, Node>,
     pub pods: BTreeMap<String, Pod>,
     /// The pods that name a claim.
     users: BTreeMap<String, BTreeSet<String>>,
-    /// The PV that is for a claim.
+    /// The PV for a claim.
     pv_of_claim: BTreeMap<String, String>,
     /// Attachments in the cloud, with their state.
     pub cloud: BTreeMap<(String, String), AttachmentPhase>,
-    /// The device names of attachments in the cloud.
+    /// Device names of attachments in the cloud.
     devices: BTreeMap<(String, String), String>,
     multi_attach: BTreeSet<String>,
-    /// Volumes that the cloud has told of.
+    /// Volumes that the cloud has reported.
     in_our_cloud: BTreeSet<String>,
     /// Volumes that were staged or published on a node since they were last attached to it.
     pub held_since_attached: BTreeSet<(String, String)>,
-    /// Since when nothing wants a volume on a node, in milliseconds.
+    /// Time in milliseconds since which no pod wants a volume on a node.
     unwanted_since: BTreeMap<(String, String), u64>,
-    /// Calls of drivers that are open, by process and ordinal.
+    /// Open calls of drivers, by process and ordinal.
     pub open: BTreeMap<(String, u64), String>,
-    /// Target paths of the calls among them that publish.
+    /// Target paths of the publish calls among them.
     publishing: BTreeMap<(String, u64), Text>,
-    /// Volumes and nodes whose driver was asked to stage, and whether the kubelet that asked has ended since.
+    /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
     asked_to_stage: BTreeMap<(String, String), bool>,
     made: BTreeSet<String>,
-    /// Volumes and nodes of which attach-detach, when it detached last, may have had a node that did not list the volume.
+    /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
+    /// volume.
     unlisted: BTreeSet<(String, String)>,
-    /// There is a node lifecycle controller: it has written a node.
+    /// True if there is a node lifecycle controller: it has written a node.
     pub has_node_controller: bool,
     pub(super) last_unrest: (u64, String),
-    /// Until when a fault that fired holds something back, in milliseconds, and which it was.
+    /// Time in milliseconds until which a fault that fired holds a change back, and the fault.
     pub(super) held_back: (u64, String),
 }
 
 impl Facts {
-    /// The node's name, whether `node` is a name or an instance id.
+    /// Returns the node's name; `node` is a name or an instance id.
     pub fn name<'a>(&'a self, node: &'a str) -> &'a str {
         self.instances.get(node).map_or(node, String::as_str)
     }
 
-    /// What a node holds of a volume.
+    /// Returns the state of a volume on a node.
     pub fn hold(&self, volume: &str, node: &str) -> Option<&Hold> {
         self.holds.get(&(volume.to_owned(), self.name(node).to_owned()))
     }
 
-    /// Every node that holds a volume.
+    /// Returns every node that holds a volume.
     pub fn holders<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Hold)> {
         let from = (volume.to_owned(), String::new());
         self.holds
@@ -139,7 +141,8 @@ impl Facts {
             .map(|((_, node), hold)| (node.as_str(), hold))
     }
 
-    /// Whether several nodes may write to the volume: by its access modes where Kubernetes knows it, else by the cloud.
+    /// Returns true if several nodes may write to the volume: by its access modes if Kubernetes knows it, else by the
+    /// cloud.
     pub fn is_shared(&self, volume: &str) -> bool {
         match self.by_handle.get(volume).and_then(|pv| self.volumes.get(pv)) {
             Some(pv) => pv.shared,
@@ -147,8 +150,8 @@ impl Facts {
         }
     }
 
-    /// Whether the volume is attached to the node: in the cloud where the volume is of ours, and by a VolumeAttachment
-    /// where Kubernetes knows it.
+    /// Returns true if the volume is attached to the node: in the cloud if the cloud is ours, and by a VolumeAttachment
+    /// if Kubernetes knows the volume.
     pub fn is_attached(&self, volume: &str, node: &str) -> bool {
         let node = self.name(node);
         let in_cloud = self.cloud.get(&(volume.to_owned(), node.to_owned())) == Some(&AttachmentPhase::Attached);
@@ -157,19 +160,19 @@ impl Facts {
         }
         if self.known.contains(volume) {
             let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
-            // The node is the cheaper question, and few attachments are of one node.
+            // The node is cheaper to compare, and few attachments are of one node.
             return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
         }
         in_cloud
     }
 
-    /// Whether a VolumeAttachment that nobody has deleted wants the volume on the node.
+    /// Returns true if a VolumeAttachment that is not being deleted wants the volume on the node.
     pub fn wants_attached(&self, volume: &str, node: &str) -> bool {
         let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
         self.attachments.values().any(|a| !a.deleting && a.node == node && of_volume(a))
     }
 
-    /// Whether all pods that want the volume on the node are being deleted, and nobody has said that they run.
+    /// Returns true if all pods that want the volume on the node are being deleted, and none was ever reported to run.
     pub fn are_unheard(&self, volume: &str, node: &str) -> bool {
         let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
         let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));
@@ -177,23 +180,23 @@ impl Facts {
         pods.next().is_some_and(|first| is_unheard(first) && pods.all(is_unheard))
     }
 
-    /// The volumes that Kubernetes knows or knew, each with the name of its PersistentVolume.
+    /// Returns the volumes that Kubernetes knows or has known, each with the name of its PersistentVolume.
     pub fn handles(&self) -> impl Iterator<Item = (&str, &str)> {
         self.by_handle.iter().map(|(handle, pv)| (handle.as_str(), pv.as_str()))
     }
 
-    /// The volume that the cloud attached to a node as a device.
+    /// Returns the volume that the cloud attached to a node as a device.
     pub fn volume_of_device(&self, node: &str, device: &str) -> Option<&str> {
         let mut all = self.devices.iter();
         all.find(|((_, n), name)| n == node && *name == device).map(|((volume, _), _)| volume.as_str())
     }
 
-    /// True if the volume outlives its claim: its PersistentVolume says so, or said so last.
+    /// Returns true if the volume outlives its claim, according to the last version of its PersistentVolume.
     pub fn is_kept(&self, volume: &str) -> bool {
         self.kept.contains(volume)
     }
 
-    /// The pod that runs with a volume, by the claim that the volume is for.
+    /// Returns the pod that runs with a volume, by the claim of the volume.
     pub fn running_with(&self, volume: &str) -> Option<&str> {
         let pv = self.volumes.get(self.by_handle.get(volume)?).filter(|pv| pv.bound)?;
         let claim = pv.claim.as_deref()?;
@@ -201,33 +204,33 @@ impl Facts {
         self.users.get(claim)?.iter().find(runs).map(String::as_str)
     }
 
-    /// The name of the device that the cloud has given to a volume on a node.
+    /// Returns the device name of a volume on a node in the cloud.
     pub fn device(&self, volume: &str, node: &str) -> Option<&str> {
         self.devices.get(&(volume.to_owned(), self.name(node).to_owned())).map(String::as_str)
     }
 
-    /// Whether a PersistentVolume was ever saved for a volume.
+    /// Returns true if a PersistentVolume was ever saved for a volume.
     pub fn was_saved(&self, volume: &str) -> bool {
         self.known.contains(volume)
     }
 
-    /// The handle of a claim's volume.
+    /// Returns the handle of a claim's volume.
     pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
         self.volumes.get(self.pv_of_claim.get(claim)?).map(|pv| pv.handle.as_str())
     }
 
-    /// The pods that use a claim and are not over.
+    /// Returns the pods that use a claim and have not finished.
     pub fn users_of(&self, claim: &str) -> impl Iterator<Item = &Pod> {
         let pods = self.users.get(claim).into_iter().flatten();
         pods.filter_map(|pod| self.pods.get(pod)).filter(|pod| !pod.is_over())
     }
 
-    /// How many cloud volumes were made.
+    /// Returns the number of cloud volumes that were created.
     pub fn made(&self) -> u64 {
         self.made.len() as u64
     }
 
-    /// What still holds when everything was wiped.
+    /// Returns the facts that are still true after a reset.
     pub(super) fn of_a_reset(&self) -> Self {
         Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
     }
@@ -277,7 +280,7 @@ impl Facts {
             let node = self.name(node).to_owned();
             self.holds.retain(|(_, n), _| *n != node);
         } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
-            // The cloud takes the machine away, and with it all that it held: nobody detaches from under it.
+            // The cloud removes the machine with everything that it held, so this is not a detach under a running node.
             let node = self.name(instance.as_str()).to_owned();
             self.holds.retain(|(_, n), _| *n != node);
         } else if let Some(detach) = event.get::<Detach>() {
@@ -285,7 +288,7 @@ impl Facts {
         } else if let Some(ClusterNode { node, instance, .. }) = event.get() {
             self.instances.insert(instance.to_string(), node.to_string());
         } else if let Some(FaultFired { fault, effect: Effect::Delay(Span(delay)), .. }) = event.get() {
-            // Faults that end let go of nothing that they hold already.
+            // A fault that ends does not release what it already holds.
             let held = self.scale.apply((*delay).min(HELD_AT_MOST));
             let until = event.ms + u64::try_from(held.as_millis()).unwrap_or_default();
             if until > self.held_back.0 {
@@ -300,7 +303,7 @@ impl Facts {
         }
     }
 
-    /// Notes that something changed that is no heartbeat.
+    /// Records a change that is not a heartbeat.
     fn stir(&mut self, ms: u64, what: impl FnOnce() -> String) {
         self.last_unrest = (ms, what());
     }
@@ -317,7 +320,7 @@ impl Facts {
         }
     }
 
-    /// The kubelet that asks for a volume knows of it.
+    /// Records that the kubelet that asks for a volume knows it.
     fn on_kubelet_asks(&mut self, call: &CsiCall) {
         let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
         if !matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
@@ -330,7 +333,7 @@ impl Facts {
         self.asked_to_stage.insert(key, false);
     }
 
-    /// Whether the kubelet that had a volume staged on a node has ended since it asked.
+    /// Returns true if the kubelet that had a volume staged on a node has ended since it asked.
     fn is_for_nobody(&self, volume: &str, node: &str) -> bool {
         let key = (volume.to_owned(), self.name(node).to_owned());
         self.asked_to_stage.get(&key).is_some_and(|ended| *ended)
@@ -350,12 +353,12 @@ impl Facts {
     fn on_published(&mut self, volume: &str, node: &str, path: &str, readonly: bool) {
         let hold = self.of(volume, node);
         if hold.staged.is_none() && hold.published.is_empty() {
-            // A raw device of a driver that stages nothing: that it is published is all that there is.
+            // A raw device of a driver without staging: only its publish is visible.
             hold.begins(false);
             hold.raw = true;
         }
         if hold.path == path {
-            // A driver that stages nothing mounts at the target itself.
+            // A driver without staging mounts at the target itself.
             hold.staged = None;
         }
         hold.published.insert(path.to_owned(), !readonly);
@@ -373,8 +376,8 @@ impl Facts {
         self.forget_if_empty(volume, node);
     }
 
-    /// A driver that ended when it had mounted a filesystem, and before it could tell, finds it mounted at the next try and
-    /// has nothing to tell but that it is so.
+    /// Handles a driver that ended after it had mounted a filesystem and before it could report it. At the next attempt
+    /// it finds the mount and answers OK without a new disk event.
     fn on_staged_by_word(&mut self, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
         if done.rpc != "NodeStageVolume" || done.code != "OK" {
@@ -390,7 +393,7 @@ impl Facts {
         }
     }
 
-    /// The same of a target path: where a driver stages nothing, that is all that tells of the filesystem.
+    /// Does the same for a target path. If a driver does not stage, this is the only report of the filesystem.
     fn on_published_by_word(&mut self, event: &Event, done: &CsiDone) {
         let target = self.publishing.remove(&(event.process.to_string(), done.ordinal));
         let (Some(target), Some(volume), Some(node)) = (target, &done.volume, &done.node) else { return };
@@ -410,8 +413,8 @@ impl Facts {
         self.held_since_attached.insert((volume.to_string(), node));
     }
 
-    /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts
-    /// is that it said so. Of a filesystem the mount must have gone.
+    /// Handles a restarted driver, which does not remember that it staged a raw device. No mount shows it, so the
+    /// driver's OK counts. For a filesystem, the mount must be gone.
     fn on_unstaged_by_word(&mut self, done: &CsiDone) {
         let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
         if done.rpc != "NodeUnstageVolume" || done.code != "OK" {
@@ -424,7 +427,7 @@ impl Facts {
         }
     }
 
-    /// A kubelet that starts knows of volumes what it finds on its disk.
+    /// Records that a kubelet starts: it knows the volumes that it finds on its disk.
     fn on_started(&mut self, process: &str) {
         for ((_, node), hold) in &mut self.holds {
             if *process == names::kubelet(node) && hold.published.is_empty() {
@@ -441,7 +444,7 @@ impl Facts {
         if changed.forced
             && let Some(hold) = self.holds.get_mut(&key)
         {
-            // The operator did it, past Kubernetes: it is on record in the cloud.
+            // The operator did it directly in the cloud, which has a record of it.
             hold.forced = true;
         }
         match changed.state {
@@ -460,7 +463,7 @@ impl Facts {
         }
     }
 
-    /// Notes whether attach-detach may still have seen the out-of-service taint that its detach was forced for.
+    /// Records whether attach-detach may still have seen the out-of-service taint that justified its forced detach.
     pub fn note_cache(&mut self, detach: &Detach, may_be_behind: bool) {
         let key = (detach.volume.to_string(), detach.node.to_string());
         if let Some(hold) = self.holds.get_mut(&key) {
@@ -468,7 +471,7 @@ impl Facts {
         }
     }
 
-    /// Notes whether attach-detach may have had a node in its cache that does not list the volume that it detaches.
+    /// Records whether attach-detach may have had a cached node that does not list the volume that it detaches.
     pub fn note_listed(&mut self, detach: &Detach, may_lack: bool) {
         let key = (detach.volume.to_string(), detach.node.to_string());
         if may_lack {
@@ -478,7 +481,8 @@ impl Facts {
         }
     }
 
-    /// True if attach-detach may have had a node that did not list the volume when it detached it last.
+    /// Returns true if attach-detach, at its last detach of the volume, may have had a cached node that did not list
+    /// it.
     pub fn was_unlisted(&self, volume: &str, node: &str) -> bool {
         self.unlisted.contains(&(volume.to_owned(), node.to_owned()))
     }
@@ -495,7 +499,7 @@ impl Facts {
         }
     }
 
-    /// Whether upstream would force now: by what is stored, not by what some cache holds.
+    /// Returns true if upstream would force a detach now, by stored objects instead of cached ones.
     fn may_force(&self, key: &(String, String), ms: u64) -> bool {
         let node = self.nodes.get(&key.1);
         if node.is_some_and(|node| node.out_of_service) {
@@ -511,7 +515,7 @@ impl Facts {
         let object = &*commit.object;
         match commit.resource.as_str() {
             "nodes" if self.is_heartbeat(commit) => return,
-            // What changes all the time, and says nothing of progress.
+            // These change all the time, and are not progress.
             "leases" | "events" => return,
             _ => {}
         }
@@ -579,7 +583,7 @@ impl Facts {
         }
     }
 
-    /// A kubelet's write to a node that says the same as before.
+    /// Returns true if a kubelet's write to a node changes nothing but its heartbeat.
     fn is_heartbeat(&self, commit: &Commit) -> bool {
         let (Some(now), Some(before)) = (&commit.node, self.nodes.get(&*commit.object)) else { return false };
         let same = |new: &[substrate::json::Text], old: &BTreeSet<String>| {
@@ -594,7 +598,7 @@ impl Facts {
             && same(&now.volumes_in_use, &before.in_use)
     }
 
-    /// Keeps since when nothing wants the volumes of a pod that has changed, on its node.
+    /// Updates the time since which no pod wants the volumes of a changed pod, on its node.
     fn rewant(&mut self, object: &str, before: Option<Pod>, ms: u64) {
         let now = self.pods.get(object).cloned();
         for claim in before.iter().chain(&now).flat_map(|pod| &pod.claims) {
@@ -621,12 +625,12 @@ impl Facts {
     }
 }
 
-/// Whether an RPC changes nothing.
+/// Returns true if an RPC changes nothing.
 fn only_looks(rpc: &str) -> bool {
     ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
 }
 
-/// Of the taints of a node, `key:effect`, those that say that it is not Ready.
+/// Returns those taints of a node, `key:effect`, that say that it is not Ready.
 fn keeping_away(taints: &[Text]) -> Vec<String> {
     let ours = |taint: &&Text| {
         ["node.kubernetes.io/unreachable:", "node.kubernetes.io/not-ready:"].iter().any(|key| taint.starts_with(*key))

@@ -1,8 +1,8 @@
-//! Staging directories of which a kubelet that was started anew does not know.
+//! Staging directories that a restarted kubelet does not know.
 //!
-//! It reads the pods' directories, as upstream does. A volume that was unpublished everywhere has none, so whatever is left
-//! to be done about where it was staged is never done. The same is true of a directory that was made for a volume before the
-//! driver was asked to stage it, and to which that never came (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
+//! Like upstream, it reads the pods' directories. A volume that was unpublished everywhere has none, so the kubelet
+//! never cleans up its staging path. The same is true of a directory that was created before the driver was asked to
+//! stage the volume, if the call never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,14 +16,15 @@ use substrate::json::Text;
 
 use crate::cluster::names::kubelet;
 
-/// What a kubelet did with a volume, by the calls of its driver.
+/// Work of a kubelet on a volume, according to the calls of its driver.
 #[derive(Debug, Default)]
 struct Staging {
-    /// Target paths that were not unpublished.
+    /// Target paths that are still published.
     published: BTreeSet<Text>,
-    /// Unstaged, after which kubelet removes the directory.
+    /// True if it is unstaged; the kubelet then removes the directory.
     unstaged: bool,
-    /// Kubelet ended when nothing was published, and has not asked the driver about it since.
+    /// True if the kubelet ended while no target path was published, and has not called the driver for the volume
+    /// since.
     forgotten: bool,
 }
 
@@ -31,18 +32,18 @@ struct Staging {
 #[derive(Debug, Default)]
 pub(super) struct Forgotten {
     stagings: BTreeMap<(String, String), Staging>,
-    /// Target paths of calls that are open, by process and ordinal.
+    /// Target paths of open calls, by process and ordinal.
     open: BTreeMap<(String, u64), Text>,
-    /// Volumes of the cloud, of any time.
+    /// Volumes of the cloud, including deleted ones.
     volumes: BTreeSet<String>,
-    /// Volumes and nodes of which a driver was ever asked to stage.
+    /// Volumes and nodes for which a driver was ever asked to stage.
     asked: BTreeSet<(String, String)>,
     /// Kubelets that were started more than once.
     restarted: BTreeSet<String>,
 }
 
 impl Forgotten {
-    /// Takes in an event; `node_of` gives the node of an instance.
+    /// Records an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         if let Some(call) = event.get::<CsiCall>() {
             self.on_call(event, call);
@@ -58,7 +59,7 @@ impl Forgotten {
         } else if event.is::<ProcessCrashed>() {
             self.on_end(&event.process);
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
-            // Attach-detach waits for kubelet, which reports a volume until its directory is gone.
+            // Attach-detach waits for the kubelet, which reports a volume until its directory is gone.
             let key = (volume.to_string(), node_of(instance.as_str()));
             if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
                 self.stagings.remove(&key);
@@ -66,7 +67,7 @@ impl Forgotten {
         }
     }
 
-    /// What a kubelet knows goes with it.
+    /// Forgets the knowledge of a kubelet that ends.
     fn on_end(&mut self, process: &str) {
         for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| *process == kubelet(node)) {
             staging.forgotten |= staging.published.is_empty();
@@ -107,7 +108,7 @@ impl Forgotten {
         }
     }
 
-    /// The volume whose staging directory on `node` is `path`, if kubelet does not know of it.
+    /// Returns the volume with the staging directory `path` on `node`, if the kubelet does not know it.
     pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
         let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
         let mut there = self.stagings.iter().filter(|((_, n), staging)| n == node && staging.forgotten);
@@ -135,7 +136,7 @@ mod tests {
     const STARTS: &str = "kubelet starts";
     const MADE: &str = "the volume is made";
 
-    /// As which deviation the staging directory counts that is left on node-a after these calls.
+    /// Returns the declared deviation of the staging directory that is left on node-a after these calls.
     fn declared_after(story: &[&str]) -> Option<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
@@ -179,10 +180,10 @@ mod tests {
             ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume");
         assert_eq!(declared_after(&[stage, publish, unpublish, STARTS]), forgets);
         assert_eq!(declared_after(&[stage, publish, unpublish, unstage, STARTS]), forgets);
-        // Kubelet made the directory, and the driver was never asked.
+        // The kubelet created the directory, and the driver was never asked.
         assert_eq!(declared_after(&[MADE, STARTS, STARTS]), forgets);
         assert_eq!(declared_after(&[MADE, STARTS]), None);
-        // It did not start anew, it finds the pod's directory, or it works on the volume again.
+        // It did not restart, it finds the pod's directory, or it works on the volume again.
         assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);
         assert_eq!(declared_after(&[stage, publish, unpublish, STARTS, stage, publish, unpublish, unstage]), None);

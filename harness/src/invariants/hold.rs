@@ -1,4 +1,4 @@
-//! What a node holds of a volume.
+//! State of a volume on a node.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use substrate::json::Text;
 /// A volume on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hold {
-    /// Staged, and whether it may be written.
+    /// If staged, whether it may be written.
     pub staged: Option<bool>,
-    /// Where it is staged.
+    /// Its staging path.
     pub path: Text,
-    /// It is a raw device: that it is staged shows nowhere on the node.
+    /// True for a raw device, whose staging is not visible on the node.
     pub raw: bool,
     /// Target paths, and whether they may be written.
     pub published: BTreeMap<String, bool>,
-    /// A legitimate forced detach from this node is on record: what is mounted there no longer reaches the volume.
+    /// True if a legitimate forced detach from this node is on record: mounts there no longer reach the volume.
     pub forced: bool,
-    /// Grows each time the volume comes to the node, so that one mistake is reported once.
+    /// Counter of arrivals of the volume on the node, so that one mistake is reported once.
     pub generation: u64,
-    /// The kubelet of the node has started anew since the last target path went, or since it asked for the volume to be
-    /// staged where nothing was published yet, and has not asked the driver about it since.
+    /// True if the node's kubelet restarted after the last target path was removed, or after it asked to stage the
+    /// volume and before any publish, and has not called the driver for the volume since.
     pub forgotten: bool,
-    /// Why somebody forces a detach that is not legitimate.
+    /// Reason of a forced detach that is not legitimate.
     pub wrongly_forced: Option<ForcedReason>,
-    /// True if attach-detach could still see the out-of-service taint when it detached by force.
+    /// True if attach-detach could still see the out-of-service taint when it forced the detach.
     pub taint_in_cache: bool,
 }
 
 impl Hold {
-    /// The volume came to the node anew: what was forced before is over.
+    /// Records that the volume arrives on the node again, which ends an earlier forced detach.
     pub fn begins(&mut self, forgotten: bool) {
         self.forced = false;
         self.forgotten = forgotten;
@@ -39,8 +39,7 @@ impl Hold {
         self.generation += 1;
     }
 
-    /// What is there that a detach would break, if anything is: `staged`, or `published` where the driver stages
-    /// nothing.
+    /// Returns the state that a detach would break: `staged`, or `published` if the driver does not stage.
     pub fn state(&self) -> Option<&'static str> {
         match self.staged {
             Some(_) => Some("staged"),
@@ -48,7 +47,7 @@ impl Hold {
         }
     }
 
-    /// Whether anything on the node can still write to the volume.
+    /// Returns true if a process on the node can still write to the volume.
     pub fn writes(&self) -> bool {
         !self.forced && (self.staged == Some(true) || self.published.values().any(|w| *w))
     }

@@ -1,9 +1,9 @@
-//! I10: volumes are made, bound and used where and as was asked. A volume that a provisioner makes has the size, access modes,
-//! volume mode, mount options, reclaim policy, filesystem, type and zone of its claim, its StorageClass and the node that the
-//! scheduler chose; a claim is bound to a volume that satisfies it; the scheduler puts a pod only where its volumes can be
-//! reached; a volume of ReadWriteOncePod is published once. An occasion is such a volume, binding or publish.
+//! I10: volumes are provisioned, bound and used as requested. A provisioned volume has the size, access modes, volume
+//! mode, mount options, reclaim policy, filesystem, type and zone of its claim, its StorageClass and the scheduler's
+//! node. A claim is bound to a volume that satisfies it. The scheduler puts a pod only on a node from which its volumes
+//! can be reached. A ReadWriteOncePod volume is published once. An occasion is such a volume, binding or publish.
 //!
-//! It does not judge volumes and bindings that a user made, nor a pod whose node a user chose.
+//! Volumes and bindings of a user are not judged, nor pods whose node a user chose.
 
 use csi_mock::events::DiskPublished;
 use fake_apiserver::events::{Claim, Commit, Spec, Volume};
@@ -17,7 +17,7 @@ use super::{Checked, Found, Id};
 
 const GIB: u64 = 1 << 30;
 
-/// Looks at an event, with what was asked before it and what nodes hold after it.
+/// Checks an event against the requirements before it and the state of nodes after it.
 pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
     let Some(commit) = event.get::<Commit>() else { return published_twice(asked, facts, checked, event.get()?) };
     let object = &commit.object;
@@ -49,7 +49,7 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
     Some(Found { message, operation, volume, ..Found::default() })
 }
 
-/// A publish of a volume of ReadWriteOncePod that is published elsewhere.
+/// Finds a publish of a ReadWriteOncePod volume that is published elsewhere.
 fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, published: &DiskPublished) -> Option<Found> {
     let DiskPublished { volume, node, path, .. } = published;
     let pv = asked.volume_of(volume)?;
@@ -66,7 +66,7 @@ fn published_twice(asked: &Asked, facts: &Facts, checked: &mut Checked, publishe
     Some(Found { message, operation, volume, node: Some(here.to_owned()), ..Found::default() })
 }
 
-/// The claim that a provisioner has made a volume for, and the versions of its class.
+/// Returns the claim for which a provisioner has created a volume, and the versions of its class.
 fn provisioned_for<'a>(
     asked: &'a Asked,
     commit: &Commit,
@@ -80,7 +80,7 @@ fn provisioned_for<'a>(
     (!classes.is_empty()).then_some((claim, classes))
 }
 
-/// The difference between a new volume and what was asked, as the end of a sentence.
+/// Returns the difference between a new volume and its requirements, as the end of a sentence.
 fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, classes: &[Spec]) -> Option<String> {
     if let Some(differs) = unsatisfied(pv, claim) {
         return Some(differs);
@@ -101,7 +101,7 @@ fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, class
     if pv.spec.capacity.is_some_and(|bytes| bytes > cloud.size_gib * GIB) {
         return Some(format!("with more bytes than the {} GiB that the cloud has", cloud.size_gib));
     }
-    // A VolumeAttributesClass goes before the parameters of the StorageClass.
+    // A VolumeAttributesClass takes precedence over the parameters of the StorageClass.
     if claim.spec.attributes_class.is_some() {
         return None;
     }
@@ -116,7 +116,7 @@ fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, class
     let differs = |class: &Spec| {
         class.parameters.iter().find_map(|(key, value)| {
             let key = key.to_lowercase();
-            // An account may encrypt volumes that do not ask for it.
+            // An account may encrypt volumes by default.
             let found =
                 has(&key).filter(|found| *found != value.as_str() && (key != "encrypted" || value == "true"))?;
             Some(format!("with the {key} {found} in the cloud, and its StorageClass asks for {value}"))
@@ -125,7 +125,7 @@ fn wrongly_made(asked: &Asked, pv: &Stored<Volume>, claim: &Stored<Claim>, class
     classes.iter().map(differs).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next_back())
 }
 
-/// The difference between a volume and one version of its class.
+/// Returns the difference between a volume and one version of its class.
 fn differs_from_class(pv: &Stored<Volume>, class: &Spec) -> Option<String> {
     let asks = |what: &str, has: &str, wants: &str| {
         Some(format!("with the {what} {has}, and its StorageClass asks for {wants}"))
@@ -148,7 +148,7 @@ fn differs_from_class(pv: &Stored<Volume>, class: &Spec) -> Option<String> {
     asks("zone", strange, &class.zones.join(", "))
 }
 
-/// The volume that a claim is bound to from this commit on, with its name. Nothing if its user chose the volume.
+/// Returns the volume that a claim is bound to from this commit on, with its name; `None` if the user chose the volume.
 fn newly_bound<'a>(
     asked: &'a Asked,
     commit: &Commit,
@@ -159,7 +159,7 @@ fn newly_bound<'a>(
     Some((name, asked.volume(name)?))
 }
 
-/// The part of a claim that a volume does not satisfy, as the end of a sentence.
+/// Returns the requirement of a claim that a volume does not satisfy, as the end of a sentence.
 fn unsatisfied(pv: &Stored<Volume>, claim: &Stored<Claim>) -> Option<String> {
     if let Some(mode) = claim.spec.access_modes.iter().find(|mode| !pv.state.access_modes.contains(mode)) {
         return Some(format!("without the access mode {mode} of its claim"));
@@ -182,13 +182,13 @@ fn unsatisfied(pv: &Stored<Volume>, claim: &Stored<Claim>) -> Option<String> {
     (has != wants).then(|| format!("with the StorageClass `{has}`, and its claim asks for `{wants}`"))
 }
 
-/// The node that the scheduler has chosen for a pod with this commit.
+/// Returns the node that the scheduler has chosen for a pod with this commit.
 fn newly_placed<'a>(asked: &Asked, commit: &'a Commit) -> Option<&'a Text> {
     let before = asked.pod(&commit.object).filter(|_| commit.user.starts_with("kube-scheduler"))?;
     commit.pod.as_ref()?.node.as_ref().filter(|_| before.state.node.is_none())
 }
 
-/// A volume of a pod that cannot be reached from its node, and the zone of the node.
+/// Returns a volume of a pod that cannot be reached from its node, and the zone of the node.
 fn out_of_reach<'a>(asked: &'a Asked, commit: &Commit, node: &Text) -> Option<(&'a Stored<Volume>, &'a Text)> {
     let zone = asked.zone(node)?;
     let (namespace, _) = commit.object.split_once('/')?;
@@ -210,7 +210,7 @@ mod tests {
     const VOLUME: &str = "vol-0123456789abcdef0";
     const ZONE: &str = "us-east-1a";
 
-    /// A claim, its class, the volume that is made for it, and the volume of the cloud.
+    /// A claim, its class, its provisioned volume, and the volume of the cloud.
     struct Story {
         claim: Spec,
         class: Spec,
@@ -255,7 +255,7 @@ mod tests {
             }
         }
 
-        /// Sentences of I10 after the first words, if the story is changed.
+        /// Returns the sentences of I10 without their first words, after a change of the story.
         fn found(change: impl FnOnce(&mut Self)) -> Vec<String> {
             let mut story = Self::new();
             change(&mut story);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_volume_that_is_as_asked_is_no_violation() {
         assert!(Story::found(|_| {}).is_empty());
-        // The provisioner knew the class as it was before, or the cloud encrypts by default.
+        // The provisioner used the previous version of the class, or the cloud encrypts by default.
         assert!(Story::found(|story| story.cloud.encrypted = true).is_empty());
         assert!(Story::found(|story| story.claim.attributes_class = Some("gold".into())).is_empty());
     }

@@ -1,11 +1,11 @@
-//! I11: objects and volumes live as long as was asked. No driver deletes a volume that its PersistentVolume keeps (reclaim
-//! policy Retain), or with which a pod runs; no controller lets a claim go that a pod on a node uses, or a PersistentVolume
-//! that is bound; no kubelet removes a pod that nobody has deleted, such as a new one of the same name. An occasion is a driver
-//! that is asked to delete a volume, a claim that goes while its volume is kept, or a claim, volume or pod that a component
-//! removes.
+//! I11: objects and volumes live as long as requested. No driver deletes a volume that its PersistentVolume keeps
+//! (reclaim policy Retain), or that a running pod uses. No controller removes a claim that a pod on a node uses, or a
+//! bound PersistentVolume. No kubelet removes a pod that was not deleted, such as a new one of the same name. An
+//! occasion is a driver that is asked to delete a volume, a claim that is removed while its volume is kept, or a claim,
+//! volume or pod that a component removes.
 //!
-//! It does not ask whether a volume that nothing keeps is deleted in the end: that is I5. It does not judge what a user
-//! removes, nor a pod that came to its node after its claim was deleted.
+//! Volumes that are never deleted belong to I5. Removals by a user are not judged, nor pods that came to their node
+//! after their claim was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use super::{Checked, Found, Id};
 /// Processes whose removals are judged, by the beginning of their User-Agents.
 const COMPONENTS: &[&str] = &["kube-controller-manager", "csi-provisioner", "kubelet"];
 
-/// Deletions of claims that are under way.
+/// Deletions of claims in progress.
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
-    /// By claim: the pods that used it on a node when it was deleted, and are still there.
+    /// By claim: the pods on a node that used it when it was deleted, and that still exist.
     ending: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl Lifetimes {
-    /// Looks at an event, with what was known before it.
+    /// Checks an event against the state before it.
     pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
         if let Some(commit) = event.get::<Commit>() {
             let is_gone = commit.r#type == EventType::Deleted;
@@ -52,7 +52,7 @@ impl Lifetimes {
         Some(Found { message, operation: "DeleteVolume".to_owned(), volume, ..Found::default() })
     }
 
-    /// A claim, a PersistentVolume or a pod that a component has removed too early.
+    /// Finds a claim, a PersistentVolume or a pod that a component has removed too early.
     fn removed_early(&mut self, asked: &Asked, checked: &mut Checked, commit: &Commit, is_gone: bool) -> Option<Found> {
         let object = &commit.object;
         let by_component = COMPONENTS.iter().any(|component| commit.user.starts_with(component));
@@ -99,8 +99,8 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
-    /// The violations of a run in which a driver is asked to delete a volume with this reclaim policy. A pod with the claim
-    /// of that name is in this phase, and the volume itself in the other.
+    /// Returns the violations of a run in which a driver is asked to delete a volume with this reclaim policy. A pod
+    /// with the claim of that name has one phase, and the volume has the other.
     fn violations(reclaim: Option<&str>, phase: Option<&str>, of_volume: &str) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let mut rv = 0;
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(used, [format!("{called} while pod default/web runs with it")]);
     }
 
-    /// The violations of a run of commits: resource, object, user, whether it is the end of the object, and the change.
+    /// Returns the violations of a run of commits: resource, object, user, whether the object ends, and the change.
     fn removals(story: &[(&str, &str, &str, EventType, &dyn Fn(&mut Commit))]) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
@@ -216,7 +216,7 @@ mod tests {
             (None, "Bound"),
             (Some("Succeeded"), "Bound"),
             (Some("Pending"), "Bound"),
-            // The claim was made again under its name, and has another volume.
+            // The claim was created again under its name, and has another volume.
             (Some("Running"), "Released"),
         ] {
             assert!(violations(None, phase, of_volume).is_empty(), "{phase:?} {of_volume}");

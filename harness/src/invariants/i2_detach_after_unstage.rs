@@ -1,5 +1,5 @@
-//! I2: no detach while the volume is staged or published there, unless that detach is legitimately forced. An occasion is
-//! a detach of a volume that had been staged or published there.
+//! I2: a volume is not detached while it is staged or published on the node, unless the detach is legitimately forced.
+//! An occasion is a detach of a volume that had been staged or published there.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use substrate::Event;
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-/// What was counted and reported.
+/// Counted detaches and reported violations.
 #[derive(Debug, Default)]
 pub(super) struct DetachAfterUnstage {
-    /// The attachments whose detach was counted: retries of one are one.
+    /// Attachments whose detach was counted: retries of one count once.
     counted: BTreeSet<(String, String)>,
-    /// The holds that were reported, so that retries of one mistake are one violation.
+    /// Reported holds, so that retries of one mistake are one violation.
     reported: BTreeSet<(String, String, u64)>,
 }
 
@@ -88,7 +88,7 @@ mod tests {
     const ASKED: &str = "NodeStageVolume";
     const DETACHED: &str = "ControllerUnpublishVolume";
 
-    /// As which deviation a detach counts that comes last of these; the outer `None` where it is no violation.
+    /// Returns the declared deviation of a detach at the end of this story; the outer `None` if it is not a violation.
     fn declared_after(story: &[&str]) -> Option<Option<String>> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
@@ -140,10 +140,10 @@ mod tests {
     fn a_kubelet_forgets_what_was_published_nowhere_until_it_asks_for_it() {
         let forgets = Some(Some("kubelet-forgets-staged-volume".to_owned()));
         assert_eq!(declared_after(&[STARTS, ASKED, STAGED, STARTS]), forgets);
-        // It ends while the volume is staged.
+        // The kubelet ends while the volume is staged.
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED]), forgets);
         assert_eq!(declared_after(&[STARTS, ASKED, STARTS, STAGED, STARTS]), forgets);
-        // It did not start anew, or knows of the volume again.
+        // The kubelet did not restart, or knows the volume again.
         let undeclared = Some(None);
         assert_eq!(declared_after(&[STARTS, ASKED, STAGED]), undeclared);
         assert_eq!(declared_after(&[STARTS, STARTS, ASKED, STAGED]), undeclared);

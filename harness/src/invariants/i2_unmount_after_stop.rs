@@ -1,5 +1,5 @@
-//! I2, of containers: a volume is taken away from a pod only when its container has ended. A writer that goes on without
-//! its volume writes beside it, or fails.
+//! I2, for containers: a pod's volume is unmounted only after its container has ended. Without its volume, a running
+//! container writes to another filesystem, or fails.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use super::Found;
 use super::facts::Facts;
 use crate::cluster::names;
 
-/// Who writes.
+/// Running writers.
 #[derive(Debug, Default)]
 pub(super) struct UnmountAfterStop {
     /// Volume, node and pod.
     writers: BTreeSet<(String, String, String)>,
-    /// Node and pod of volumes that the kubelet could not look up since it started.
+    /// Node and pod of volumes that the kubelet could not look up since its start.
     unread: BTreeSet<(String, String)>,
 }
 
@@ -39,7 +39,7 @@ impl UnmountAfterStop {
         } else if event.is::<ProcessStarted>() {
             self.unread.retain(|(node, _)| *event.process != names::kubelet(node));
         } else if event.is::<ProcessCrashed>() {
-            // The process of a machine has the node's name; its writers end with it, unheard.
+            // The process of a machine has the node's name; its writers end with it, without an event.
             self.ended(&event.process);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             return self.on_unpublished(facts, volume, facts.name(node), path);
@@ -51,7 +51,7 @@ impl UnmountAfterStop {
         self.writers.retain(|(_, on, _)| on != node);
     }
 
-    /// Each writer has a target path; fewer paths than writers is one that lost its own.
+    /// Each writer has a target path, so fewer paths than writers means that a writer lost its path.
     fn on_unpublished(&mut self, facts: &Facts, volume: &str, node: &str, path: &str) -> Option<Found> {
         let left = facts.hold(volume, node).map_or(0, |hold| hold.published.len());
         let writers = || self.writers.iter().filter(|(of, on, _)| of == volume && on == node);
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found in a run in which this happens on a node.
+    /// Returns the findings of a run in which this happens on a node.
     fn found(happens: impl FnOnce(&World)) -> Vec<String> {
         let events: Vec<Arc<Event>> = simulate(Options::default(), async |world| {
             happens(&world);

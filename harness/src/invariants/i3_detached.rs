@@ -1,5 +1,5 @@
-//! I3: the driver answers that a volume is detached only after it is: ControllerUnpublishVolume ends with OK when the cloud
-//! has no attachment of that volume there.
+//! I3: the driver reports a volume as detached only after the detach: ControllerUnpublishVolume ends with OK only if
+//! the cloud has no attachment of that volume there.
 
 use csi_mock::events::CsiDone;
 use substrate::Event;
@@ -13,7 +13,7 @@ pub(super) fn check(facts: &Facts, event: &Event) -> Option<Found> {
         return None;
     }
     let volume = done.volume.as_deref()?;
-    // Without a node, all are meant.
+    // Without a node, the request is about all nodes.
     let asked = done.node.as_deref().map(|node| facts.name(node));
     let mut there = facts.cloud.keys().filter(|(of, on)| of == volume && asked.is_none_or(|node| node == on));
     let (_, node) = there.next()?;

@@ -1,7 +1,7 @@
-//! I3, of replicas: one that has lost its lease to another leads no more.
+//! I3, for replicas: a replica that has lost its lease to another stops leading.
 //!
-//! client-go promises no fence: an answer that comes late lets the old leader go on until its next renewals have failed,
-//! and one that gives its lease up works until that is done. Both are over within 30 seconds.
+//! client-go has no fencing. If an answer comes late, the old leader continues until its next renewals have failed. A
+//! leader that gives up its lease works until its work is done. Both end within 30 seconds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use substrate::events::{ProcessCrashed, ProcessFailed, ProcessPanicked, ProcessS
 
 use super::Found;
 
-/// How long an old leader may take to end.
+/// Time that an old leader may take to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Two that lead by one lease.
+/// Two leaders of one lease.
 #[derive(Debug)]
 struct Overlap {
     lease: String,
@@ -25,7 +25,7 @@ struct Overlap {
     since_ms: u64,
 }
 
-/// Who leads.
+/// Current leaders.
 #[derive(Debug, Default)]
 pub(super) struct Leaders {
     by_lease: BTreeMap<String, String>,
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found in a run in which this happens, and then a minute passes.
+    /// Returns the findings of a run in which this happens, followed by one minute.
     fn found(happens: impl AsyncFnOnce(&World)) -> Vec<String> {
         simulate(Options::default(), async |world| {
             happens(&world).await;

@@ -1,18 +1,18 @@
 //! I4: at quiescence the cloud, Kubernetes and the nodes agree on what is attached where, and on what is mounted.
 //!
-//! Compared are, by volume and node: attachments in the cloud; VolumeAttachments with `attached: true`;
-//! `status.volumesAttached` and `status.volumesInUse` of the nodes; devices and mounts that are really there; what the
-//! driver said that it staged. Attachments of volumes that Kubernetes never knew were made by somebody else and are left
+//! The comparison covers, by volume and node: attachments in the cloud; VolumeAttachments with `attached: true`;
+//! `status.volumesAttached` and `status.volumesInUse` of the nodes; existing devices and mounts; and the volumes that
+//! the driver reported as staged. Attachments of volumes that Kubernetes never knew have another origin and are left
 //! out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Facts;
 
-/// What is really there: read from the cloud and from the disks, not from the trace.
+/// Actual state, read from the cloud and from the disks, not from the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machines {
-    /// Volume and instance of each attachment of the cloud that is `attached`, root volumes left out.
+    /// Volume and instance of each attachment in the cloud with the state `attached`, except root volumes.
     pub cloud: Vec<(String, String)>,
     /// By node: the volumes whose devices are plugged in.
     pub devices: BTreeMap<String, BTreeSet<String>>,
@@ -20,19 +20,19 @@ pub struct Machines {
     pub staged: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A volume on a node of which two places say different things.
+/// A volume on a node about which two sources disagree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Disagreement {
-    /// The volume's handle; nothing if the machines cannot be read.
+    /// The volume's handle; `None` if the machines cannot be read.
     pub volume: Option<String>,
-    /// The node's name; nothing if the machines cannot be read.
+    /// The node's name; `None` if the machines cannot be read.
     pub node: Option<String>,
     /// The difference, in one sentence.
     pub message: String,
 }
 
 impl Disagreement {
-    /// The machines cannot be read.
+    /// Creates the disagreement that says that the machines cannot be read.
     pub fn unread(why: String) -> Self {
         Self { volume: None, node: None, message: why }
     }
@@ -40,7 +40,7 @@ impl Disagreement {
 
 type Pairs = BTreeSet<(String, String)>;
 
-/// All differences, and the number of attachments that were compared.
+/// Returns all differences, and the number of compared attachments.
 pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>, u64) {
     let handles: BTreeSet<&str> = facts.volumes.values().map(|pv| pv.handle.as_str()).collect();
     let known = |volume: &str| handles.contains(volume);

@@ -1,10 +1,10 @@
-//! I5: nothing leaks. What the harness finds at quiescence, after everything that was created is deleted.
+//! I5: nothing leaks. Leftovers at quiescence, after every created object was deleted.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-/// What is left over, each thing by a name that a user can look for.
+/// Leftovers, each by a name that a user can search for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Leftovers {
     /// Volumes that the cloud still has.
@@ -26,7 +26,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Whether nothing is left.
+    /// Returns true if there are no leftovers.
     pub fn is_empty(&self) -> bool {
         self.kinds().iter().all(|(_, list)| list.is_empty())
     }
@@ -44,7 +44,8 @@ impl Leftovers {
         ]
     }
 
-    /// The directories that `volume_of` gives a volume for, each with its node and the volume, and all that is left besides.
+    /// Returns the directories for which `volume_of` gives a volume, each with its node and the volume; and all other
+    /// leftovers.
     pub(super) fn split(
         &self,
         volume_of: impl Fn(&str, &Path) -> Option<String>,
@@ -61,7 +62,7 @@ impl Leftovers {
         (found, others)
     }
 
-    /// One sentence for each kind of thing that is left, and the things.
+    /// Returns one sentence for each kind of leftover, with the leftovers.
     pub(super) fn sentences(&self) -> Vec<(String, Vec<String>)> {
         let left = |(kind, list): &(&str, &[String])| match list {
             [] => None,

@@ -1,11 +1,12 @@
 //! I6: bytes synced before a clean unmount are readable afterwards. An occasion is a start of a writer on a volume that
 //! was cleanly unmounted with synced records.
 //!
-//! The modelled workload writes numbered, checksummed records, syncs each, and says at its start how many it found
-//! intact, or that what it found is corrupt. A clean unmount turns what was synced until then into what must be found.
+//! The modelled workload writes numbered records with checksums, and syncs each. At its start it reports the number of
+//! intact records that it found, or that the bytes are corrupt. After a clean unmount, all records that were synced
+//! until then must be found.
 //!
-//! A volume that is made from a snapshot has the records that were synced when the snapshot was asked for, and at most
-//! one that was being written then. The first start of a writer there is an occasion.
+//! A volume that is created from a snapshot has the records that were synced when the snapshot was requested, and at
+//! most one more that was being written at that moment. The first start of a writer there is an occasion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +21,15 @@ use super::{Checked, Found, Id};
 /// The records of one volume.
 #[derive(Debug, Default)]
 struct Bytes {
-    /// Records found at the last start, and synced since.
+    /// Number of records that were found at the last start or synced since.
     synced: u64,
-    /// Records that were synced when the volume was last cleanly unmounted.
+    /// Number of records that were synced when the volume was last cleanly unmounted.
     promised: u64,
-    /// Pods that write now, with their nodes.
+    /// Pods that are writing, with their nodes.
     writers: BTreeSet<(String, String)>,
-    /// Some records may be there that nobody has counted.
+    /// True if there may be uncounted records.
     uncounted: bool,
-    /// The snapshot that it was made from, until a writer has looked, and the records that were synced then.
+    /// The source snapshot, until a writer has read the volume, and the number of records that were synced then.
     copied: Option<(String, u64)>,
 }
 
@@ -36,7 +37,7 @@ struct Bytes {
 #[derive(Debug, Default)]
 pub(super) struct DurableBytes {
     volumes: BTreeMap<String, Bytes>,
-    /// How many records were synced when a snapshot was asked for, where that is known.
+    /// Number of records that were synced when a snapshot was requested, if known.
     snapshots: BTreeMap<String, u64>,
 }
 
@@ -55,11 +56,11 @@ impl DurableBytes {
             );
             return (promised > 0).then(|| found(message, volume, node));
         } else if let Some(DiskUnpublished { volume, .. }) = event.get() {
-            // A crash takes mounts away without this event, so what was promised stays as it was.
+            // A crash removes mounts without this event, so the promised records do not change.
             let bytes = self.of(volume);
             bytes.promised = bytes.promised.max(bytes.synced);
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
-            // Ids are never used again, but a deleted volume owes nothing.
+            // Ids are never used again, and a deleted volume has no promised records.
             self.volumes.remove(volume.as_str());
         } else if let Some(VolumeChanged { volume, state: VolumePhase::Creating, snapshot: Some(of), .. }) = event.get()
         {
@@ -72,7 +73,7 @@ impl DurableBytes {
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.crashed(node);
         } else if event.is::<ProcessCrashed>() {
-            // The process of a machine has the node's name; its writers end with it, unheard.
+            // The process of a machine has the node's name; its writers end with it, without an event.
             self.crashed(&event.process);
         }
         None
@@ -93,7 +94,7 @@ impl DurableBytes {
         let bytes = self.of(volume);
         let alone = bytes.writers.is_empty();
         bytes.writers.insert((pod.to_string(), node.to_string()));
-        // Beside another pod that writes at this moment, the count is moving. What is damaged `workload.corrupt` tells.
+        // While another pod writes, the count changes. `workload.corrupt` reports damaged records.
         if !alone || !verified {
             bytes.uncounted = true;
             return None;

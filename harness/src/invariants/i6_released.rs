@@ -1,5 +1,5 @@
-//! I6, of claims: a volume that was released holds the bytes of a claim that is gone, so no other claim gets it. Whoever
-//! changes the PersistentVolume by hand may give it to another.
+//! I6, for claims: a released volume holds the bytes of a deleted claim, so no other claim gets it. A user who changes
+//! the PersistentVolume by hand may give it to another claim.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use substrate::Event;
 
 use super::Found;
 
-/// The PersistentVolumes that were released.
+/// Released PersistentVolumes.
 #[derive(Debug, Default)]
 pub(super) struct Released(BTreeSet<String>);
 
 impl Released {
-    /// Looks at an event. `former` says if the binder may have a claim in its cache that is gone.
+    /// Checks an event. `former` returns true if the binder may have a deleted claim in its cache.
     pub fn check(&mut self, event: &Event, former: impl Fn(&str) -> bool) -> Option<Found> {
         let commit = event.get::<Commit>()?;
         let pv = commit.pv.as_ref()?;

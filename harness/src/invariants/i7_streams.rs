@@ -1,20 +1,21 @@
-//! I7: what every watch stream promises, by the properties that etcd's robustness tests check of its watches.
+//! I7: the promises of every watch stream, by the properties that etcd's robustness tests check of its watches.
 //!
 //! | Property | Here |
 //! |---|---|
 //! | ordered | revisions on a stream only grow |
-//! | unique, atomic | each revision is told once, whole |
-//! | reliable | no selected revision before the last that was told is left out |
-//! | resumable | a stream that goes on after a revision begins with the first selected one after it |
-//! | bookmarked | a bookmark names no revision before which something selected is still to come |
-//! | filtered | nothing is told that is not selected |
-//! | creation | ADDED, MODIFIED and DELETED say what the object was to this stream before |
+//! | unique, atomic | each revision is sent once, whole |
+//! | reliable | no selected revision before the last sent one is left out |
+//! | resumable | a stream that resumes after a revision begins with the first selected one after it |
+//! | bookmarked | a bookmark names no revision before which a selected event is still to come |
+//! | filtered | no event is sent that is not selected |
+//! | creation | ADDED, MODIFIED and DELETED match the object's earlier state on this stream |
 //!
-//! Streams that select by labels, and those of Leases and Events, whose commits the trace has only at its trace level,
-//! are judged by their order alone. What a fault did to a stream (`watch: gap`) is told by the server and excused.
+//! Streams that select by labels, and streams of Leases and Events, whose commits are in the trace only at its trace
+//! level, are judged by their order only. The server reports the effect of a fault on a stream (`watch: gap`), and the
+//! effect is excused.
 //!
-//! Commits are kept for [`KEPT`], three times as long as the API server keeps its history; a stream that is further
-//! behind than that is judged by its order alone from then on.
+//! Commits are kept for [`KEPT`], three times as long as the API server keeps its history. A stream that is further
+//! behind is judged by its order only from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::{Checked, Found, Id};
 
-/// How long a commit is kept, in milliseconds.
+/// Time for which a commit is kept, in milliseconds.
 const KEPT: u64 = 15 * 60 * 1000;
-/// How often those that are older are looked for, in milliseconds.
+/// Interval in milliseconds at which older commits are removed.
 const SWEEP: u64 = 60 * 1000;
 
-/// A commit as a list of selected commits has it.
+/// A commit in a list of selected commits.
 #[derive(Debug)]
 struct Entry {
     rv: u64,
@@ -40,7 +41,7 @@ struct Entry {
     told: Told,
 }
 
-/// Which commits a stream is about.
+/// Commits that a stream selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
     All(String),
@@ -54,16 +55,16 @@ struct Stream {
     namespace: Option<String>,
     caller: String,
     judged: bool,
-    /// The newest revision that was told, by an event or a bookmark.
+    /// The newest revision that was sent, by an event or a bookmark.
     at: u64,
-    /// The first of the selected commits that was not told yet.
+    /// The first selected commit that was not sent yet.
     next: usize,
     /// Revisions that a fault has left out.
     excused: BTreeSet<u64>,
     reported: bool,
 }
 
-/// All streams, and all commits that they may tell of.
+/// All streams, and all commits that they may send.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     open: BTreeMap<(Arc<str>, u64), Stream>,
@@ -72,17 +73,17 @@ pub(super) struct Streams {
     nodes: BTreeMap<Arc<str>, Option<String>>,
     /// The newest revision that was forgotten.
     forgotten: u64,
-    /// When old commits were last looked for, in milliseconds.
+    /// Time of the last removal of old commits, in milliseconds.
     swept: u64,
 }
 
 impl Streams {
-    /// Whether an event is about a stream, and about nothing else.
+    /// Returns true if an event concerns a stream, and no other checker.
     pub(super) fn sees(&self, event: &Event) -> bool {
         event.is::<WatchSent>() || event.is::<WatchOpened>() || event.is::<WatchClosed>() || event.is::<WatchSpoiled>()
     }
 
-    /// Takes in what is committed, and that streams end.
+    /// Records commits and the ends of streams.
     pub(super) fn learn(&mut self, event: &Event, checked: &mut Checked) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit, event.ms);
@@ -118,7 +119,7 @@ impl Streams {
         }
         checked.add(Id::I7, 1);
         let wrong = stream.take(sent, self.commits.get(&stream.of).map_or(&[], Vec::as_slice));
-        // A stream that is wrong once is wrong from then on.
+        // A stream that is wrong once is reported once.
         let wrong = wrong.filter(|_| !std::mem::replace(&mut stream.reported, true))?;
         let (resource, caller) = (stream.of.resource(), &stream.caller);
         Some(Found {
@@ -161,7 +162,7 @@ impl Streams {
         self.open.insert((event.process.clone(), opened.stream), stream);
     }
 
-    /// Forgets the commits from before `before`, in milliseconds.
+    /// Forgets the commits before `before`, in milliseconds.
     fn forget(&mut self, before: u64, checked: &mut Checked) {
         for (of, commits) in &mut self.commits {
             let old = commits.partition_point(|entry| entry.ms < before);
@@ -201,7 +202,7 @@ impl Streams {
             _ => self.nodes.insert(commit.object.clone(), now.clone()),
         };
         let before = before.flatten();
-        // To a stream of a node's pods, one that is bound there is new.
+        // For a stream of a node's pods, a pod that is bound to the node is new.
         let told = match told {
             Told::Deleted => Told::Deleted,
             _ if before == now => Told::Modified,
@@ -222,11 +223,11 @@ impl Of {
 }
 
 impl Stream {
-    /// Takes in what was told; what is wrong with it, if anything.
+    /// Records a sent event, and returns its mistake, if any.
     fn take(&mut self, sent: &WatchSent, commits: &[Entry]) -> Option<String> {
         let (rv, bookmark) = (sent.rv, sent.r#type == Told::Bookmark);
         if bookmark && rv < self.at || !bookmark && rv <= self.at {
-            return Some(format!("tells of revision {rv} after {}", self.at));
+            return Some(format!("sends revision {rv} after {}", self.at));
         }
         self.at = rv;
         if !self.judged {
@@ -244,14 +245,14 @@ impl Stream {
         }
         let object = sent.object.as_deref().unwrap_or_default();
         let Some(entry) = commits.get(self.next).filter(|entry| entry.rv == rv) else {
-            return Some(format!("tells of revision {rv} of {object}, which is not selected or was never committed"));
+            return Some(format!("sends revision {rv} of {object}, which is not selected or was never committed"));
         };
         self.next += 1;
         if *entry.object != *object || !self.selects(object) {
-            return Some(format!("tells of revision {rv} as of {object}, and it is of {}", entry.object));
+            return Some(format!("sends revision {rv} as of {object}, and it is of {}", entry.object));
         }
         (entry.told != sent.r#type)
-            .then(|| format!("tells of revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.told))
+            .then(|| format!("sends revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.told))
     }
 
     fn selects(&self, object: &str) -> bool {
@@ -269,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// What the streams come to after `lines`: what was found, what was counted, and how many commits are kept.
+    /// Returns the state of the streams after `lines`: the findings, the counts, and the number of kept commits.
     fn after(lines: &[Value]) -> (Vec<String>, Checked, usize) {
         let trace = Trace::new(Clock::live(), Level::Info);
         let state = Arc::new(Mutex::new((Streams::default(), Checked::default(), Vec::new())));
@@ -328,7 +329,7 @@ mod tests {
         assert_eq!((checked.get(Id::I7), checked.unjudged_streams), (202, 0));
         // Each commit is in the list of its resource and in that of its object.
         assert!(kept < 2 * 20, "{kept}");
-        // What is left out is found after a long time, too.
+        // A missing event is also found after a long time.
         let (found, ..) = after(
             &[&lines[..], &[commit(202, 202, "b/b"), commit(203, 203, "b/b"), sent(203, 1, 203, "b/b")]].concat(),
         );
@@ -344,6 +345,6 @@ mod tests {
         assert!(found.is_empty(), "{found:?}");
         assert_eq!(checked.unjudged_streams, 2);
         let (found, ..) = after(&[&lines[..], &[sent(60, 1, 59, "busy/a")]].concat());
-        assert!(found[0].contains("tells of revision 59 after 60"), "{found:?}");
+        assert!(found[0].contains("sends revision 59 after 60"), "{found:?}");
     }
 }

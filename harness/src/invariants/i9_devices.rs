@@ -1,7 +1,7 @@
 //! I9: a volume is staged from the device that the attachment's metadata names. An occasion is a volume that is staged on
 //! a node of our cloud.
 //!
-//! A fault that makes devices appear under other names explains every difference, so a run with one is not judged.
+//! A fault that gives devices other names explains every difference, so a run with one is not judged.
 
 use csi_mock::events::{CsiWrongDevice, DiskStaged};
 use substrate::Event;
@@ -25,7 +25,7 @@ impl Devices {
             checked.add(Id::I9, u64::from(facts.device(volume, node).is_some()));
         }
         let CsiWrongDevice { volume, node, told, found } = event.get().filter(|_| !self.renamed)?;
-        // The driver found the volume where the cloud has it: the name that it was told is wrong.
+        // The driver found the volume under the cloud's name, so the name in the attachment's metadata is wrong.
         facts.device(volume, node).filter(|device| *device == found.as_str())?;
         let node = facts.name(node).to_owned();
         let message = format!(
@@ -48,8 +48,8 @@ mod tests {
     const VOLUME: &str = "vol-0123456789abcdef0";
     const INSTANCE: &str = "i-0123456789abcdef0";
 
-    /// The violations of a run in which a driver finds a volume at `found` and was told `told`, and whether a fault had
-    /// renamed a device.
+    /// Returns the violations of a run in which a driver finds a volume at `found` and was told `told`; `renamed` is
+    /// true if a fault had renamed a device.
     fn violations(told: &str, found: &str, renamed: bool) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let attached = AttachmentChanged {

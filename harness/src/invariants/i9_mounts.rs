@@ -1,9 +1,9 @@
-//! I9: a volume is mounted as its PersistentVolume and its pods ask: as a filesystem of the type or as a raw device, with the
-//! mount options, for reading only where all ask for that, and at the size that its claim reports. An occasion is a stage, a
-//! publish, or a size that a kubelet writes to a claim.
+//! I9: a volume is mounted as its PersistentVolume and its pods request: as a filesystem of the type or as a raw
+//! device, with the mount options, read-only only if all request it, and with the size that its claim reports. An
+//! occasion is a stage, a publish, or a size that a kubelet writes to a claim.
 //!
-//! It does not judge volumes without a PersistentVolume (inline volumes, calls of the driver by hand), and it compares what
-//! the disk says of a mount, not what the driver was asked.
+//! Volumes without a PersistentVolume (inline volumes, manual calls of the driver) are not judged. The check reads the
+//! disk's report of a mount, not the request to the driver.
 
 use csi_mock::events::{DiskPublished, DiskStaged};
 use fake_apiserver::events::{Commit, Volume};
@@ -13,7 +13,7 @@ use super::asked::{Asked, Stored};
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-/// Looks at an event, with what was asked before it.
+/// Checks an event against the requirements before it.
 pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
     if let Some(staged) = event.get::<DiskStaged>() {
         let pv = asked.volume_of(&staged.volume)?;
@@ -55,13 +55,13 @@ fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &s
     Found { message, operation: operation.to_owned(), volume, node, ..Found::default() }
 }
 
-/// True if all access modes of a volume only read.
+/// Returns true if all access modes of a volume are read-only.
 fn only_reads(pv: &Stored<Volume>) -> bool {
     pv.spec.mount_options.iter().any(|option| option == "ro")
         || !pv.state.access_modes.is_empty() && pv.state.access_modes.iter().all(|mode| mode == "ReadOnlyMany")
 }
 
-/// The difference between a stage and its PersistentVolume, as the end of a sentence.
+/// Returns the difference between a stage and its PersistentVolume, as the end of a sentence.
 fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
     match (pv.spec.block, staged.raw) {
         (true, false) => return Some("as a filesystem, and its PersistentVolume is a raw device".to_owned()),
@@ -73,7 +73,7 @@ fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
         return Some("read-only, and its PersistentVolume does not ask for that".to_owned());
     }
     if staged.fs_type.is_empty() {
-        // A directory stands for the volume: it has no type and no options.
+        // A directory represents the volume: it has no type and no options.
         return None;
     }
     if let Some(wanted) = pv.spec.fs_type.as_ref().filter(|wanted| **wanted != staged.fs_type) {
@@ -84,8 +84,8 @@ fn wrongly_staged(pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
     Some(format!("without the mount option {missing} of its PersistentVolume"))
 }
 
-/// Among the pods on a node that use the volume: true if no pod asks for it read-only, and true if each does. Nothing if there
-/// is no such pod.
+/// For the pods on a node that use the volume, returns whether no pod requests it read-only, and whether each does;
+/// `None` if there is no such pod.
 fn read_only_by_pods(asked: &Asked, pv: &Stored<Volume>, node: &str) -> Option<(bool, bool)> {
     let claim = pv.state.claim.as_deref()?;
     let name = claim.split_once('/').map_or(claim, |(_, name)| name);
@@ -146,7 +146,7 @@ mod tests {
             self
         }
 
-        /// The claim reports these sizes, one after the other.
+        /// Lets the claim report these sizes, one after the other.
         fn sizes(mut self, user: &str, sizes: [u64; 2]) -> Self {
             for size in sizes {
                 let claim = Claim { volume: Some("pv-1".into()), ..Claim::default() };
@@ -158,7 +158,7 @@ mod tests {
             self
         }
 
-        /// Sentences of I9 without the volume and the node.
+        /// Returns the sentences of I9 without the volume and the node.
         fn found(self) -> Vec<String> {
             let invariants = Invariants::new(TimeScale::default());
             self.0.events().iter().for_each(|event| invariants.observe(event));
@@ -228,7 +228,7 @@ mod tests {
             ["kubelet reports 2 bytes for pvc/default/data, and the filesystem of V has 1"]
         );
         assert!(grown("kubelet", 2).is_empty());
-        // A controller writes the size of a volume that no node has to grow.
+        // A controller writes the size of a volume that no node has to expand.
         assert!(grown("csi-resizer", 1).is_empty());
     }
 }

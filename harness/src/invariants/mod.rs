@@ -1,4 +1,4 @@
-//! What must hold in every run, whatever happens, in both worlds.
+//! Invariants: conditions that must hold in every run, under every fault, in both worlds.
 //!
 //! | | | Asked |
 //! |---|---|---|
@@ -14,13 +14,13 @@
 //! | I10 | volumes are made, bound and used where and as claims, classes and the scheduler ask | at every event |
 //! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, or a pod that was not deleted | at every event |
 //!
-//! A force is legitimate if, at that moment, the stored Node carries the out-of-service taint, or is not Ready and
-//! upstream's six minutes have passed since nothing wanted that volume on that node any more. It excuses that volume on
-//! that node, until it is staged there anew, and nothing else.
+//! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
+//! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that
+//! volume on that node, until the volume is staged there again.
 //!
-//! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run in which it had none
-//! says nothing about it. The checkers are pure: they see events of the trace, by type, and nothing else. `facts` keeps
-//! what several of them need, `forgotten` what tells one leftover from another; each invariant has a file of its own.
+//! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions says
+//! nothing about it. The checkers are pure: their only input is typed events of the trace. `facts` has the state that
+//! several of them need, and `forgotten` distinguishes leftovers. Each invariant has its own file.
 
 mod asked;
 mod blame;
@@ -67,20 +67,20 @@ use substrate::events::{ProcessFailed, ProcessPanicked};
 
 use facts::Facts;
 
-/// An invariant that did not hold.
+/// A violation of an invariant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Violation {
-    /// The invariant, as `I1`, or its words.
+    /// The invariant, such as `I1`, or its words.
     pub id: &'static str,
-    /// What was seen, in one sentence.
+    /// The observation, in one sentence.
     pub message: String,
-    /// When, in milliseconds since the world began.
+    /// Its time, in milliseconds since the start of the world.
     pub ms: u64,
     /// The ordinal of the event that showed it.
     pub n: u64,
     /// The process in which it showed.
     pub process: String,
-    /// The operation that broke it: an RPC, or what the event says.
+    /// The operation that broke it: an RPC, or the event's description.
     pub operation: String,
     /// The volume.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,28 +88,28 @@ pub struct Violation {
     /// The node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What else tells one cause from another.
+    /// Further details that distinguish causes.
     pub details: BTreeMap<&'static str, serde_json::Value>,
-    /// The declared deviation of upstream that this is, from `scenarios/upstream-bugs.yaml`.
+    /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
 }
 
 impl Violation {
-    /// The volumes that it is about, as far as they are known of all that it tells.
+    /// Returns the volumes of the violation; several only if the volume of each leftover is known.
     pub fn volumes(&self) -> Vec<&str> {
         let several = self.details.get(VOLUMES).and_then(serde_json::Value::as_array);
         let several = several.into_iter().flatten().filter_map(serde_json::Value::as_str);
         self.volume.as_deref().into_iter().chain(several).collect()
     }
 
-    /// The object that waits in vain, as a step names it.
+    /// Returns the object that waits in vain, as a step names it.
     pub fn object(&self) -> Option<&str> {
         self.details.get(OBJECT).and_then(serde_json::Value::as_str)
     }
 }
 
-/// What a checker found.
+/// A finding of a checker.
 #[derive(Debug, Default)]
 struct Found {
     message: String,
@@ -119,7 +119,7 @@ struct Found {
     details: BTreeMap<&'static str, serde_json::Value>,
 }
 
-/// As many violations as are kept: one bug can break an invariant at every event that follows.
+/// Maximum number of kept violations: one bug can break an invariant at every later event.
 const KEPT: usize = 50;
 /// Operations at which a fault makes a cache lag: reads and watches of the API server, and the links to it.
 const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "stream"];
@@ -127,10 +127,10 @@ const MAKE_LATE: &[&str] = &["get", "list", "watch", "watch-event", "request", "
 const VOLUMES: &str = "volumes";
 /// The detail that names the object that waits in vain.
 const OBJECT: &str = "object";
-/// What breaks when a component of ours does.
+/// Words of the rule that a failure of our own component breaks.
 const BREAKS: &str = "no component breaks";
 
-/// All invariants of a run. Feed it every event in order; it may be shared with whoever asks for violations.
+/// All invariants of a run. Feed it every event in order; readers of violations may share it.
 #[derive(Debug, Default)]
 pub struct Invariants(Mutex<State>);
 
@@ -152,9 +152,9 @@ struct State {
     streams: i7_streams::Streams,
     devices: i9_devices::Devices,
     lifetimes: i11_lifetimes::Lifetimes,
-    /// Events come from several OS processes: those of a millisecond may come in another order than they happened in.
+    /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
-    /// Lists that were answered from the past, as by an API server whose cache lags: who listed what.
+    /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
     stale_lists: BTreeSet<String>,
     violations: Vec<Violation>,
     total: usize,
@@ -162,7 +162,7 @@ struct State {
 }
 
 impl Invariants {
-    /// Invariants of a run in which nothing happened yet, and whose loops divide their waits by `scale`.
+    /// Creates the invariants of a run without events, whose loops divide their waits by `scale`.
     pub fn new(scale: TimeScale) -> Self {
         let mut state = State::default();
         state.facts.scale = scale;
@@ -170,12 +170,13 @@ impl Invariants {
         Self(Mutex::new(state))
     }
 
-    /// Events come from several OS processes, so what two of them tell of one moment is not compared.
+    /// Records that events come from several OS processes, so that events of two of them at one moment are not
+    /// compared.
     pub fn are_mixed(&self) {
         self.state().is_mixed = true;
     }
 
-    /// Takes in the next event and checks what is asked at every event, and that no component broke.
+    /// Records the next event, checks the invariants that apply to every event, and checks that no component failed.
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
         let State {
@@ -203,7 +204,7 @@ impl Invariants {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
-        // With what was known before a claim or volume went.
+        // Needs the state before a claim or volume is removed.
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
         if let Some(detach) = event.get::<Detach>() {
@@ -230,7 +231,7 @@ impl Invariants {
         asked.observe(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
-            // All objects are gone, and the nodes begin anew.
+            // All objects are gone, and the nodes restart.
             return state.forget();
         }
         for (id, found) in [
@@ -261,22 +262,25 @@ impl Invariants {
         state.last = Some((event.ms, event.n, String::new()));
     }
 
-    /// What a cluster without faults has still to do, by what the trace shows; empty when it has converged.
+    /// Returns the work that a cluster without faults still has to do, according to the trace; empty when it has
+    /// converged.
     pub fn pending(&self) -> Vec<Pending> {
         self.state().facts.pending()
     }
 
-    /// When something last changed that is no heartbeat, in milliseconds since the world began, and what it was.
+    /// Returns the time of the last change that is not a heartbeat, in milliseconds since the start of the world, and
+    /// its description.
     pub fn unrest(&self) -> (u64, String) {
         self.state().facts.unrest()
     }
 
-    /// What the cloud, Kubernetes and the nodes disagree about now, in words (I4); and how much was compared.
+    /// Returns the current disagreements between the cloud, Kubernetes and the nodes, in words (I4), and the number of
+    /// comparisons.
     pub fn disagreements(&self, machines: &Machines) -> (Vec<Disagreement>, u64) {
         i4_agreement::compare(&self.state().facts, machines)
     }
 
-    /// Counts `compared` comparisons of I4 and reports what did not agree at quiescence.
+    /// Counts `compared` comparisons of I4, and reports the disagreements at quiescence.
     pub fn agreed(&self, compared: u64, disagreements: Vec<Disagreement>) {
         let mut state = self.state();
         state.checked.add(Id::I4, compared);
@@ -288,7 +292,7 @@ impl Invariants {
         }
     }
 
-    /// Counts that the cluster was given time to converge, and reports what did not (I8).
+    /// Counts that the cluster was given time to converge, and reports the pending work (I8).
     pub fn converged(&self, pending: Vec<String>) {
         let mut state = self.state();
         state.checked.add(Id::I8, 1);
@@ -296,7 +300,8 @@ impl Invariants {
         pending.into_iter().chain(kept).for_each(|message| state.at_end(Id::I8, message));
     }
 
-    /// A step failed that expected this and saw that: reports that it waited in vain, where it is known why (I5, I8).
+    /// Handles a failed step that expected one state and saw another: reports that it waited in vain, if the reason is
+    /// known (I5, I8).
     pub fn waited(&self, expected: &str, seen: &str) {
         let mut state = self.state();
         let unsaved = state.unsaved.restarted().filter(|volume| seen.contains(*volume)).cloned();
@@ -312,12 +317,12 @@ impl Invariants {
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
     }
 
-    /// Reports that something goes on for ever (I8).
+    /// Reports an activity that never ends (I8).
     pub fn never_rests(&self, message: String) {
         self.state().at_end(Id::I8, message);
     }
 
-    /// Reports what is left over after everything was deleted (I5).
+    /// Reports leftovers after every object was deleted (I5).
     pub fn at_end(&self, leftovers: &Leftovers) {
         let mut state = self.state();
         let made = state.facts.made();
@@ -340,33 +345,34 @@ impl Invariants {
         }
     }
 
-    /// True if a cloud volume stays when everything is deleted, since its PersistentVolume keeps it, or said so last.
+    /// Returns true if a cloud volume stays when everything is deleted, because the last version of its
+    /// PersistentVolume keeps it.
     pub fn keeps(&self, volume: &str) -> bool {
         self.state().facts.is_kept(volume)
     }
 
-    /// The volume that something is of, as a report or a step names it: an object, a mount, a directory or a device.
+    /// Returns the volume of an object, a mount, a directory or a device, as a report or a step names it.
     pub fn volume_of(&self, thing: &str) -> Option<String> {
         let state = self.state();
         state.blame.volume_of(&state.facts, thing)
     }
 
-    /// What did not hold so far, oldest first; at most the first 50.
+    /// Returns the violations so far, oldest first; at most the first 50.
     pub fn violations(&self) -> Vec<Violation> {
         self.state().violations.clone()
     }
 
-    /// How often an invariant did not hold, beyond what [`Invariants::violations`] keeps.
+    /// Returns the number of all violations, including those that [`Invariants::violations`] does not keep.
     pub fn total(&self) -> usize {
         self.state().total
     }
 
-    /// On how many occasions each invariant was looked at.
+    /// Returns the number of occasions on which each invariant was checked.
     pub fn checked(&self) -> Checked {
         self.state().checked.clone()
     }
 
-    /// Counts from nothing again, after a reset of the whole cluster.
+    /// Starts all counts again, after a reset of the whole cluster.
     pub fn begin_anew(&self) {
         let mut state = self.state();
         (state.checked, state.violations, state.total) = (Checked::default(), Vec::new(), 0);
@@ -377,7 +383,7 @@ impl Invariants {
     }
 }
 
-/// A component that panicked or could not start: a defect of ours, whatever else went well.
+/// Returns the reason if a component panicked or could not start, which is always a defect of ours.
 fn broken(event: &Event) -> Option<String> {
     let panicked = event.get::<ProcessPanicked>().map(|told| ("panicked", &told.error));
     let (what, error) = panicked.or_else(|| event.get::<ProcessFailed>().map(|told| ("failed", &told.error)))?;
@@ -385,7 +391,7 @@ fn broken(event: &Event) -> Option<String> {
 }
 
 impl State {
-    /// Knows nothing any more but which nodes there are.
+    /// Forgets everything except the nodes.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
         self.blame = blame::Blame::default();
@@ -408,7 +414,7 @@ impl State {
         }
     }
 
-    /// Why the object that a sentence begins with waits in vain, if that is known.
+    /// Returns the reason why the object at the start of a sentence waits in vain, if known.
     fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
         self.blame.waits(sentence).or_else(|| self.heard.waits(sentence))
     }
@@ -426,7 +432,7 @@ impl State {
         self.found_at_end(id, Found { message, volume, details, ..Found::default() });
     }
 
-    /// Reports these things that are left: of which volume each is, where that is known of all.
+    /// Reports leftovers, each with its volume if the volumes of all are known.
     fn left_at_end(&mut self, message: String, left: &[String]) {
         let of = left.iter().map(|thing| self.blame.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
         let mut found = Found { message, ..Found::default() };
@@ -438,7 +444,7 @@ impl State {
         self.found_at_end(Id::I5, found);
     }
 
-    /// Reports that the volume for which somebody waits is mounted where nobody wants it, by a call that was answered with an
+    /// Reports that the awaited volume is mounted on a node where it is not wanted, by a call that was answered with an
     /// error (I8).
     fn mounted_for_nobody(&mut self, expected: &str) {
         let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
@@ -450,7 +456,7 @@ impl State {
         }
     }
 
-    /// Reports that the volume for which somebody waits is attached where nobody wants it, if that is known (I4).
+    /// Reports that the awaited volume is attached to a node where it is not wanted, if known (I4).
     fn attached_for_nobody(&mut self, expected: &str) {
         let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
         let mut nodes = self.blame.attached_late(&volume);
@@ -465,7 +471,7 @@ impl State {
         }
     }
 
-    /// Reports a volume that was made and never saved, and of which the provisioner that is there now cannot know.
+    /// Reports a volume that was created and never saved, and that the current provisioner cannot know.
     fn forgotten_volume(&mut self, volume: String) {
         let details = self.unsaved.why(&volume).map(|why| (why, true.into())).into_iter().collect();
         let message = format!("a cloud volume is left over: {volume}");

@@ -1,8 +1,9 @@
-//! Volumes of which no provisioner knows.
+//! Volumes that no provisioner knows.
 //!
-//! Nothing records that a volume is being made until its PersistentVolume is saved. A provisioner that ends before that and
-//! finds no claim when it is back does not go on, as upstream's does not, also where the cloud makes the volume later. Nor does one whose driver has made the volume and
-//! answered with an error that says that it has not, once the claim is gone.
+//! Until its PersistentVolume is saved, a new volume has no record. If a provisioner ends before that and finds no
+//! claim after its restart, it does not continue, like upstream's, even if the cloud creates the volume later. The same
+//! happens if the driver has created the volume and answered with an error that denies it, and the claim is then
+//! deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +12,31 @@ use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
 
-/// The process that makes volumes; a second replica has a number behind its name.
+/// The process that creates volumes; a second replica has a number after its name.
 const PROVISIONER: &str = "csi-provisioner";
 
-/// After these a provisioner takes it that the volume may be made yet, and asks again (external-provisioner, `checkError`).
+/// Codes after which a provisioner assumes that the volume may still be created, and asks again (external-provisioner,
+/// `checkError`).
 const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
 
-/// The volumes of the cloud.
+/// Volumes of the cloud.
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
-    /// Whether a provisioner was started anew since each was made.
+    /// For each volume, true if a provisioner has restarted since its creation.
     restarted: BTreeMap<String, bool>,
-    /// Those that the driver has made, and said that it has not.
+    /// Volumes that the driver has created, although it answered that it had not.
     denied: BTreeSet<String>,
-    /// Calls of CreateVolume that are under way, by process and ordinal.
+    /// Open CreateVolume calls, by process and ordinal.
     open: BTreeSet<(String, u64)>,
-    /// How many were given up: the cloud may still make a volume for each.
+    /// Number of abandoned calls: the cloud may still create a volume for each.
     given_up: usize,
-    /// How many were under way or given up when a provisioner was started anew, and have not made a volume since.
+    /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
+    /// since.
     lost: usize,
 }
 
 impl Unsaved {
-    /// Takes in an event.
+    /// Records an event.
     pub fn observe(&mut self, event: &Event) {
         if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
             let is_lost = self.lost > 0;
@@ -63,11 +66,11 @@ impl Unsaved {
         self.open.remove(&(process.to_owned(), done.ordinal));
         let volume = done.volume.as_deref();
         if done.code == "OK" {
-            // What was given up before was asked for again, by the same name.
+            // An abandoned request was repeated under the same name.
             self.given_up = self.given_up.saturating_sub(1);
             volume.map(|volume| self.denied.remove(volume));
-            // The provisioner that is there now has been told of the volume: as long as its claim is there, upstream asks
-            // again after a start, and gets it by its name.
+            // The current provisioner knows the volume: while its claim exists, upstream asks again after a start, and
+            // gets the volume by its name.
             if let Some(restarted) = volume.and_then(|volume| self.restarted.get_mut(volume)) {
                 *restarted = false;
             }
@@ -79,12 +82,12 @@ impl Unsaved {
         }
     }
 
-    /// The volumes since which a provisioner was started anew.
+    /// Returns the volumes after whose creation a provisioner restarted.
     pub fn restarted(&self) -> impl Iterator<Item = &String> {
         self.restarted.iter().filter(|(_, restarted)| **restarted).map(|(volume, _)| volume)
     }
 
-    /// Why no provisioner knows of `volume`, if none does and that is known.
+    /// Returns the reason why no provisioner knows `volume`, if none does and the reason is known.
     pub fn why(&self, volume: &str) -> Option<&'static str> {
         if self.restarted.get(volume).copied().unwrap_or_default() {
             return Some("provisionerRestartedSinceMade");
@@ -109,8 +112,8 @@ mod tests {
         VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1)
     }
 
-    /// As which deviation the volume counts that is left when the provisioner was started as often before it was made, and
-    /// after that.
+    /// Returns the declared deviation of the volume that is left if the provisioner started this often before and after
+    /// its creation.
     fn declared_after(before: u32, after: u32) -> Option<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let provisioner: Arc<str> = PROVISIONER.into();

@@ -27,13 +27,13 @@ use super::{ProgramReport, ProgramSpec};
 use crate::cluster::wiring::Wiring;
 use crate::events::{ProgramEnded, ProgramNotStarted, ProgramStarted};
 
-/// How long a program that ended is down at least, as a container that kubelet starts again for the first time.
+/// Minimum down time of a program that ended, as for the first restart of a container by the kubelet.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
-/// How long a program may take to end after SIGTERM, in wall time.
+/// Time limit of a program to end after SIGTERM, in wall time.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How long the guard may take to end all that the program has started.
+/// Time limit of the guard to end all processes that the program has started.
 const BURIAL: Duration = Duration::from_secs(20);
-/// How long the last lines of a program that has ended may take: a process of its own may hold its output open.
+/// Time limit for the last lines of a program that has ended: one of its own processes may hold its output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes of output that are read at once.
 const PIECE: usize = 16 << 10;
@@ -84,7 +84,7 @@ struct State {
     ends: u32,
     last: Option<Last>,
     backoff: Backoff,
-    /// When it ended last, in the time of the scenario.
+    /// Time of its last end, in the time of the scenario.
     ended: Option<Duration>,
     /// True once the program was asked to end: it is not started again.
     is_stopping: bool,
@@ -183,7 +183,7 @@ impl Program {
         self.inner.changed.send_replace(());
     }
 
-    /// Waits until nothing of its last incarnation runs any more.
+    /// Waits until no process of its last incarnation runs any more.
     pub async fn is_buried(&self) {
         self.inner.bury().await;
     }
@@ -198,14 +198,14 @@ impl Program {
         }
     }
 
-    /// Forgets how often it was started again: the next start comes at once.
+    /// Resets the restart count: the next start comes at once.
     pub fn forget_restarts(&self) {
         let mut state = self.inner.state();
         state.backoff.forget();
         state.ended = None;
     }
 
-    /// Asks it to end, and kills what has not ended after [`GRACE`]. Says so when it had to.
+    /// Asks it to end, and kills it after [`GRACE`]. Returns a message if it had to be killed.
     pub async fn stop(&self) -> Option<String> {
         let process = self.process.get()?;
         let mut changed = self.inner.changed.subscribe();
@@ -241,7 +241,7 @@ impl Program {
     /// Waits until it has been started for the first time.
     ///
     /// # Errors
-    /// Why it cannot be started: no such file, no leave to execute it.
+    /// The reason why it cannot be started: no such file, or no permission to execute it.
     pub async fn first_start(&self) -> Result<(), String> {
         let mut changed = self.inner.changed.subscribe();
         loop {
@@ -405,7 +405,7 @@ impl Inner {
             .stderr(Stdio::piped())
             .spawn()?;
         let ends = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // In the same breath: whoever ends this task now still finds the guard.
+        // Without an await in between: a caller that ends this task now still finds the guard.
         *slot = Some(child);
         let (Some(orders), Some(said), Some(output)) = ends else {
             return Err(std::io::Error::other("the guard has no pipes"));
@@ -418,7 +418,7 @@ impl Inner {
         let mut slot = self.guard.lock().await;
         let Some(guard) = slot.as_mut() else { return };
         if tokio::time::timeout(BURIAL, guard.wait()).await.is_err() {
-            // Its children become others' to end; it has had its time.
+            // Its children may remain; its time limit is over.
             let _ = guard.kill().await;
         }
         *slot = None;
@@ -454,7 +454,7 @@ impl Inner {
                 Some(Err(_)) => {}
                 None => {
                     if let Some(program) = program {
-                        // Somebody has killed the guard, which has ended nothing then.
+                        // The guard was killed, so it has ended no process.
                         let _ = kill_process_group(program, Signal::KILL);
                     }
                     break Last { how: "lost its guard, and was killed".to_owned(), ..ended(None, None, 0, &[]) };
@@ -466,7 +466,7 @@ impl Inner {
         last
     }
 
-    /// Reads its output, for as long as anybody writes to it.
+    /// Reads its output while any process writes to it.
     fn read(self: &Arc<Self>, mut output: ChildStderr) -> oneshot::Receiver<()> {
         let (reading, read) = oneshot::channel();
         let inner = self.clone();
@@ -492,7 +492,7 @@ impl Inner {
             log.0.push(line);
             if let Some(Err(error)) = log.1.as_mut().map(|file| file.write(line)) {
                 log.1 = None;
-                log.0.push(&format!("(mooring: its log file takes no more: {error})"));
+                log.0.push(&format!("(mooring: cannot write to its log file: {error})"));
             }
         }
         if let Some(sink) = self.sink.get() {

@@ -18,7 +18,7 @@ const MOST_IN_FILE: u64 = 4 << 20;
 pub(super) struct Ring {
     lines: VecDeque<Box<str>>,
     bytes: usize,
-    /// Lines that are kept no more.
+    /// Number of lines that are no longer kept.
     gone: u64,
 }
 
@@ -45,7 +45,7 @@ impl Ring {
         self.lines.len() as u64
     }
 
-    /// Number of lines that are kept no more.
+    /// Returns the number of lines that are no longer kept.
     pub fn gone(&self) -> u64 {
         self.gone
     }
@@ -64,7 +64,7 @@ impl BoundedFile {
     /// Begins the file at `path`.
     ///
     /// # Errors
-    /// What the filesystem says.
+    /// Errors of the filesystem.
     pub fn create(path: &Path) -> std::io::Result<Self> {
         Ok(Self { path: path.to_owned(), file: open(path)?, written: 0 })
     }
@@ -72,7 +72,7 @@ impl BoundedFile {
     /// Adds a line.
     ///
     /// # Errors
-    /// What the filesystem says.
+    /// Errors of the filesystem.
     pub fn write(&mut self, line: &str) -> std::io::Result<()> {
         if self.written > 0 && self.written + line.len() as u64 + 1 > MOST_IN_FILE {
             std::fs::rename(&self.path, older(&self.path))?;

@@ -15,7 +15,7 @@ pub struct ProgramSpec {
     pub name: String,
     /// The command and its arguments. `$(NAME)` stands for a variable, as in the command of a container.
     pub command: Vec<String>,
-    /// Variables that it gets beside those of the cluster; they win.
+    /// Its environment variables, which take precedence over those of the cluster.
     pub env: BTreeMap<String, String>,
     /// Components that it replaces, by their upstream names.
     pub replaces: BTreeSet<String>,
@@ -41,7 +41,7 @@ impl ProgramSpec {
 }
 
 impl fmt::Display for ProgramSpec {
-    /// The command as a shell would take it.
+    /// Formats the command for a shell.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
         f.write_str(&words.join(" "))

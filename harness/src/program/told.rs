@@ -1,8 +1,8 @@
-//! The state of a program as reports and `mooring status` tell it.
+//! The state of a program for reports and `mooring status`.
 
 use serde::Serialize;
 
-/// How a program was at one moment.
+/// State of a program at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramReport {
@@ -21,13 +21,13 @@ pub struct ProgramReport {
     pub starts: u32,
     /// Number of times that it ended by itself.
     pub ends: u32,
-    /// How it ended last, by itself or not.
+    /// Reason of its last end, by itself or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_end: Option<String>,
     /// Its exit code when it ended last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_code: Option<i32>,
-    /// True if it does not run and nobody wanted that.
+    /// True if it does not run although it should.
     pub is_missing: bool,
     /// Its newest lines, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]

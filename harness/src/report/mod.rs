@@ -223,7 +223,7 @@ impl Report {
         }
         let heading = match (self.trace.len(), &self.about) {
             (0, None) => "the trace is empty".to_owned(),
-            (0, Some(about)) => format!("the trace says nothing about {about}"),
+            (0, Some(about)) => format!("the trace has no event about {about}"),
             (1, about) => {
                 format!(
                     "the last trace line{}",

@@ -52,7 +52,7 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
             here(other) && matches!(&other.told.facts.role, Role::Call(_, n) if n == ordinal)
         }),
         Role::Answered(rpc) => {
-            let asked = back("its own call, which nobody answered", &|other| {
+            let asked = back("its own call, which got no answer", &|other| {
                 here(other) && other.told.facts.role == Role::Asked(rpc.clone()) && alike(event, other)
             })?;
             let done = back("the driver's answer", &|other| {
@@ -60,10 +60,10 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
             });
             Some(done.filter(|done| done.at > asked.at).unwrap_or(asked))
         }
-        Role::Call(rpc, _) => back("whoever calls", &|other| {
+        Role::Call(rpc, _) => back("the caller", &|other| {
             matches!(&other.told.facts.role, Role::Asked(asked) if asked == rpc) && alike(event, other)
         }),
-        Role::Cloud { settles: true } => back("what began it", &|other| {
+        Role::Cloud { settles: true } => back("the start of the operation", &|other| {
             matches!(other.told.facts.role, Role::Cloud { .. }) && other.told.kind == told.kind && event.meets(other)
         }),
         Role::Cloud { settles: false } => {
@@ -74,9 +74,9 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
                 && matches!(other.told.facts.role, Role::Call(..))
                 && (event.names.is_empty() || event.meets(other))
         }),
-        Role::Plug => {
-            back("what the cloud tells the machine", &|other| other.told.kind.starts_with("ec2.") && event.meets(other))
-        }
+        Role::Plug => back("the cloud's message to the machine", &|other| {
+            other.told.kind.starts_with("ec2.") && event.meets(other)
+        }),
         Role::Crashed => back("the fault that ends it", &|other| {
             other.told.ms == told.ms && other.told.facts.role == Role::Fired { ends: true }
         })

@@ -87,7 +87,7 @@ impl FromStr for Awaited {
             return match sign {
                 Some(_) => text.parse().map(Self::Is),
                 None => Err(format!(
-                    "`{text}` is no condition: write kind/name=State, as in pvc/data=Bound, or kind/name: EXPRESSION, as \
+                    "`{text}` is not a condition: write kind/name=State, as in pvc/data=Bound, or kind/name: EXPRESSION, as \
                      in pvc/data: self.status.phase == \"Bound\""
                 )),
             };
@@ -99,7 +99,7 @@ impl FromStr for Awaited {
         };
         let expression = rest.trim();
         if expression.is_empty() {
-            return Err(format!("nothing is said of {of}: write a condition in CEL after the colon"));
+            return Err(format!("no condition for {of}: write a CEL condition after the colon"));
         }
         let begins = text.len() - rest.trim_start().len();
         let before = text[..begins].chars().count();
@@ -139,15 +139,15 @@ mod tests {
     #[test]
     fn a_mistake_is_told_with_its_column() {
         for (text, wrong) in [
-            ("pvc/data: self.status.phase ==", "column 31: this is no condition in CEL: "),
+            ("pvc/data: self.status.phase ==", "column 31: this is not a condition in CEL: "),
             (
                 "pvc/data:  slef.status.phase == 'x'",
-                "column 12: `slef` is no variable of a condition; did you mean `self`?",
+                "column 12: `slef` is not a variable of a condition; did you mean `self`?",
             ),
-            ("pods: siez(self) == 2", "column 7: this is no condition in CEL: "),
+            ("pods: siez(self) == 2", "column 7: this is not a condition in CEL: "),
             ("pvc/data: 1 == 1", "column 11: the condition does not mention `self`"),
-            ("pvc/data: self.a &&\n  other.b", "line 2, column 3: `other` is no variable"),
-            ("pvc/data: ", "nothing is said of pvc/data"),
+            ("pvc/data: self.a &&\n  other.b", "line 2, column 3: `other` is not a variable"),
+            ("pvc/data: ", "no condition for pvc/data"),
             ("pvcc/data: self.x == 1", "did you mean `pvc`?"),
             ("pdos: size(self) == 1", "`pdos` names no object"),
             ("pvc/data=Bond", "a PersistentVolumeClaim is never Bond"),

@@ -149,7 +149,7 @@ impl Teller {
         let response = call(self.service.clone(), request).await.map_err(failed)?;
         let status = response.status();
         let bytes = collect(response.into_body(), LIMIT).await.map_err(failed)?;
-        let text = std::str::from_utf8(&bytes).map_err(|e| format!("the cloud's answer is no text: {e}"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|e| format!("the cloud's answer is not text: {e}"))?;
         if !status.is_success() && text.is_empty() {
             return Err(format!("the cloud answers {status}"));
         }
@@ -175,7 +175,7 @@ fn tree(text: &str) -> Result<Value, String> {
         members: Vec<(String, Value)>,
         text: String,
     }
-    let bad = |e: String| format!("the cloud's answer is no XML: {e}");
+    let bad = |e: String| format!("the cloud's answer is not XML: {e}");
     let mut reader = quick_xml::Reader::from_str(text);
     let mut open: Vec<Open> = Vec::new();
     loop {

@@ -145,7 +145,7 @@ async fn send_once(
     };
     let answered: Result<_, substrate::BoxError> = match tokio::time::timeout(PATIENCE, answered).await {
         Ok(answered) => answered,
-        Err(_) => return Err(format!("nothing came within {PATIENCE:?}").into()),
+        Err(_) => return Err(format!("no answer within {PATIENCE:?}").into()),
     };
     answered
 }

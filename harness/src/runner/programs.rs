@@ -28,7 +28,7 @@ pub(super) async fn cannot_start(cluster: &Cluster) -> Failure {
 pub(super) fn are_there(cluster: &Cluster) -> Result<(), Failure> {
     let missing = cluster.programs().map(|program| program.report()).find(|report| report.is_missing);
     missing.map_or(Ok(()), |report| {
-        let expected = format!("the program {} runs when the story is over", report.name);
+        let expected = format!("the program {} runs at the end of the scenario", report.name);
         Err(Failure { step: None, expected, seen: report.line() })
     })
 }

@@ -260,7 +260,7 @@ pub(crate) fn full_disk(directory: &Path) -> Option<String> {
 fn is_short(free: u64, directory: &str) -> Option<String> {
     (free < RESERVE).then(|| {
         format!(
-            "the disk is full: the filesystem of {directory} has {} MiB left, and the cloud makes volumes only while {} \
+            "the disk is full: the filesystem of {directory} has {} MiB left, and the cloud creates volumes only while {} \
              MiB are free",
             free >> 20,
             RESERVE >> 20

@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn an_unknown_word_gets_the_nearest_of_both_kinds_of_words() {
         let error = |text: &str| ObjectRef::read(text, &customs()).unwrap_err();
-        assert_eq!(error("wigdet/w1"), "`wigdet` is no kind of object, did you mean `widget`?");
+        assert_eq!(error("wigdet/w1"), "`wigdet` is not a kind of object, did you mean `widget`?");
         assert_eq!(
             error("widgets.example.org/w1"),
-            "`widgets.example.org` is no kind of object, did you mean `widgets.example.com`?"
+            "`widgets.example.org` is not a kind of object, did you mean `widgets.example.com`?"
         );
         assert_eq!(
             error("widgets.v2.example.com/w1"),
-            "`widgets.v2.example.com` is no kind of object, did you mean `widgets.example.com`?"
+            "`widgets.v2.example.com` is not a kind of object, did you mean `widgets.example.com`?"
         );
         assert!(ObjectRef::read("widget/w1", &Customs::default()).is_err());
     }

@@ -25,7 +25,7 @@ pub(crate) fn manifests(text: &str, customs: &mut Customs) -> Result<Vec<Manifes
             _ => vec![Value::Object(tree)],
         };
         for item in items {
-            let Value::Object(map) = item else { return Err(format!("line {line}: an item of the list is no map")) };
+            let Value::Object(map) = item else { return Err(format!("line {line}: an item of the list is not a map")) };
             let manifest = lower::manifest_of(place, map, customs).map_err(told)?;
             all.push(manifest);
         }

@@ -268,7 +268,7 @@ impl ObjectRef {
             let words: Vec<String> = Kind::words(customs).collect();
             let near = super::diagnostic::nearest(word, words.iter().map(String::as_str));
             let hint = near.map(|w| format!(", did you mean `{w}`?")).unwrap_or_default();
-            return Err(format!("`{word}` is no kind of object{hint}"));
+            return Err(format!("`{word}` is not a kind of object{hint}"));
         };
         if namespace.is_some() && !kind.namespaced() {
             return Err(format!("a {} has no namespace: write {}/{name}", kind.kind(), kind.short()));
@@ -313,7 +313,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{name}` is no object name: lower-case letters, digits, `-` and `.`, at most 253, no `-` or `.` at the ends"
+        "`{name}` is not an object name: lower-case letters, digits, `-` and `.`, at most 253, no `-` or `.` at the ends"
     ))
 }
 
@@ -330,7 +330,7 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no condition: write kind/name=State, as in pvc/data=Bound");
+        let bad = || format!("`{text}` is not a condition: write kind/name=State, as in pvc/data=Bound");
         let (object, word) = text.split_once('=').ok_or_else(bad)?;
         let object: ObjectRef = object.parse()?;
         let states = object.kind.states();

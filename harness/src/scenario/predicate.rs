@@ -61,7 +61,7 @@ impl That {
                 None => "`self` is the object, or the list".to_owned(),
             };
             return Err(Unfit {
-                message: format!("`{unknown}` is no variable of a condition"),
+                message: format!("`{unknown}` is not a variable of a condition"),
                 help: Some(help),
                 at: cel::place(text, &unknown),
                 length: unknown.len(),
@@ -69,7 +69,7 @@ impl That {
         }
         if !expression.mentions(SELF) {
             return Err(Unfit {
-                message: "the condition does not mention `self`, and so is about nothing".to_owned(),
+                message: "the condition does not mention `self`, so it tests no object".to_owned(),
                 help: Some("write `self.status.phase == 'Bound'`".to_owned()),
                 at: None,
                 length: 1,

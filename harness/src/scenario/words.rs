@@ -63,14 +63,14 @@ pub(super) fn yaml(message: &str, rest: &str) -> Plain {
         );
     }
     if says("simple key") || says("expected ':'") {
-        return Plain::new("this line is no `key: value`", "write `: ` between a key and its value");
+        return Plain::new("this line is not `key: value`", "write `: ` between a key and its value");
     }
     Plain { message: message.to_owned(), help: None }
 }
 
 /// Rephrases an error of the CEL parser; `rest` is the condition from its position on, `before` the text before it.
 pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
-    let no = |what: &str| format!("this is no condition in CEL: {what}");
+    let no = |what: &str| format!("this is not a condition in CEL: {what}");
     let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let operator = |word: &str| match word.to_ascii_lowercase().as_str() {
@@ -82,12 +82,12 @@ pub(super) fn cel(message: &str, before: &str, rest: &str) -> Plain {
     };
     for word in [word.as_str(), last] {
         if let Some(sign) = operator(word) {
-            return Plain::new(no(&format!("`{word}` is no operator of CEL")), format!("write `{sign}`"));
+            return Plain::new(no(&format!("`{word}` is not an operator of CEL")), format!("write `{sign}`"));
         }
     }
     let sign = |from: char, right: &str, long: &str| {
         rest.starts_with(from)
-            .then(|| Plain::new(no(&format!("`{long}` is no operator of CEL")), format!("write `{right}`")))
+            .then(|| Plain::new(no(&format!("`{long}` is not an operator of CEL")), format!("write `{right}`")))
     };
     let found = match before.trim_end().chars().next_back() {
         Some('=') => sign('=', "==", "==="),
@@ -123,7 +123,7 @@ pub(super) fn quantity(text: &str) -> Plain {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..end], text[end..].trim().to_ascii_lowercase());
-    let message = format!("`{text}` is no quantity");
+    let message = format!("`{text}` is not a quantity");
     let general = "write a number and a unit: 500Mi, 1Gi, 2Ti (powers of 1024), or 1G (powers of 1000)";
     let letter = unit.chars().next().filter(|c| "kmgtpe".contains(*c)).map(|c| c.to_ascii_uppercase());
     let (Some(letter), false) = (letter, number.is_empty()) else { return Plain::new(message, general) };

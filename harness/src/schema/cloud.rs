@@ -30,12 +30,12 @@ pub static EC2: Map = Map {
         may(
             "with",
             Of::Part,
-            "The action's parameters. Lists and maps are flattened as the Query API has them. An id may be a reference: \
+            "The action's parameters. Lists and maps are flattened as in the Query API. An id may be a reference: \
              `{volume: pvc/data}`, `{instance: node-a}` or `{saved: NAME}`.",
         ),
         may("fails", Of::Suggest(codes), "The error code that the call must fail with; it must succeed when absent."),
         may("save", Of::Text, "The name under which an id of the answer is kept for `{saved: NAME}`; with `from`."),
-        may("from", Of::Words(IDS), "Which id of the answer is kept; with `save`."),
+        may("from", Of::Words(IDS), "The id of the answer to keep; with `save`."),
         may(
             "instance",
             Of::Either(&[(Of::Text, "A node, or the id of an instance."), (Of::Map(&SAVED), "An id that was saved.")]),
@@ -58,23 +58,31 @@ pub static EC2: Map = Map {
         may(
             "which",
             Of::Words(WHICH),
-            "Which transition of the volume `stick`, `complete` and `fail` mean; of itself when absent.",
+            "The transition of the volume for `stick`, `complete` and `fail`; the volume's own when absent.",
         ),
         may("state", Of::Words(STATES), "The state that `state` forces on the volume."),
-        may("impaired", Of::Flag, "Whether `impair` makes the volume impaired, or well again; true when absent."),
+        may(
+            "impaired",
+            Of::Flag,
+            "If true, `impair` impairs the volume; if false, it makes it ok again. True when absent.",
+        ),
         may(
             "hide",
             Of::List(&Of::Text),
-            "Device names, such as /dev/xvdba, that are in use without standing in the mapping.",
+            "Device names, such as /dev/xvdba, that are in use but not in the block device mapping.",
         ),
         may("poison", Of::List(&Of::Text), "Device names under which an attach sticks until the instance reboots."),
-        may("reserved-slots", Of::Whole(0, Some(u32::MAX as u64)), "Slots of the instance that something else takes."),
+        may(
+            "reserved-slots",
+            Of::Whole(0, Some(u32::MAX as u64)),
+            "Attachment slots of the instance that are taken by something else.",
+        ),
         may(
             "network-interfaces",
             Of::Whole(1, Some(u32::MAX as u64)),
-            "How many network interfaces the instance has; on some types they take slots.",
+            "Number of network interfaces of the instance; on some types they take attachment slots.",
         ),
-        may("clear", Of::Flag, "Whether `hardware` first forgets hidden and poisoned names."),
+        may("clear", Of::Flag, "If true, `hardware` first forgets hidden and poisoned names."),
     ],
 };
 
@@ -90,22 +98,25 @@ const POKES: &[Word] = &[
     ("start", "Starts an instance."),
     ("reboot", "Reboots an instance."),
     ("crash", "An instance loses power."),
-    ("purge", "An instance is forgotten at once, as EC2 does an hour after its end; its volumes are free."),
-    ("hardware", "Changes what an instance shows of its devices, or how many it takes."),
-    ("stick", "A transition of an instance, volume or snapshot does not end by itself any more."),
+    ("purge", "Forgets an instance at once, as EC2 does an hour after its end; its volumes become free."),
+    ("hardware", "Changes the devices that an instance shows, or the number that it accepts."),
+    ("stick", "A transition of an instance, volume or snapshot no longer ends by itself."),
     ("complete", "A transition of an instance, volume or snapshot ends now."),
     ("fail", "A snapshot, or the modification of a volume, fails."),
-    ("vanish", "A volume is gone, at once and for good."),
+    ("vanish", "A volume disappears, at once and permanently."),
     ("state", "Forces a state on a volume."),
-    ("impair", "A volume is impaired, or well again."),
-    ("burn", "The volume of a client token that was used counts as deleted, and whoever uses it next is told so."),
+    ("impair", "A volume becomes impaired, or ok again."),
+    (
+        "burn",
+        "The volume of a used client token counts as deleted; the next request with the token gets the error for that.",
+    ),
 ];
 
 const IDS: &[Word] = &[
     ("VolumeId", "The first VolumeId."),
     ("InstanceId", "The first InstanceId."),
     ("SnapshotId", "The first SnapshotId."),
-    ("ResourceId", "The first ResourceId, as DescribeTags answers it."),
+    ("ResourceId", "The first ResourceId, as DescribeTags returns it."),
 ];
 
 const WHICH: &[Word] = &[
@@ -115,8 +126,8 @@ const WHICH: &[Word] = &[
 ];
 
 const STATES: &[Word] = &[
-    ("creating", "The volume is being made."),
-    ("available", "The volume is attached to nothing."),
+    ("creating", "The volume is being created."),
+    ("available", "The volume is not attached."),
     ("in-use", "The volume is attached."),
     ("deleting", "The volume is being deleted."),
     ("error", "The volume cannot be used."),
@@ -157,7 +168,7 @@ pub(super) fn parameters() -> Value {
                 "properties": {
                     "with": {
                         "properties": properties,
-                        "patternProperties": { flat: { "description": "A parameter as the Query API has it." } },
+                        "patternProperties": { flat: { "description": "A parameter, as in the Query API." } },
                         "additionalProperties": false,
                     },
                 },

@@ -8,7 +8,7 @@ use crate::scenario::predicate::MetricsOf;
 /// An expectation.
 pub static EXPECT: Map = Map {
     name: "expect",
-    about: "A demand: exactly one thing that must be.",
+    about: "An expectation: exactly one condition that must hold.",
     keys: &[
         one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.").like(&[
             "- expect: {event: {object: pod/web, reason: Scheduled}}",
@@ -20,20 +20,20 @@ pub static EXPECT: Map = Map {
             .like(&["- expect: {attached: {claim: data, node: node-a, within: 30s}}"]),
         one("elapsed", Of::Map(&ELAPSED), "How much time passed since a step began.")
             .like(&["- expect: {elapsed: {since: start, at-least: 1s, at-most: 10m}}"]),
-        one("checked", Of::Keyed(invariants), "By the end, invariants were looked at on at least so many occasions.")
+        one("checked", Of::Keyed(invariants), "By the end, invariants were checked on at least this many occasions.")
             .like(&["- expect: {checked: {I3: 1}}"]),
         one("object", Of::Object, "An object that satisfies `that`.")
             .like(&["- expect: {object: pvc/data, that: \"self.status.phase == 'Bound'\"}"]),
         one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
             .like(&["- expect: {list: volumeattachments, that: 'self.size() == 1', within: 10s}"]),
-        one("call", Of::Map(&CALL), "Calls of an interface were made so often.").like(&[
+        one("call", Of::Map(&CALL), "Calls of an interface were made this often.").like(&[
             "- expect: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-a}, times: 1}}",
             "- expect: {call: {plane: ec2, op: DetachVolume, times: {at-most: 0}}, since: start}",
         ]),
         one("metric", Of::Map(&METRIC), "A metric of a process has a value.").like(&[
             "- expect: {metric: {of: fake-apiserver, name: apiserver_storage_objects, where: {resource: pods}, value: 1}}",
         ]),
-        one("ec2", Of::Map(&CLOUD), "The cloud has something.").like(&[
+        one("ec2", Of::Map(&CLOUD), "A volume or instance of the cloud is in a state.").like(&[
             "- expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}}",
             "- expect: {ec2: {instance: node-a, state: running}, within: 10s}",
             "- expect: {ec2: {volumes: all, that: 'self.size() > 0'}}",
@@ -42,35 +42,35 @@ pub static EXPECT: Map = Map {
             .like(&["- expect: {violation: kubelet-forgets-staged-volume}"]),
         one("fired", Of::Text, "A fault that is in force has fired.")
             .like(&["- expect: {fired: slow, within: 1m}"]),
-        may("records", Of::Whole(0, None), "How many records `bytes-intact` demands at least; 1 when absent."),
-        may("that", Of::Cel, "What must be true of the `object` or `list`."),
+        may("records", Of::Whole(0, None), "Minimum number of records for `bytes-intact`; 1 when absent."),
+        may("that", Of::Cel, "A condition on the `object` or `list`."),
         may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
-        may("since", Of::Scalar, "The step since whose beginning a `call` counts; since the run began when absent."),
-        may("within", Of::Span, "How long it may take to be so; it must be so now when absent."),
+        may("since", Of::Scalar, "The step from whose start a `call` counts; the start of the run when absent."),
+        may("within", Of::Span, "Time limit; the condition must hold now when absent."),
     ],
 };
 
 /// A forbidden condition.
 pub static NEVER: Map = Map {
     name: "never",
-    about: "Exactly one thing that must not be.",
+    about: "Exactly one condition that must not hold.",
     keys: &[
         one("object", Of::Object, "An object that satisfies `that`.")
             .like(&["- never: {object: pod/web, that: \"self.status.phase == 'Failed'\"}"]),
         one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
             .like(&["- never: {list: volumeattachments, that: 'self.size() > 1'}"]),
-        one("call", Of::Map(&CALL), "A call, or as many as `times` says at least.")
+        one("call", Of::Map(&CALL), "A call, or at least as many as `times` says.")
             .like(&["- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}"]),
         one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.")
             .like(&["- never: {event: {object: pod/web, reason: FailedAttachVolume, times: {at-least: 2}}}"]),
         one("metric", Of::Map(&METRIC), "A value of a metric.").like(&[
             "- never: {metric: {of: mock-ec2, name: mock_ec2_volumes, where: {state: error}, value: {at-least: 1}}}",
         ]),
-        one("ec2", Of::Map(&CLOUD), "Something that the cloud has.")
+        one("ec2", Of::Map(&CLOUD), "A state of a volume or instance of the cloud.")
             .like(&["- never: {ec2: {volume: pvc/data, attached: [node-b]}}"]),
-        may("that", Of::Cel, "What must not be true of the `object` or `list`."),
+        may("that", Of::Cel, "A condition on the `object` or `list` that must not hold."),
         may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
-        may("until", Of::Scalar, "The later step at whose beginning this ends; the end of the run when absent."),
+        may("until", Of::Scalar, "The later step at whose start this ends; the end of the run when absent."),
     ],
 };
 
@@ -78,20 +78,20 @@ static EVENT: Map = Map {
     name: "event",
     about: "A Kubernetes Event.",
     keys: &[
-        must("object", Of::Object, "What the Event is about."),
+        must("object", Of::Object, "The object of the Event."),
         must("reason", Of::Text, "Its reason, exactly."),
         may("contains", Of::Text, "A part of its message."),
-        may("times", TIMES, "How often it was recorded; at least once when absent."),
-        may("within", Of::Span, "How long it may take to appear; it must be there when absent."),
+        may("times", TIMES, "Number of occurrences; at least one when absent."),
+        may("within", Of::Span, "Time limit; the Event must exist now when absent."),
     ],
 };
 
 const TIMES: Of =
-    Of::Either(&[(Of::Whole(0, None), "Exactly so often."), (Of::Map(&BOUNDS), "At least or at most so often.")]);
+    Of::Either(&[(Of::Whole(0, None), "Exactly this often."), (Of::Map(&BOUNDS), "At least or at most this often.")]);
 
 static BOUNDS: Map = Map {
     name: "bounds",
-    about: "How often, at least or at most.",
+    about: "A range of a count.",
     keys: &[
         may("at-least", Of::Whole(0, None), "The least number."),
         may("at-most", Of::Whole(0, None), "The greatest number; 0 is never."),
@@ -100,7 +100,7 @@ static BOUNDS: Map = Map {
 
 static AMOUNT: Map = Map {
     name: "amount",
-    about: "How much, at least or at most.",
+    about: "A range of a value.",
     keys: &[may("at-least", Of::Number, "The least value."), may("at-most", Of::Number, "The greatest value.")],
 };
 
@@ -110,7 +110,7 @@ static ATTACHED: Map = Map {
     keys: &[
         must("claim", Of::Text, "The claim, NAME or NAMESPACE/NAME."),
         must("node", Of::Text, "The node."),
-        may("within", Of::Span, "How long it may take; it must be so now when absent."),
+        may("within", Of::Span, "Time limit; it must hold now when absent."),
     ],
 };
 
@@ -118,7 +118,7 @@ static ELAPSED: Map = Map {
     name: "elapsed",
     about: "Bounds on the time that passed; at least one of them.",
     keys: &[
-        may("since", Of::Scalar, "The step since whose beginning it counts; the first when absent."),
+        may("since", Of::Scalar, "The step from whose start the time counts; the first step when absent."),
         may("at-least", Of::Span, "The least time."),
         may("at-most", Of::Span, "The longest time."),
     ],
@@ -137,10 +137,10 @@ static CALL: Map = Map {
         may(
             "where",
             Of::Each(&Of::Scalar),
-            "What its attributes must be; a trailing `*` matches any rest. `volume` takes pvc/NAME, `node` a name. How it \
-             ended is `code` on the planes csi and ec2 (`OK`, `Internal`, `IncorrectState`) and `status` on k8s (409, 5*).",
+            "Values of its attributes; a trailing `*` matches any rest. `volume` takes pvc/NAME, `node` a name. Its result \
+             is `code` on the planes csi and ec2 (`OK`, `Internal`, `IncorrectState`) and `status` on k8s (409, 5*).",
         ),
-        may("times", TIMES, "How often; at least once when absent."),
+        may("times", TIMES, "Number of calls; at least one when absent."),
     ],
 };
 
@@ -159,7 +159,7 @@ static METRIC: Map = Map {
         may("where", Of::Each(&Of::Scalar), "Labels that its samples must have; those that match are added up."),
         must(
             "value",
-            Of::Either(&[(Of::Number, "Exactly so much."), (Of::Map(&AMOUNT), "At least or at most so much.")]),
+            Of::Either(&[(Of::Number, "Exactly this value."), (Of::Map(&AMOUNT), "At least or at most this value.")]),
             "The value.",
         ),
     ],
@@ -167,30 +167,30 @@ static METRIC: Map = Map {
 
 static CLOUD: Map = Map {
     name: "cloud",
-    about: "What the cloud has, as its API describes it. At least one of `state`, `attached` and `that`.",
+    about: "A state of the cloud, as its API describes it. At least one of `state`, `attached` and `that`.",
     keys: &[
         one("volume", Of::Volume, "The volume of a claim or PersistentVolume, or one by its id."),
         one("instance", Of::Text, "The instance of a node."),
         one("volumes", Of::Words(&[("all", "All volumes, those of instances included.")]), "All volumes, for `that`."),
         may("state", Of::Words(CLOUD_STATES), "The state of the volume or instance."),
         may("attached", Of::List(&Of::Text), "The nodes that the volume is attached to, and no others."),
-        may("that", Of::Cel, "What must be true of what the API answers."),
+        may("that", Of::Cel, "A condition on the API's answer."),
     ],
 };
 
 const CLOUD_STATES: &[Word] = &[
-    ("creating", "A volume that is being made."),
-    ("available", "A volume that is attached to nothing."),
+    ("creating", "A volume that is being created."),
+    ("available", "A volume that is not attached."),
     ("in-use", "A volume that is attached, or being attached or detached."),
     ("deleting", "A volume that is being deleted."),
     ("error", "A volume that cannot be used."),
-    ("deleted", "A volume that is not there."),
+    ("deleted", "A volume that does not exist."),
     ("pending", "An instance that is starting."),
     ("running", "An instance that runs."),
     ("stopping", "An instance that is being stopped."),
     ("stopped", "An instance that is stopped."),
     ("shutting-down", "An instance that is being terminated."),
-    ("terminated", "An instance that is gone for good."),
+    ("terminated", "An instance that is terminated."),
 ];
 
 fn measured() -> Vec<(String, String)> {

@@ -22,21 +22,21 @@ const PLANES: &[(Plane, &str)] = &[
 ];
 
 const MOMENTS: &[(Moment, &str)] = &[
-    (Moment::Before, "Before anything was done."),
+    (Moment::Before, "Before the operation has any effect."),
     (Moment::AfterEffect, "After the side effect, before it is recorded."),
-    (Moment::BeforeReply, "After all, before the reply leaves."),
+    (Moment::BeforeReply, "After everything, before the reply is sent."),
 ];
 
 static WHEN: Map = Map {
     name: "when",
-    about: "On which of the matching operations the fault fires. Several conditions must all hold; none is all operations.",
+    about: "Selection among the matching operations. All conditions must hold; without conditions, the fault fires at each.",
     keys: &[
         may("first", Of::Whole(1, None), "The first N."),
         may("nth", Of::Whole(1, None), "The Nth only, from 1."),
         may("every", Of::Whole(1, None), "Each Nth."),
-        may("probability", Of::Above, "Each with this chance, more than 0 and at most 1."),
+        may("probability", Of::Above, "Each with this probability, more than 0 and at most 1."),
         may("after", Of::Span, "Only later than this after the fault was added."),
-        may("for", Of::Span, "Only this long, from `after` or from when the fault was added."),
+        may("for", Of::Span, "Only for this long, from `after` or from the time at which the fault was added."),
         may("until", Of::Text, "Until an object is in a state, `kind/name=State`, as in pvc/data=Bound."),
         may(
             "following",
@@ -48,10 +48,10 @@ static WHEN: Map = Map {
 
 static LEASE: Map = Map {
     name: "lease",
-    about: "When the fault ends by itself; without it, when it is cleared or the run ends.",
+    about: "The end of the fault; without it, the fault ends when it is cleared or the run ends.",
     keys: &[
         may("ttl", Of::Span, "The time to live."),
-        may("owner", Of::Text, "Who answers for the fault; removing the owner removes it."),
+        may("owner", Of::Text, "The owner of the fault; removing the owner removes it."),
     ],
 };
 
@@ -68,7 +68,7 @@ pub(super) fn schema(writer: &mut Writer) -> Value {
     };
     json!({
         "type": "object",
-        "description": "A fault: where it can fire, on which operations, what happens, when it ends. docs/faults.md has \
+        "description": "A fault: the operations at which it can fire, its effect, and its end. docs/faults.md has \
                         all tables.\n\nExample: `{name: reply-lost, match: {plane: ec2, op: AttachVolume}, when: {first: \
                         2}, effect: {drop_reply: true}, at: after_effect, lease: {ttl: 5m}}`",
         "additionalProperties": false,
@@ -77,14 +77,14 @@ pub(super) fn schema(writer: &mut Writer) -> Value {
             "name": name,
             "match": {
                 "type": "object",
-                "description": "Where the fault can fire.",
+                "description": "The operations at which the fault can fire.",
                 "additionalProperties": false,
                 "required": ["plane"],
                 "properties": {
                     "plane": described(planes, "The layer."),
                     "op": {
                         "description": "The operation by its name, the beginning of one and `*`, a class such as write, or \
-                                        a list of these; when absent, any that can suffer the effect.",
+                                        a list of these; when absent, any that supports the effect.",
                     },
                     "where": {
                         "type": "object",
@@ -96,11 +96,11 @@ pub(super) fn schema(writer: &mut Writer) -> Value {
             "when": writer.value(&Of::Map(&WHEN), WHEN.about),
             "effect": {
                 "type": "object",
-                "description": "What happens. Exactly one key.",
+                "description": "The effect. Exactly one key.",
                 "minProperties": 1,
                 "maxProperties": 1,
             },
-            "at": described(moments, "At which moment of the operation; `before` when absent."),
+            "at": described(moments, "The moment of the operation; `before` when absent."),
             "lease": writer.value(&Of::Map(&LEASE), LEASE.about),
         },
         "allOf": of_plane,
@@ -148,9 +148,9 @@ fn when_plane(of: Value, required: &[&str], then: Value) -> Value {
 /// Schema of the calls of each plane: the same operations, with the result beside their attributes.
 pub(super) fn calls(writer: &Writer) -> Value {
     let endings = [
-        (Plane::Csi, "code", "How the call ended: OK, or a code of gRPC such as Internal."),
-        (Plane::K8s, "status", "How the request ended: an HTTP status such as 409, or 5*."),
-        (Plane::Ec2, "code", "How the call ended: OK, or an error code such as IncorrectState."),
+        (Plane::Csi, "code", "The result of the call: OK, or a gRPC code such as Internal."),
+        (Plane::K8s, "status", "The result of the request: an HTTP status such as 409, or 5*."),
+        (Plane::Ec2, "code", "The result of the call: OK, or an error code such as IncorrectState."),
     ];
     let of = |(plane, ending, about): (Plane, &str, &str)| {
         let is_call = |o: &&Operation| plane == Plane::Csi || !o.classes.is_empty();
@@ -278,12 +278,12 @@ fn values(values: Values, kind: Kind, writer: &Writer) -> Value {
         Values::Text => json!({ "type": "string", "minLength": 1 }),
         Values::Code(words) => {
             let mut other = writer.text(r"[A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z0-9]*)?");
-            other["description"] = json!("Another code, that is not misspelled from one of these.");
+            other["description"] = json!("Another code, which is not a misspelling of one of these.");
             named(suggested(words.iter().map(word), other), kind)
         }
         Values::Process => {
             let other = json!({ "type": "string", "description": "The name of a process, a group of them or a node." });
-            suggested([("self", "The process that the operation happens in.")].into_iter(), other)
+            suggested([("self", "The process in which the operation happens.")].into_iter(), other)
         }
         Values::Node => json!({ "type": "string" }),
         Values::Ends => {
@@ -311,8 +311,8 @@ fn named(mut schema: Value, kind: Kind) -> Value {
                     "drop" => "The connection is cut.".to_owned(),
                     "gone" => "410 Gone.".to_owned(),
                     "gap" => "An event is left out.".to_owned(),
-                    "stall" => "Nothing arrives any more.".to_owned(),
-                    other => format!("The stream suffers {other}."),
+                    "stall" => "No more events arrive.".to_owned(),
+                    other => format!("The stream gets {other}."),
                 },
                 _ => format!("The value {word}."),
             };

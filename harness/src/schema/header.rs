@@ -11,7 +11,7 @@ use crate::invariants::declared;
 /// The whole file.
 pub static DOCUMENT: Map = Map {
     name: "scenario",
-    about: "A scenario: what a cluster is made of, what happens to it, and what must then be true.",
+    about: "A scenario: the cluster, the steps that happen to it, and the conditions that must hold.",
     keys: &[
         must("name", Of::Name, "Names the scenario in reports.").like(&["name: node-crash"]),
         may("description", Of::Text, "One sentence on what the scenario shows.")
@@ -19,28 +19,28 @@ pub static DOCUMENT: Map = Map {
         must(
             "nodes",
             Of::Either(&[
-                (Of::Map(&COUNT), "So many nodes, node-a, node-b …"),
+                (Of::Map(&COUNT), "This many nodes, node-a, node-b …"),
                 (Of::Some(&Of::Map(&NODE)), "Each node."),
             ]),
             "The nodes of the cluster, at most 1000.",
         )
         .like(&["nodes: {count: 2}", "nodes: [{name: node-a, zone: us-east-1a}, {name: node-b, zone: us-east-1b}]"]),
-        may("latency", Of::Words(LATENCY), "How long the cloud takes; `instant` when absent.").like(&["latency: aws"]),
-        may("link", Of::Map(&LINK), "How long messages between components take, in simulation.")
+        may("latency", Of::Words(LATENCY), "Duration of the cloud's transitions; `instant` when absent.").like(&["latency: aws"]),
+        may("link", Of::Map(&LINK), "Travel time of messages between components, in simulation.")
             .like(&["link: {min: 1ms, max: 5ms}"]),
         may(
             "time-scale",
             Of::Either(&[
-                (Of::Scale, "In both worlds: 1 leaves time as it is, 60 makes a minute a second."),
+                (Of::Scale, "In both worlds: 1 does not change time, 60 makes a minute a second."),
                 (Of::Map(&SCALES), "In each world."),
             ]),
-            "What divides waits and latencies; 1 when absent.",
+            "Factor that divides waits and latencies; 1 when absent.",
         )
         .like(&["time-scale: {live: 60}"]),
         may(
             "deadline",
             Of::Span,
-            "When the scenario must be over, with its teardown; 30m when absent. A run that is longer has failed.",
+            "Time limit of the scenario with its teardown; 30m when absent. A run that takes longer fails.",
         )
         .like(&["deadline: 15m"]),
         may(
@@ -53,39 +53,39 @@ pub static DOCUMENT: Map = Map {
             .like(&["begin: {volumes: [{id: vol-0123456789abcdef0, size: 4, zone: us-east-1a, type: gp3}]}"]),
         may("faults", Of::List(&Of::Fault), "Faults in force from the first step on. Each must have fired by the end.")
             .like(&["faults: [{name: slow, match: {plane: ec2, op: AttachVolume}, effect: {delay: 10s}}]"]),
-        may("steps", Of::List(&Of::Map(&STEP)), "What happens, in order.")
+        may("steps", Of::List(&Of::Map(&STEP)), "The steps, in order.")
             .like(&["steps: [{claim: {name: data}}, {sleep: 10s}]"]),
         may(
             "teardown",
             Of::Flag,
-            "Whether everything is deleted at the end, and nothing may be left; true when absent.",
+            "If true, everything is deleted at the end, and nothing may be left. True when absent.",
         )
         .like(&["teardown: false"]),
         may(
             "replicas",
             Of::Either(&[
-                (Of::Whole(1, Some(5)), "So many of each."),
-                (Of::Keyed(replicated), "So many of each that is named."),
+                (Of::Whole(1, Some(5)), "This many of each."),
+                (Of::Keyed(replicated), "This many of each named process."),
             ]),
-            "How many replicas of processes of control loops there are; one when absent.",
+            "Number of replicas of each control loop process; one when absent.",
         )
         .like(&["replicas: {csi-attacher: 2}"]),
-        may("leader-elect", Of::Flag, "Whether processes of which there is one are elected by Lease, too.")
+        may("leader-elect", Of::Flag, "If true, processes with one replica also elect a leader by Lease.")
             .like(&["leader-elect: true"]),
         may(
             "flags",
             Of::Keyed(flags),
-            "What is set in processes, by upstream's names: flags of the command line without dashes, or constants.",
+            "Settings of processes, by upstream's names: flags of the command line without dashes, or constants.",
         )
         .like(&["flags: {csi-attacher: {timeout: 30s}, kubelet: {csiTimeout: 1m}}"]),
-        may("driver", Of::Map(&DRIVER), "What of the CSI driver is not as it is by default.")
+        may("driver", Of::Map(&DRIVER), "Settings of the CSI driver that differ from its defaults.")
             .like(&["driver: {lock: volume, capabilities: -LIST_SNAPSHOTS, attach-limit: 2, capacity-gib: 10}"]),
         may("without", Of::List(&Of::Known(left_out)), "Components that are left out, by their upstream names.")
             .like(&["without: [csi-resizer]"]),
         may(
             "run",
             Of::List(&Of::Map(&PROGRAM)),
-            "Programs of yours that run beside the cluster, at most 16. They run with `mooring run --live --allow-exec` \
+            "Your programs that run beside the cluster, at most 16. They run with `mooring run --live --allow-exec` \
              alone.",
         )
         .like(&[
@@ -113,8 +113,8 @@ pub static DOCUMENT: Map = Map {
 
 const LATENCY: &[(&str, &str)] = &[
     ("instant", "Every transition is over at the next read."),
-    ("aws", "What EBS users see."),
-    ("aws-recent", "What EBS users have seen since attaching became faster."),
+    ("aws", "The durations that EBS users see."),
+    ("aws-recent", "The durations that EBS users have seen since attaching became faster."),
 ];
 
 const WORLDS: &[(&str, &str)] = &[
@@ -126,7 +126,7 @@ static COUNT: Map = Map {
     name: "count",
     about: "A number of nodes, which are called node-a, node-b …",
     keys: &[
-        must("count", Of::Whole(1, Some(1000)), "How many nodes there are."),
+        must("count", Of::Whole(1, Some(1000)), "Number of nodes."),
         may("zones", Of::List(&Of::Text), "Their zones in turn; the cloud's first when absent."),
         may("instance-type", Of::Text, "The EC2 instance type of all, which limits volumes; m5.large when absent."),
     ],
@@ -149,13 +149,13 @@ static NODE: Map = Map {
 
 static BEGIN: Map = Map {
     name: "begin",
-    about: "The state that a cluster begins in, before any of its loops runs.",
+    about: "The state of a cluster before any of its loops runs.",
     keys: &[
         may("volumes", Of::List(&Of::Map(&VOLUME)), "Volumes of the cloud; all of their bytes are zero."),
         may(
             "objects",
             Of::List(&Of::Manifest),
-            "Objects as the API server has them: their uids, times, finalizers and statuses stay.",
+            "Objects as the API server stores them: their uids, times, finalizers and statuses are kept.",
         ),
     ],
 };
@@ -170,38 +170,38 @@ static VOLUME: Map = Map {
         must("type", Of::Text, "Its type, such as gp3."),
         may("iops", Of::Whole(1, None), "Provisioned IOPS; its type's own when absent."),
         may("throughput", Of::Whole(1, None), "Throughput in MiB/s, of gp3; 125 when absent."),
-        may("encrypted", Of::Flag, "Whether it is encrypted."),
+        may("encrypted", Of::Flag, "If true, it is encrypted."),
         may("kmsKeyId", Of::Text, "The key that it is encrypted with."),
-        may("multiAttach", Of::Flag, "Whether several instances may hold it."),
+        may("multiAttach", Of::Flag, "If true, several instances may attach it."),
         may("created", Of::Text, "The time of its creation, as in 2026-11-26T10:00:00Z."),
         may("tags", Of::Each(&Of::Text), "Its tags."),
-        may("attachments", Of::List(&Of::Map(&ATTACHMENT)), "Instances that hold it."),
+        may("attachments", Of::List(&Of::Map(&ATTACHMENT)), "Instances that it is attached to."),
     ],
 };
 
 static ATTACHMENT: Map = Map {
     name: "attachment",
-    about: "An instance that holds a volume.",
+    about: "An attachment of a volume to an instance.",
     keys: &[
         must("instance", Of::Text, "The id of the instance, which a node names."),
         must("device", Of::Text, "The device name, such as /dev/xvdaa."),
         may("attached", Of::Text, "The time of the attachment."),
-        may("deleteOnTermination", Of::Flag, "Whether the volume goes with the instance."),
+        may("deleteOnTermination", Of::Flag, "If true, the volume is deleted with the instance."),
     ],
 };
 
 static LINK: Map = Map {
     name: "link",
-    about: "How long messages between components take.",
+    about: "Travel time of messages between components.",
     keys: &[
-        must("min", Of::Span, "The least, of at least 1ms."),
-        must("max", Of::Span, "The most, not less than `min`."),
+        must("min", Of::Span, "The minimum, at least 1ms."),
+        must("max", Of::Span, "The maximum, not less than `min`."),
     ],
 };
 
 static SCALES: Map = Map {
     name: "scales",
-    about: "What divides waits and latencies in each of the worlds.",
+    about: "Factors that divide waits and latencies in each of the worlds.",
     keys: &[
         may("simulated", Of::Scale, "In simulation; 1 when absent."),
         may("live", Of::Scale, "In the live world; 1 when absent."),
@@ -210,7 +210,7 @@ static SCALES: Map = Map {
 
 static PROGRAM: Map = Map {
     name: "program",
-    about: "A program of yours that runs beside the cluster, as a container would.",
+    about: "Your program, which runs beside the cluster as a container would.",
     keys: &[
         must("name", Of::Name, "Its name, for `crash`, `restart`, faults (`caller`), logs and reports."),
         must(
@@ -218,14 +218,18 @@ static PROGRAM: Map = Map {
             Of::Some(&Of::Scalar),
             "The program and its arguments; `$(NAME)` stands for a variable. It is started in the folder of the file.",
         ),
-        may("env", Of::Each(&Of::Scalar), "Its variables beside those of the cluster; they win."),
+        may(
+            "env",
+            Of::Each(&Of::Scalar),
+            "Its environment variables, which take precedence over those of the cluster.",
+        ),
         may(
             "replaces",
             Of::Either(&[
                 (Of::Known(left_out), "One component."),
                 (Of::List(&Of::Known(left_out)), "Several components."),
             ]),
-            "Components that it stands for, by their upstream names: they are left out.",
+            "Components that it replaces, by their upstream names: they are left out.",
         ),
     ],
 };
@@ -237,20 +241,20 @@ static DRIVER: Map = Map {
         may(
             "lock",
             Of::Words(LOCKS),
-            "What the controller service locks while it publishes; `volume-and-node` when absent.",
+            "The lock of the controller service while it publishes; `volume-and-node` when absent.",
         ),
         may(
             "capabilities",
             Of::Text,
-            "What the driver offers: words with commas between them. `all`, `minimal`, `ebs` (the default) and `none` are \
-             sets, `+NAME` adds one and `-NAME` takes one away.",
+            "Capabilities of the driver: words separated by commas. `all`, `minimal`, `ebs` (the default) and `none` are \
+             sets, `+NAME` adds one and `-NAME` removes one.",
         ),
         may(
             "attach-limit",
             Of::Whole(0, None),
-            "How many volumes the node service says that a node takes; 0 leaves it to the orchestrator.",
+            "Volume limit of a node, as the node service reports it; 0 leaves it to the orchestrator.",
         ),
-        may("capacity-gib", Of::Whole(0, None), "How many GiB of volumes fit in each zone; no limit when absent."),
+        may("capacity-gib", Of::Whole(0, None), "Capacity for volumes in each zone, in GiB; unlimited when absent."),
     ],
 };
 
@@ -277,7 +281,7 @@ pub(super) fn deviation() -> Vec<(String, String)> {
 fn replicated() -> Vec<Row> {
     let row = |process: &&str| Row {
         name: (*process).to_owned(),
-        about: format!("How many replicas of {process} there are."),
+        about: format!("Number of replicas of {process}."),
         of: RowOf::Of(Of::Whole(1, Some(5))),
     };
     controllers::PROCESSES.iter().map(row).collect()
@@ -298,7 +302,7 @@ fn flags() -> Vec<Row> {
             Some(Row { name, of: RowOf::Rows(rows), .. }) if *name == flag.process => rows.push(row),
             _ => processes.push(Row {
                 name: flag.process.to_owned(),
-                about: format!("What is set in {}.", flag.process),
+                about: format!("Settings of {}.", flag.process),
                 of: RowOf::Rows(vec![row]),
             }),
         }

@@ -44,11 +44,11 @@ pub static CLAIM: Map = Map {
     keys: &[
         must("name", Of::Name, "The claim's name."),
         may("namespace", Of::Name, "Its namespace; `default` when absent."),
-        may("size", Of::Scalar, "How much it asks for, as a quantity of Kubernetes; 1Gi when absent."),
-        may("class", Of::Text, "Its storage class; when absent `gp3`, which is made where the file makes none."),
-        may("mode", Of::Words(MODES), "Who may mount it; ReadWriteOnce when absent."),
-        may("block", Of::Flag, "Whether pods get the raw device and no filesystem."),
-        may("volume", Of::Text, "The PersistentVolume to be bound to; any that fits when absent."),
+        may("size", Of::Scalar, "The requested size, as a Kubernetes quantity; 1Gi when absent."),
+        may("class", Of::Text, "Its storage class; when absent `gp3`, which is created if the file has no such class."),
+        may("mode", Of::Words(MODES), "Its access mode; ReadWriteOnce when absent."),
+        may("block", Of::Flag, "If true, pods get the raw device instead of a filesystem."),
+        may("volume", Of::Text, "The PersistentVolume to bind to; any that fits when absent."),
     ],
 };
 
@@ -68,10 +68,10 @@ pub static POD: Map = Map {
         may("namespace", Of::Name, "Its namespace; `default` when absent."),
         may("claim", Of::Text, "The claim that it writes to."),
         may("claims", Of::List(&Of::Text), "The claims that it uses; it writes to the first."),
-        may("block", Of::Flag, "Whether it uses the claims as raw devices."),
-        may("node", Of::Text, "The node that it has to run on; the scheduler chooses when absent."),
+        may("block", Of::Flag, "If true, it uses the claims as raw devices."),
+        may("node", Of::Text, "The node that it must run on; the scheduler chooses when absent."),
         may("grace", Of::Span, "Its termination grace period, in whole seconds; 30s when absent."),
-        may("tolerate", Of::Flag, "Whether it tolerates all taints, and so is not evicted."),
+        may("tolerate", Of::Flag, "If true, it tolerates all taints, so it is not evicted."),
     ],
 };
 
@@ -81,23 +81,27 @@ pub static CLASS: Map = Map {
     about: CLASS_ABOUT,
     keys: &[
         must("name", Of::Name, "The class' name."),
-        may("binding", Of::Words(BINDINGS), "When volumes are made; WaitForFirstConsumer when absent."),
-        may("reclaim", Of::Words(RECLAIMS), "What becomes of a volume whose claim is gone; Delete when absent."),
-        may("expand", Of::Flag, "Whether claims may grow; true when absent."),
+        may(
+            "binding",
+            Of::Words(BINDINGS),
+            "The time at which volumes are provisioned; WaitForFirstConsumer when absent.",
+        ),
+        may("reclaim", Of::Words(RECLAIMS), "The reclaim policy of volumes; Delete when absent."),
+        may("expand", Of::Flag, "If true, claims can be expanded. True when absent."),
         may("parameters", Of::Each(&Of::Scalar), "Parameters of the driver; `type: gp3` unless they say otherwise."),
     ],
 };
 
 const BINDINGS: &[(&str, &str)] = &[
     ("WaitForFirstConsumer", "When a pod that uses the claim is scheduled."),
-    ("Immediate", "When the claim is there."),
+    ("Immediate", "When the claim is created."),
 ];
 
 const RECLAIMS: &[(&str, &str)] =
     &[("Delete", "The volume is deleted."), ("Retain", "The volume stays, and its PersistentVolume is Released.")];
 
-const COUNT_ABOUT: &str = "How often; the variable is 0, 1, 2 … Either this or `each`.";
-const EACH_ABOUT: &str = "The values of the variable, one for each time. Either this or `count`.";
+const COUNT_ABOUT: &str = "Number of repetitions; the variable is 0, 1, 2 … Either this or `each`.";
+const EACH_ABOUT: &str = "The values of the variable, one per repetition. Either this or `count`.";
 const AS_ABOUT: &str = "The variable's name. `${NAME}` in the list is replaced by its value.";
 
 /// Repeated objects.

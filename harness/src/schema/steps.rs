@@ -17,7 +17,7 @@ pub static STEP: Map = Map {
         one(
             "apply",
             Of::Either(&[(Of::Manifest, "One object."), (Of::Some(&Of::Manifest), "Several objects.")]),
-            "Makes objects, or changes them, as `kubectl apply` does. A text may be `{saved: NAME}`, an id that an earlier `ec2` step saved, or `{uid: configmap/database}`, the uid of an object.",
+            "Creates or changes objects, as `kubectl apply` does. A text may be `{saved: NAME}`, an id that an earlier `ec2` step saved, or `{uid: configmap/database}`, the uid of an object.",
         )
         .like(&["- apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {level: info}}"]),
         one("claim", Of::Map(&CLAIM), CLAIM_ABOUT).like(CLAIMS),
@@ -34,12 +34,12 @@ pub static STEP: Map = Map {
             "- wait: {object: pod/web, records: 5}",
             "- wait: {list: pods, namespace: default, that: 'self.size() == 1', within: 1m}",
         ]),
-        one("expect", Of::Map(&EXPECT), "Demands something of the cluster, now or soon.")
+        one("expect", Of::Map(&EXPECT), "Requires a condition of the cluster, now or within a time.")
             .like(&["- expect: {attached: {claim: data, node: node-a}}"]),
-        one("never", Of::Map(&NEVER), "Forbids something, from here to the end or to a named step.")
+        one("never", Of::Map(&NEVER), "Forbids a condition, from here to the end or to a named step.")
             .like(&["- never: {object: pvc/data, that: \"self.status.phase == 'Lost'\"}"]),
         one("crash", Of::Text, PROCESS_CRASH).like(&["- crash: csi-attacher", "- crash: node-a"]),
-        one("restart", Of::Text, "The process or machine starts anew, by the names that `crash` takes.")
+        one("restart", Of::Text, "Starts a process or machine again; it takes the names that `crash` takes.")
             .like(&["- restart: node-a/kubelet"]),
         one("delete", Of::Map(&DELETE), "Deletes an object, as `kubectl delete` does without waiting.").like(&[
             "- delete: {object: pod/web}",
@@ -50,14 +50,14 @@ pub static STEP: Map = Map {
         one("taint", Of::Map(&TAINT), "Puts a taint on a node.").like(&[
             "- taint: {node: node-b, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}",
         ]),
-        one("untaint", Of::Map(&UNTAINT), "Takes a taint off a node.")
+        one("untaint", Of::Map(&UNTAINT), "Removes a taint from a node.")
             .like(&["- untaint: {node: node-b, key: node.kubernetes.io/out-of-service}"]),
         one("cordon", Of::Text, "Makes a node unschedulable.").like(&["- cordon: node-b"]),
         one("uncordon", Of::Text, "Makes a node schedulable.").like(&["- uncordon: node-b"]),
         one("fault", Of::Fault, "Puts a fault in force, until a step clears it or it ends by itself.")
             .like(&["- fault: {name: slow, match: {plane: ec2, op: DetachVolume}, effect: {delay: 10s}}"]),
         one("clear-fault", Of::Text, "Ends a fault that is in force, by its name.").like(&["- clear-fault: slow"]),
-        one("sleep", Of::Span, "Lets time pass.").like(&["- sleep: 10s"]),
+        one("sleep", Of::Span, "Waits for this time.").like(&["- sleep: 10s"]),
         one("ec2", Of::Map(&EC2), "Calls the cloud as a user, or does what only its operator can.")
             .like(&["- ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}}"]),
         one("patch", Of::Map(&PATCH), "Patches an object of any kind, or a subresource of it.").like(&[
@@ -83,7 +83,7 @@ pub static STEP: Map = Map {
         one(
             "pause",
             Of::Text,
-            "Lets a person look at a live cluster, and says at what; in simulation it does nothing.",
+            "Pauses a live run for a person, with this text; no effect in simulation.",
         )
         .like(&["- pause: The pod has its volume now"]),
     ],
@@ -95,20 +95,20 @@ const PROCESS_CRASH: &str = "The process ends or the machine loses power, and st
 
 static WAIT: Map = Map {
     name: "wait",
-    about: "What is waited for. All conditions must hold at once.",
+    about: "A wait. All conditions must hold at once.",
     keys: &[
         one("object", Of::Object, "The object."),
         one("list", Of::Text, "The kind of the objects of a list, such as pods; goes with `that`."),
         may("namespace", Of::Name, "The namespace of the list; all when absent."),
-        may("is", Of::Words(STATES), "The object's state. Which there are depends on its kind."),
+        may("is", Of::Words(STATES), "The object's state. The possible states depend on its kind."),
         may("on", Of::Text, "The node that the pod is on, or that the attachment is for."),
         may(
             "records",
             Of::Whole(0, None),
-            "How many records the pod has written and synced at least since it started.",
+            "Minimum number of records that the pod has written and synced since it started.",
         ),
-        may("that", Of::Cel, "What must be true of the object, or of the list."),
-        may("within", Of::Span, "How long it may take; 5m when absent."),
+        may("that", Of::Cel, "A condition on the object or on the list."),
+        may("within", Of::Span, "Time limit; 5m when absent."),
     ],
 };
 
@@ -126,10 +126,10 @@ const STATES: &[Word] = &[
     ("NotReady", "The condition Ready of a node is False."),
     ("Unknown", "The condition Ready of a node is Unknown, or so is the phase of a pod."),
     ("Attached", "`status.attached` of an attachment is true."),
-    ("Detached", "The attachment is there, and `status.attached` is false."),
+    ("Detached", "The attachment exists, and `status.attached` is false."),
     ("Terminating", "`metadata.deletionTimestamp` is set."),
-    ("exists", "The object is there, in whatever state."),
-    ("gone", "The object is not there."),
+    ("exists", "The object exists, in any state."),
+    ("gone", "The object does not exist."),
 ];
 
 static DELETE: Map = Map {
@@ -137,12 +137,12 @@ static DELETE: Map = Map {
     about: "A deletion.",
     keys: &[
         must("object", Of::Object, "The object."),
-        may("force", Of::Flag, "Removes the object at once, whatever still runs: `--force --grace-period=0`."),
+        may("force", Of::Flag, "Removes the object at once, even if it still runs: `--force --grace-period=0`."),
         may("grace", Of::Span, "The grace period; the object's own when absent."),
         may(
             "cascade",
             Of::Words(CASCADES),
-            "How objects that it owns are treated; as the API server does when absent.",
+            "Treatment of the objects that it owns; the API server's default when absent.",
         ),
     ],
 };
@@ -160,19 +160,19 @@ static TAINT: Map = Map {
         must("node", Of::Text, "The node."),
         must("key", Of::Text, "The taint's key."),
         may("value", Of::Scalar, "The taint's value; empty when absent."),
-        must("effect", Of::Words(EFFECTS), "What it does to pods that do not tolerate it."),
+        must("effect", Of::Words(EFFECTS), "Its effect on pods that do not tolerate it."),
     ],
 };
 
 const EFFECTS: &[Word] = &[
-    ("NoSchedule", "New pods do not come here."),
-    ("PreferNoSchedule", "New pods come here only where nothing else is left."),
-    ("NoExecute", "New pods do not come here, and those that are here are evicted."),
+    ("NoSchedule", "New pods are not scheduled here."),
+    ("PreferNoSchedule", "New pods are scheduled here only if no other node fits."),
+    ("NoExecute", "New pods are not scheduled here, and running pods are evicted."),
 ];
 
 static UNTAINT: Map = Map {
     name: "untaint",
-    about: "A taint to take off a node, whatever its value and effect.",
+    about: "A taint to remove from a node, with any value and effect.",
     keys: &[must("node", Of::Text, "The node."), must("key", Of::Text, "The taint's key.")],
 };
 
@@ -197,31 +197,31 @@ static PATCH: Map = Map {
                 (Of::Whole(400, Some(599)), "Its HTTP code."),
                 (Of::Words(REASONS), "The reason of its Status."),
             ]),
-            "The refusal that the patch must meet; it must be taken when absent.",
+            "The error that the patch must get; it must succeed when absent.",
         ),
     ],
 };
 
 const PATCHES: &[Word] = &[
-    ("merge", "A part of the object; null takes a field away (RFC 7396)."),
+    ("merge", "A part of the object; null removes a field (RFC 7396)."),
     ("json", "A list of operations (RFC 6902)."),
-    ("strategic", "Kubernetes' own, which knows the keys of lists."),
+    ("strategic", "Kubernetes' own format, which merges lists by their keys."),
 ];
 
 const REASONS: &[Word] = &[
-    ("BadRequest", "400: the request makes no sense."),
-    ("Unauthorized", "401: nobody knows who asks."),
+    ("BadRequest", "400: the request is not valid."),
+    ("Unauthorized", "401: the caller is not authenticated."),
     ("Forbidden", "403: the object may not be changed like this."),
-    ("NotFound", "404: the object is not there."),
+    ("NotFound", "404: the object does not exist."),
     ("MethodNotAllowed", "405: the resource has no such verb."),
-    ("NotAcceptable", "406: no such form of an answer is known."),
-    ("AlreadyExists", "409: an object of this name is there."),
+    ("NotAcceptable", "406: the requested media type is not supported."),
+    ("AlreadyExists", "409: an object of this name exists."),
     ("Conflict", "409: the object has changed."),
-    ("Gone", "410: it was there and is no more."),
+    ("Gone", "410: the object no longer exists."),
     ("Expired", "410: the revision is too old."),
     ("RequestEntityTooLarge", "413: the body is too long."),
-    ("UnsupportedMediaType", "415: no such form of a body is known."),
-    ("Invalid", "422: a field has a value that it cannot have."),
+    ("UnsupportedMediaType", "415: the media type of the body is not supported."),
+    ("Invalid", "422: a field has an invalid value."),
     ("TooManyRequests", "429: try later."),
     ("InternalError", "500: the server failed."),
     ("ServiceUnavailable", "503: the server is not ready."),
@@ -230,15 +230,15 @@ const REASONS: &[Word] = &[
 
 static PARTITION: Map = Map {
     name: "partition",
-    about: "A link that is cut.",
+    about: "A cut link between two ends.",
     keys: &[
         must(
             "between",
             Of::Two(&Of::Text),
             "The two ends: nodes, processes, `controllers`, or the servers `apiserver`, `ec2` and `csi-controller`.",
         ),
-        may("one-way", Of::Flag, "Whether only messages from the first to the second are lost."),
-        may("name", Of::Text, "A name for `heal`; that of the two ends when absent, `node-b-apiserver`."),
+        may("one-way", Of::Flag, "If true, only messages from the first end to the second are lost."),
+        may("name", Of::Text, "A name for `heal`; the names of the two ends when absent, such as `node-b-apiserver`."),
     ],
 };
 
@@ -258,7 +258,7 @@ static NODE_FILE: Map = Map {
 
 fn files() -> Vec<(String, String)> {
     [
-        ("vol_data.json", "What kubelet keeps of the volume that `of` names."),
+        ("vol_data.json", "The kubelet's record of the volume that `of` names."),
         ("registration-socket", "The socket by which the driver's node service registers."),
     ]
     .map(|(name, about)| (name.to_owned(), about.to_owned()))

@@ -37,7 +37,7 @@ pub enum DocumentError {
     Scenario(Mistakes),
     /// {0}: `include` cannot be searched yet: write the included items into the file
     Includes(String),
-    /// {0}: this file runs the program {1}, which a simulation cannot: run it with `mooring run FILE --live --allow-exec`
+    /// {0}: this file runs the program {1}, which is not possible in a simulation: run it with `mooring run FILE --live --allow-exec`
     Programs(String, String),
     /// {0}: {1}
     Shape(String, String),

@@ -46,7 +46,7 @@ impl Moment {
     pub fn of_time(text: &str) -> Result<Self, String> {
         match text.strip_prefix('#').map(str::parse) {
             Some(Ok(n)) => Ok(Self::Event(n)),
-            Some(Err(_)) => Err(format!("`{text}` is no event: write # and its number, as in #120")),
+            Some(Err(_)) => Err(format!("`{text}` is not an event: write # and its number, as in #120")),
             None => Span::from_str(text)
                 .map(|span| Self::Time(span.0))
                 .map_err(|e| format!("{e}; or an event by its number, as in #120")),
@@ -58,10 +58,11 @@ impl Moment {
     /// # Errors
     /// Returns a message with the valid forms.
     pub fn of_object(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no moment of an object: write kind/name and a state, as in 'pvc/data Bound'");
+        let bad =
+            || format!("`{text}` is not a moment of an object: write kind/name and a state, as in 'pvc/data Bound'");
         let (object, state) = text.trim().split_once(' ').ok_or_else(bad)?;
         let (word, name) = object.split_once('/').ok_or_else(bad)?;
-        let kind = kind_of(word).ok_or_else(|| format!("`{word}` is no kind of object"))?;
+        let kind = kind_of(word).ok_or_else(|| format!("`{word}` is not a kind of object"))?;
         let state = state.trim().to_ascii_lowercase();
         let known: Vec<String> = kind.states().iter().map(|s| s.to_string().to_ascii_lowercase()).collect();
         if !known.contains(&state) {
@@ -244,7 +245,7 @@ pub fn state_text(state: &Value) -> String {
     }
     let behind = state["behind"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !behind.is_empty() {
-        out += &title("behind: what they were told is older than what is stored");
+        out += &title("behind: the known state is older than the stored state");
     }
     for one in behind {
         let word = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(Moment::of_object("va/csi-… attached"), Ok(attached));
         for (text, says) in [
             ("pvc/data", "write kind/name and a state"),
-            ("vase/data Bound", "`vase` is no kind of object"),
+            ("vase/data Bound", "`vase` is not a kind of object"),
             ("pvc/data Running", "a PersistentVolumeClaim is never `running`; its states are pending, bound"),
         ] {
             let error = Moment::of_object(text).unwrap_err();

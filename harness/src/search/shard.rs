@@ -29,7 +29,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no part: write k/n, as in 1/4, from 1/4 to 4/4");
+        let bad = || format!("`{text}` is not a part: write k/n, as in 1/4, from 1/4 to 4/4");
         let (part, of) = text.split_once('/').ok_or_else(bad)?;
         let (part, of) = (part.parse().map_err(|_| bad())?, of.parse().map_err(|_| bad())?);
         if part == 0 || part > of || of > 100_000 { Err(bad()) } else { Ok(Self { part, of }) }

@@ -387,7 +387,7 @@ steps:
 ";
         let document = Document::of_text("t", text).unwrap();
         let steps = document.tree()["steps"].as_array().unwrap();
-        assert_eq!(undone(steps), [(1, 3), (2, 4)], "what stays away in the finding, and another taint, is no pair");
+        assert_eq!(undone(steps), [(1, 3), (2, 4)], "what stays away in the finding, and another taint, is not a pair");
         // Every document with these two texts fails, so everything else can go, except what the crash and the fault
         // need to end.
         let crashes = |d: &Document| d.text().contains("crash: node-a/csi-node") && d.text().contains("eio");

@@ -15,17 +15,17 @@ use crate::cluster::spec::node_name;
 use crate::cluster::{ClusterSpec, NodeSpec};
 use crate::scenario::LatencyProfile;
 
-/// The most wall time of one command of a simulated cluster.
+/// Default wall time limit of one command of a simulated cluster.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The same of a live one, whose waits are themselves wall time.
+/// The same for a live cluster, whose waits are themselves wall time.
 const LIVE_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// The most nodes of a cluster.
+/// Maximum number of nodes of a cluster.
 const MOST_NODES: usize = 1_000;
 
-/// A cluster that is about to start: what it is made of. Begin with [`Cluster::simulated`] or [`Cluster::live`], and end
-/// with [`start`](Builder::start).
+/// Settings of a cluster before its start. Begin with [`Cluster::simulated`] or [`Cluster::live`], and end with
+/// [`start`](Builder::start).
 ///
-/// A mistake is told by [`start`](Builder::start), with the call that made it.
+/// [`start`](Builder::start) reports a mistake, with the call that made it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
@@ -37,7 +37,7 @@ pub struct Builder {
     place: Place,
 }
 
-/// The order to the thread of a cluster.
+/// Command to the thread of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) kind: WorldKind,
@@ -48,7 +48,7 @@ pub(super) struct Plan {
     pub(super) limit: Duration,
     pub(super) trace: Option<PathBuf>,
     pub(super) backend: Option<BackendChoice>,
-    /// If set, no StorageClass is made at the beginning.
+    /// If set, no StorageClass is created at the start.
     pub(super) is_bare: bool,
 }
 
@@ -82,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// Sets the availability zones, over which the nodes are spread in turn. Default: all nodes are in `us-east-1a`.
+    /// Sets the availability zones; the nodes are spread over them in turn. Default: all nodes are in `us-east-1a`.
     pub fn zones<S: Into<String>>(mut self, zones: impl IntoIterator<Item = S>) -> Self {
         self.zones = zones.into_iter().map(Into::into).collect();
         let region = self.plan.spec.region.clone();
@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many replicas of a process of control loops there are, elected by Lease.
+    /// Sets the number of replicas of a control loop process, which elect a leader by Lease.
     pub fn replicas(mut self, process: &str, count: usize) -> Self {
         let known = controllers::PROCESSES.contains(&process);
         self.refuse_if(!known, || {
@@ -124,7 +124,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long the cloud takes: `instant` (the default), `aws` as operators see it, or `aws-recent`.
+    /// Sets the latency of the cloud: `instant` (the default), `aws` as operators see it, or `aws-recent`.
     pub fn latency(mut self, profile: &str) -> Self {
         match profile.parse::<LatencyProfile>() {
             Ok(profile) => self.plan.spec.latency = profile,
@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a message takes between two components of a simulation, in milliseconds. Default: 1 to 5.
+    /// Sets the range of message delays between two components of a simulation, in milliseconds. Default: 1 to 5.
     pub fn link(mut self, min_ms: u64, max_ms: u64) -> Self {
         let fits = 0 < min_ms && min_ms <= max_ms && max_ms <= 60_000;
         self.refuse_if(!fits, || format!("link({min_ms}, {max_ms}): from 1 to 60000, the smaller one first"));
@@ -141,13 +141,14 @@ impl Builder {
         self
     }
 
-    /// Sets the seed of all randomness. A seed in the code goes before `MOORING_SEED`. Default: 1.
+    /// Sets the seed of all randomness. A seed in the code takes precedence over `MOORING_SEED`. Default: 1.
     pub fn seed(mut self, seed: u64) -> Self {
         (self.plan.seed, self.has_seed) = (seed, true);
         self
     }
 
-    /// Divides what loops wait and mocks take, for a live cluster that shall be faster than upstream: `time_scale(10.0)`.
+    /// Divides the waits of loops and the latencies of mocks, for a live cluster that is faster than upstream:
+    /// `time_scale(10.0)`.
     pub fn time_scale(mut self, factor: f64) -> Self {
         let fits = (0.01..=1_000.0).contains(&factor);
         self.refuse_if(!fits, || format!("time_scale({factor}): from 0.01 to 1000"));
@@ -161,15 +162,15 @@ impl Builder {
         self
     }
 
-    /// Sets the most wall time of one command. A cluster that takes longer is given up: its test fails, and other tests
-    /// go on. Default: 60 seconds in simulation, 15 minutes live.
+    /// Sets the wall time limit of one command. A cluster that takes longer is abandoned: its test fails, and other
+    /// tests continue. Default: 60 seconds in simulation, 15 minutes live.
     pub fn wall_limit(mut self, limit: Duration) -> Self {
-        self.refuse_if(limit.is_zero(), || "wall_limit(): must be more than nothing".to_owned());
+        self.refuse_if(limit.is_zero(), || "wall_limit(): must be longer than 0s".to_owned());
         self.plan.limit = limit;
         self
     }
 
-    /// Uses directories instead of loop devices as the disks of a live cluster, also if the machine has loop devices.
+    /// Uses directories instead of loop devices as the disks of a live cluster, even if the machine has loop devices.
     pub fn directories(mut self) -> Self {
         self.plan.backend = Some(BackendChoice::Directory);
         self
@@ -178,7 +179,7 @@ impl Builder {
     /// Starts the cluster.
     ///
     /// # Errors
-    /// The first mistake in what was asked for; and why a live cluster does not start on this machine.
+    /// The first mistake in the settings, or the reason why a live cluster cannot start on this machine.
     pub fn start(self) -> Result<Cluster> {
         wait::block_on(self.start_async())
     }

@@ -23,24 +23,24 @@ use super::stage::{Scene, Stage};
 use super::wait::block_on;
 use crate::invariants::{Violation, declared};
 
-/// How long a condition may take to hold in simulation, if the test does not say.
+/// Default time limit of a condition in simulation.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// The same in the live world.
 const LIVE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster with its cloud, on a thread of its own.
+/// A cluster with its cloud, on its own thread.
 ///
-/// Each method sends a command to that thread and waits for its outcome. Commands are done one after another, in the
-/// order in which they are sent. Virtual time passes only within them: between two commands a simulation stands still.
+/// Each method sends a command to that thread and waits for its result. Commands run one after another, in the order in
+/// which they are sent. Virtual time passes only within them: between two commands a simulation stands still.
 ///
-/// Methods block, also inside async code; each has a twin for async code, which ends in `_async`. When the handle is
-/// dropped, the cluster ends, and nothing of it is left: no thread, mount, loop device or directory.
+/// Methods block, even inside async code. Each has a variant for async code, which ends in `_async`. When the handle is
+/// dropped, the cluster ends, with all of its threads, mounts, loop devices and directories.
 ///
 /// If a test panics, the drop prints the seed, the timeline and the command that runs the test again.
 pub struct Cluster {
     stage: Arc<Stage>,
     place: Place,
-    /// The number of events that the last shown report told of.
+    /// Number of events in the last shown report.
     shown: Arc<AtomicU64>,
 }
 
@@ -60,16 +60,16 @@ impl Drop for Cluster {
     }
 }
 
-/// Beginning, and facts.
+/// Start and state.
 impl Cluster {
-    /// Begins a cluster in virtual time: two nodes, all of upstream's loops, a driver and a cloud, in this process.
+    /// Configures a cluster in virtual time: two nodes, all of upstream's loops, a driver and a cloud, in this process.
     #[track_caller]
     pub fn simulated() -> Builder {
         Builder::new(WorldKind::Simulated)
     }
 
-    /// Begins a cluster in real time, with sockets that kubectl, aws and your own programs can use. As root on Linux its
-    /// volumes are loop devices with filesystems, in a mount namespace of their own; otherwise directories.
+    /// Configures a cluster in real time, with sockets for kubectl, aws and your own programs. As root on Linux, its
+    /// volumes are loop devices with filesystems, in a private mount namespace; otherwise they are directories.
     #[track_caller]
     pub fn live() -> Builder {
         Builder::new(WorldKind::Live)
@@ -82,18 +82,18 @@ impl Cluster {
         Ok(Self { stage: Arc::new(stage), place, shown: Arc::new(AtomicU64::new(u64::MAX)) })
     }
 
-    /// The seed of the cluster.
+    /// Returns the seed of the cluster.
     pub fn seed(&self) -> u64 {
         self.stage.world.options().seed
     }
 
-    /// Returns what happened so far, as a failed test prints it: seed, timeline, the last lines of the trace, faults that
-    /// fired, and the command that runs the test again.
+    /// Returns a report of the run so far, as a failed test prints it: seed, timeline, the last lines of the trace,
+    /// fired faults, and the command that runs the test again.
     pub fn report(&self) -> String {
         failure::report(&self.stage.world, &self.place, self.violations())
     }
 
-    /// Returns everything that was recorded so far, in order. docs/events.md lists the kinds.
+    /// Returns all recorded events so far, in order. docs/events.md lists the kinds.
     pub fn events(&self) -> Vec<Event> {
         self.stage.world.trace().lines()
     }
@@ -101,7 +101,7 @@ impl Cluster {
     /// Returns the recorded events of one kind, such as `fault.fired` or `volume.attached`.
     ///
     /// # Errors
-    /// A kind that no component records, with the nearest that one does.
+    /// A kind that no component records, with the nearest existing kind.
     pub fn events_of(&self, kind: &str) -> Result<Vec<Event>> {
         let known = crate::events::all();
         if !known.iter().any(|one| one.kind == kind) {
@@ -112,17 +112,17 @@ impl Cluster {
         Ok(self.events().into_iter().filter(|event| *event.kind == *kind).collect())
     }
 
-    /// Returns the invariants that were broken so far, without those that are known bugs of upstream.
-    /// [`check`](Cluster::check) also asks whether the cluster comes to rest and agrees with itself.
+    /// Returns the violated invariants so far, without known bugs of upstream. [`check`](Cluster::check) also verifies
+    /// that the cluster converges and is consistent.
     pub fn violations(&self) -> Vec<Violation> {
         let mut all = self.stage.checks.invariants().violations();
-        // The list of known bugs is part of this crate, and a test of it reads it.
+        // The list of known bugs is part of this crate, and a test parses it.
         let _ = declared::mark_known(&mut all);
         all.retain(|violation| violation.declared.is_none());
         all
     }
 
-    /// Does `work` with the cluster, and tells what happened if it fails.
+    /// Runs `work` on the cluster, and reports the run if it fails.
     async fn ask<T, F>(&self, work: impl FnOnce(Arc<Scene>) -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -149,7 +149,7 @@ impl Cluster {
     /// Creates the objects of a YAML text, or merges it into those that exist. The text may have several documents.
     ///
     /// # Errors
-    /// A mistake in the text with its line, and what the API server says.
+    /// A mistake in the text with its line, or the error of the API server.
     pub fn apply(&self, yaml: &str) -> Result<()> {
         block_on(self.apply_async(yaml))
     }
@@ -163,10 +163,10 @@ impl Cluster {
         self.ask(async move |scene| scene::apply(&scene, &yaml).await).await
     }
 
-    /// Reads an object such as `pvc/data`, `pod/team-a/web` or `node/node-a`; nothing if it does not exist.
+    /// Reads an object such as `pvc/data`, `pod/team-a/web` or `node/node-a`; `None` if it does not exist.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub fn get(&self, object: &str) -> Result<Option<Value>> {
         block_on(self.get_async(object))
     }
@@ -188,7 +188,7 @@ impl Cluster {
     /// Lists all objects of a kind, such as `pods` or `volumeattachments`, of all namespaces.
     ///
     /// # Errors
-    /// A word that is no kind, and what the API server says.
+    /// An unknown kind, or the error of the API server.
     pub fn list(&self, kind: &str) -> Result<Vec<Value>> {
         block_on(self.list_async(kind))
     }
@@ -209,7 +209,7 @@ impl Cluster {
     /// Merges `patch` into an object.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub fn patch(&self, object: &str, patch: &Value) -> Result<()> {
         block_on(self.patch_async(object, patch))
     }
@@ -227,10 +227,10 @@ impl Cluster {
         .await
     }
 
-    /// Deletes an object. An object that does not exist is no error. Wait for `gone` to see it go.
+    /// Deletes an object. A missing object is not an error. Wait for `gone` to wait for the deletion.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub fn delete(&self, object: &str) -> Result<()> {
         block_on(self.delete_async(object))
     }
@@ -250,12 +250,12 @@ impl Cluster {
 
     /// Waits until a condition holds, at most 5 minutes of the cluster's time (60 seconds live).
     ///
-    /// The condition is a state, as `mooring wait` knows it (`Running`, `Bound`, `Ready`, `gone`), or an expression in CEL
-    /// over the object, `self`: `self.status.phase == 'Bound'`. If `object` is a kind alone, `self` is the list of all
-    /// objects of it: `wait_for("pods", "self.all(p, p.status.phase == 'Running')")`.
+    /// The condition is a state, as for `mooring wait` (`Running`, `Bound`, `Ready`, `gone`), or a CEL expression about
+    /// the object, `self`: `self.status.phase == 'Bound'`. If `object` is only a kind, `self` is the list of all its
+    /// objects: `wait_for("pods", "self.all(p, p.status.phase == 'Running')")`.
     ///
     /// # Errors
-    /// A mistake in the condition, and what was seen instead, with the reasons that Kubernetes gives.
+    /// A mistake in the condition, or the state after the time limit, with the reasons that Kubernetes gives.
     pub fn wait_for(&self, object: &str, condition: &str) -> Result<()> {
         block_on(self.wait_for_async(object, condition))
     }
@@ -292,7 +292,7 @@ impl Cluster {
 
 /// Time, faults and processes.
 impl Cluster {
-    /// Lets time pass. In simulation this takes only as long as what happens meanwhile.
+    /// Lets time pass. In simulation, this takes only the wall time of the events in between.
     ///
     /// # Errors
     /// A cluster that takes longer than its limit of wall time.
@@ -312,7 +312,7 @@ impl Cluster {
         .await
     }
 
-    /// Returns the cluster's time since it began.
+    /// Returns the cluster's time since its start.
     ///
     /// # Errors
     /// A cluster that has ended.
@@ -331,7 +331,7 @@ impl Cluster {
     /// Puts a fault in force. It ends when the guard is dropped.
     ///
     /// # Errors
-    /// What the table of faults does not know, with the field and the nearest right word.
+    /// A word that the table of faults does not have, with the field and the nearest valid word.
     pub fn inject(&self, fault: Fault) -> Result<Injected> {
         block_on(self.inject_async(fault))
     }
@@ -349,7 +349,7 @@ impl Cluster {
     /// until [`restart`](Cluster::restart).
     ///
     /// # Errors
-    /// A name that there is not, and what is down already.
+    /// An unknown name, or a process that is down already.
     pub fn crash(&self, process: &str) -> Result<()> {
         block_on(self.crash_async(process))
     }
@@ -366,7 +366,7 @@ impl Cluster {
     /// Starts a process or a node again. A process that is up is crashed first.
     ///
     /// # Errors
-    /// A name that there is not, and a node that is up.
+    /// An unknown name, or a node that is up.
     pub fn restart(&self, process: &str) -> Result<()> {
         block_on(self.restart_async(process))
     }
@@ -383,8 +383,8 @@ impl Cluster {
     /// Runs your own program as the process `name` of the cluster, in the cluster's time. It can be crashed and restarted
     /// by its name, which calls `main` again, and faults can name it (`matching("caller", name)`).
     ///
-    /// If `main` returns an error, the trace has it as `process.failed`. A panic ends the process alone, as
-    /// `process.panicked`.
+    /// If `main` returns an error, the trace records it as `process.failed`. A panic ends only the process, and is
+    /// recorded as `process.panicked`.
     ///
     /// # Errors
     /// A name that is taken.
@@ -426,13 +426,13 @@ impl Cluster {
     }
 }
 
-/// Demands.
+/// Expectations.
 impl Cluster {
-    /// Waits until the workload of a pod has read what it found at its start, and demands that all of it was intact.
-    /// Returns the number of records that it found: none at a first start, later at least those that were synced.
+    /// Waits until the workload of a pod has read its volumes at its start, and requires that all records were intact.
+    /// Returns the number of records that it found: none at a first start, later at least the synced ones.
     ///
     /// # Errors
-    /// Damaged records, and a workload that has not started within 30 seconds.
+    /// Damaged records, or a workload that has not started within 30 seconds.
     pub fn bytes_intact(&self, pod: &str) -> Result<u64> {
         block_on(self.bytes_intact_async(pod))
     }
@@ -449,7 +449,7 @@ impl Cluster {
     /// Waits until the workload of a pod has written and synced this many records to its volumes.
     ///
     /// # Errors
-    /// How many it has written, once the usual patience is over.
+    /// The number of written records after the default time limit.
     pub fn wait_for_records(&self, pod: &str, records: u64) -> Result<()> {
         block_on(self.wait_for_records_async(pod, records))
     }
@@ -463,11 +463,11 @@ impl Cluster {
         self.ask(async move |scene| scene::wait_for_records(&scene, &pod, records, limit).await).await
     }
 
-    /// Waits until the cluster has nothing left to do, compares the cloud, Kubernetes and the nodes, and demands that no
-    /// invariant was broken.
+    /// Waits until the cluster has converged, compares the cloud, Kubernetes and the nodes, and requires that no
+    /// invariant was violated.
     ///
     /// # Errors
-    /// The invariants that were broken; and what keeps the cluster from its rest: a fault in force, a process that is
+    /// The violated invariants, or the reason why the cluster does not converge: a fault in force, or a process that is
     /// down.
     pub fn check(&self) -> Result<()> {
         block_on(self.check_async())
@@ -488,9 +488,9 @@ impl Cluster {
     }
 }
 
-/// Programs outside.
+/// External programs.
 impl Cluster {
-    /// Writes a kubeconfig for a live cluster, and returns its path. It goes with the cluster.
+    /// Writes a kubeconfig for a live cluster, and returns its path. The file is removed with the cluster.
     ///
     /// # Errors
     /// A simulated cluster, which has no sockets.

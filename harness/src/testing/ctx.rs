@@ -11,8 +11,8 @@ use substrate::HttpService;
 use super::ec2::Ec2;
 use super::kubernetes::Kubernetes;
 
-/// The context of a process that [`Cluster::spawn`](super::Cluster::spawn) has started: its clients, and time and chance
-/// that come from the cluster. All clones are one context.
+/// The context of a process that [`Cluster::spawn`](super::Cluster::spawn) has started: its clients, and the cluster's
+/// time and randomness. All clones are one context.
 ///
 /// Tasks that the process starts with [`spawn`](Ctx::spawn) end when it crashes.
 #[derive(Clone)]
@@ -33,23 +33,23 @@ impl Ctx {
         Self { inner, apiserver, ec2 }
     }
 
-    /// The name of the process.
+    /// Returns the name of the process.
     pub fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// The number of this start of the process, from 1.
+    /// Returns the number of this start of the process, from 1.
     pub fn incarnation(&self) -> u32 {
         self.inner.incarnation()
     }
 
-    /// A client of the API server. It has a few methods of its own, and is a tower service that
-    /// `kube::Client::new(ctx.kubernetes(), "default")` takes.
+    /// Returns a client of the API server. It has a few methods of its own, and is a tower service for
+    /// `kube::Client::new(ctx.kubernetes(), "default")`.
     pub fn kubernetes(&self) -> Kubernetes {
         Kubernetes::new(self.apiserver.clone(), self.inner.name())
     }
 
-    /// A client of the cloud: of its Query API, as `aws ec2` speaks it.
+    /// Returns a client of the cloud's Query API, which `aws ec2` also uses.
     pub fn ec2(&self) -> Ec2 {
         Ec2::new(self.ec2.clone(), self.inner.name())
     }
@@ -59,18 +59,18 @@ impl Ctx {
         self.inner.sleep(duration).await;
     }
 
-    /// Returns the time since the cluster began.
+    /// Returns the time since the start of the cluster.
     pub fn elapsed(&self) -> Duration {
         self.inner.now().mono
     }
 
-    /// Returns the wall time, as it stands in timestamps of objects. A simulation begins on 2026-01-01.
+    /// Returns the wall time, as in timestamps of objects. A simulation starts on 2026-01-01.
     pub fn now(&self) -> Timestamp {
         self.inner.now().wall
     }
 
-    /// Returns a seed for a generator of the process's own: another one for each purpose, each process and each start of
-    /// it, and the same in each run with the cluster's seed.
+    /// Returns a seed for a random generator of the process. It differs for each purpose, process and start, and is the
+    /// same in each run with the cluster's seed.
     pub fn seed(&self, purpose: &str) -> u64 {
         self.inner.rng(purpose).next_u64()
     }
@@ -81,10 +81,9 @@ impl Ctx {
     }
 }
 
-/// The end of a process's main function: nothing, a result of which the error is told in the trace, or a loop without
-/// end.
+/// Result of a process's main function: `()`, a `Result` whose error is recorded in the trace, or an endless loop.
 pub trait Ending {
-    /// The error, if there is one.
+    /// Returns the error, if there is one.
     fn error(self) -> Option<String>;
 }
 

@@ -53,7 +53,7 @@ impl Ec2 {
     /// of the answer.
     ///
     /// # Errors
-    /// The code and the message with which the cloud refuses, and a connection that breaks.
+    /// The error code and message of the cloud, or a broken connection.
     pub async fn call(&self, action: &str, parameters: &[(&str, &str)]) -> Result<String> {
         let parameters: Vec<(String, String)> =
             parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

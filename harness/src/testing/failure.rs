@@ -16,13 +16,13 @@ use crate::report::{Fired, Report};
 use crate::runner::ObjectError;
 use crate::timeline::Timeline;
 
-/// As many volumes are drawn in full.
+/// Maximum number of volumes that are drawn in full.
 const VOLUMES: usize = 4;
 
 /// The result of a cluster's methods.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something did not go as the test wants.
+/// Reason of a failed command.
 ///
 /// `{}` shows the reason. `{:?}` shows the seed, the timeline, the last lines of the trace and the command that runs the
 /// test again, too; so `?` in a test that returns `Result<(), Error>`, and `unwrap`, print all of it.
@@ -31,11 +31,11 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The story until then.
+    /// Report of the run until then.
     report: Option<String>,
     /// The HTTP code of the API server's answer.
     code: Option<u16>,
-    /// Notes that the report was shown, and of how many events it told.
+    /// Records that the report was shown, with its number of events.
     shown: Option<(Arc<AtomicU64>, u64)>,
 }
 
@@ -43,7 +43,7 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The test asked for something that cannot be: a name, a manifest, a condition, a fault.
+    /// The test used an invalid name, manifest, condition or fault.
     Usage,
     /// A server refused a request, or did not answer.
     Refused,
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     Broken,
     /// The cluster took longer than its limit of wall time, or ended by itself.
     GivenUp,
-    /// This machine cannot do it.
+    /// This machine does not support the request.
     Environment,
 }
 
@@ -66,7 +66,7 @@ impl Error {
         Self::new(ErrorKind::Usage, message)
     }
 
-    /// An answer of the API server to what was tried.
+    /// Creates the error of a request that the API server refused.
     pub(super) fn refused(what: &str, error: &ObjectError) -> Self {
         let mut refused = Self::new(ErrorKind::Refused, format!("{what}: {error}"));
         if let ObjectError::Status { code, .. } = error {
@@ -75,12 +75,12 @@ impl Error {
         refused
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The HTTP code with which the API server refused a request, if it did.
+    /// Returns the HTTP code with which the API server refused a request, if it did.
     pub fn code(&self) -> Option<u16> {
         self.0.code
     }
@@ -121,12 +121,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place at which a test calls.
+    /// Returns the place at which a test calls.
     pub(super) fn of(at: &Location<'_>) -> Self {
         Self { at: format!("{}:{}", at.file(), at.line()), test: test_name() }
     }
 
-    /// The command that runs the test again with `seed`.
+    /// Returns the command that runs the test again with `seed`.
     pub(super) fn again(&self, seed: u64) -> String {
         let exe = std::env::current_exe().ok();
         let stem = exe.as_deref().and_then(Path::file_stem).and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -135,14 +135,15 @@ impl Place {
     }
 }
 
-/// The name of the test that runs on this thread: libtest names threads so, and nextest its arguments.
+/// Returns the name of the test that runs on this thread: libtest uses it as the thread's name, and nextest as an
+/// argument.
 fn test_name() -> Option<String> {
     let thread = std::thread::current();
     let own = thread.name().filter(|name| !matches!(*name, "main" | "tokio-runtime-worker" | "tokio-rt-worker"));
     named_by_runner().or_else(|| own.map(str::to_owned))
 }
 
-/// The test that a runner with one process for each test has named.
+/// Returns the test that a runner with one process per test has named.
 fn named_by_runner() -> Option<String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     words.iter().any(|word| word == "--exact").then(|| words.iter().find(|word| !word.starts_with('-')).cloned())?
@@ -150,7 +151,7 @@ fn named_by_runner() -> Option<String> {
 
 fn command(package: Option<&str>, stem: &str, test: Option<&str>) -> String {
     let Some(package) = package else { return format!("cargo test{}", named(test)) };
-    // The program of a test is called after it, with a hash.
+    // The program of a test has its name, with a hash.
     let target = match stem.rsplit_once('-') {
         Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
             if name == package.replace('-', "_") { " --lib".to_owned() } else { format!(" --test {name}") }
@@ -164,11 +165,11 @@ fn named(test: Option<&str>) -> String {
     test.map(|test| format!(" -- --exact {test}")).unwrap_or_default()
 }
 
-/// Says what happened in `world` so far.
+/// Returns the report of `world` so far.
 pub(super) fn report(world: &World, place: &Place, violations: Vec<Violation>) -> String {
     let (events, seed) = (world.trace().events(), world.options().seed);
     let kind = if world.kind() == WorldKind::Simulated { "virtual" } else { "wall" };
-    // Not the clock, which only the threads of the cluster may read.
+    // The clock cannot be used here: only the threads of the cluster may read it.
     let ms = events.last().map_or(0, |event| event.ms);
     let mut text = format!(
         "seed {seed}, {}.{:03}s of {kind} time, {} events; the cluster of {}\n",
@@ -189,7 +190,7 @@ pub(super) fn report(world: &World, place: &Place, violations: Vec<Violation>) -
     }
 }
 
-/// Says why a command has no outcome.
+/// Creates the error of a command without a result.
 pub(super) fn lost(lost: &Lost) -> Error {
     let message = match lost {
         Lost::Within => {

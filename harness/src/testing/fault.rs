@@ -1,20 +1,20 @@
-//! Faults: what breaks, when, and how.
+//! Faults: their operations, their moments and their effects.
 //!
-//! A fault begins with an operation of a plane, says when it fires, and ends with what happens:
+//! A fault starts with an operation of a plane, then selects calls, and ends with the effect:
 //!
 //! ```
 //! use harness::prelude::*;
 //!
 //! let cluster = Cluster::simulated().start()?;
 //! let lost = cluster.inject(fault::ec2("AttachVolume").first(1).drop_reply())?;
-//! // … the attachment is made, and nobody is told …
+//! // … the volume is attached, and the reply is lost …
 //! assert_eq!(lost.hits(), 0);
 //! drop(lost); // the fault ends
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! [`Cluster::inject`](super::Cluster::inject) asks the table of docs/faults.md: a word that it does not know is an error
-//! that names the field and the nearest right word.
+//! [`Cluster::inject`](super::Cluster::inject) checks a fault against the table of docs/faults.md: an unknown word is an
+//! error that names the field and the nearest valid word.
 
 use std::time::Duration;
 
@@ -28,8 +28,7 @@ use crate::cluster::names::OPERATIONS;
 #[derive(Clone, Debug)]
 pub struct Fault(pub(super) Written);
 
-/// The operations that a fault meets, and on which of them it fires. Ends with an effect, such as
-/// [`drop_reply`](On::drop_reply).
+/// Selection of operations at which a fault fires. Ends with an effect, such as [`drop_reply`](On::drop_reply).
 #[derive(Clone, Debug)]
 #[must_use = "a fault needs an effect, such as `drop_reply()`"]
 pub struct On {
@@ -72,31 +71,31 @@ pub fn process(op: &str) -> On {
     On::new(Plane::Process, op)
 }
 
-/// No message passes between two processes, nodes, groups or servers, until the fault ends.
+/// Blocks all messages between two processes, nodes, groups or servers, until the fault ends.
 pub fn partition(one: &str, other: &str) -> Fault {
     link("request").effect(Effect::Partition([one.to_owned(), other.to_owned()]))
 }
 
-/// No message passes from the first to the second, until the fault ends.
+/// Blocks all messages from the first to the second, until the fault ends.
 pub fn partition_one_way(from: &str, to: &str) -> Fault {
     link("request").effect(Effect::PartitionOneWay([from.to_owned(), to.to_owned()]))
 }
 
-/// The wall time of a process is shifted, with a sign: `skew("node-a/kubelet", "+90s")`.
+/// Shifts the wall time of a process, with a sign: `skew("node-a/kubelet", "+90s")`.
 pub fn skew(process: &str, by: &str) -> Fault {
     On::new(Plane::Clock, "wall").of(process).effect(Effect::Skew(by.to_owned()))
 }
 
-/// A fault as scenario files and `mooring fault add` have it, in YAML.
+/// Parses a fault in YAML, as in scenario files and `mooring fault add`.
 ///
 /// # Errors
-/// What is no fault, with its line.
+/// An invalid fault, with its line.
 pub fn yaml(text: &str) -> Result<Fault> {
-    substrate::yaml::from_str(text).map(Fault).map_err(|error| Error::usage(format!("this is no fault: {error}")))
+    substrate::yaml::from_str(text).map(Fault).map_err(|error| Error::usage(format!("this is not a fault: {error}")))
 }
 
 impl Fault {
-    /// The name of the fault in reports. [`On::name`] sets it.
+    /// Returns the name of the fault in reports. [`On::name`] sets it.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -126,7 +125,7 @@ impl On {
         self
     }
 
-    /// Fires on each operation with this chance, drawn from the seed.
+    /// Fires on each operation with this probability, drawn from the seed.
     pub fn probability(mut self, chance: f64) -> Self {
         self.when.probability = Some(chance);
         self
@@ -156,7 +155,7 @@ impl On {
         self
     }
 
-    /// Fires only on operations with this attribute: `matching("caller", "csi-attacher")`; `*` at the end stands for any
+    /// Fires only on operations with this attribute: `matching("caller", "csi-attacher")`. A trailing `*` matches any
     /// rest.
     pub fn matching(mut self, attribute: &str, value: &str) -> Self {
         self.attributes.insert(attribute.to_owned(), value.to_owned());
@@ -168,7 +167,7 @@ impl On {
         self.matching("process", process)
     }
 
-    /// Acts before anything was done.
+    /// Acts before the operation has any effect.
     pub fn before(mut self) -> Self {
         self.at = Some(Moment::Before);
         self
@@ -180,7 +179,7 @@ impl On {
         self
     }
 
-    /// Acts when all is done, before the reply leaves.
+    /// Acts after everything, before the reply is sent.
     pub fn before_reply(mut self) -> Self {
         self.at = Some(Moment::BeforeReply);
         self
@@ -192,17 +191,17 @@ impl On {
         self
     }
 
-    /// The operation is done, and its reply is lost.
+    /// The operation takes effect, and its reply is lost.
     pub fn drop_reply(self) -> Fault {
         self.effect(Effect::DropReply(true))
     }
 
-    /// The request is lost: the server does nothing, and the caller sees a broken connection.
+    /// The request is lost: it has no effect, and the caller sees a broken connection.
     pub fn drop_request(self) -> Fault {
         self.effect(Effect::DropRequest(true))
     }
 
-    /// The operation fails with an error code of AWS, or a reason of Kubernetes.
+    /// The operation fails with an AWS error code, or a Kubernetes reason.
     pub fn error(self, code: &str) -> Fault {
         self.effect(Effect::Error(code.to_owned()))
     }
@@ -222,7 +221,7 @@ impl On {
         self.effect(Effect::IoError(errno.to_owned()))
     }
 
-    /// The operation takes that much longer.
+    /// The operation takes this much longer.
     pub fn delay(self, time: Duration) -> Fault {
         self.effect(Effect::Delay(Span(time)))
     }
@@ -232,12 +231,12 @@ impl On {
         self.effect(Effect::Hang(true))
     }
 
-    /// The request arrives, and is done, this many times.
+    /// The request is processed this many times.
     pub fn duplicate(self, times: u32) -> Fault {
         self.effect(Effect::Duplicate(times))
     }
 
-    /// A read answers with what was there this many revisions ago.
+    /// A read returns the state of this many revisions ago.
     pub fn stale_read(self, revisions: u32) -> Fault {
         self.effect(Effect::StaleRead(revisions))
     }
@@ -247,7 +246,7 @@ impl On {
         self.effect(Effect::Stick(state.to_owned()))
     }
 
-    /// The object of the operation is gone at once and for good.
+    /// The object of the operation is gone at once and permanently.
     pub fn vanish(self) -> Fault {
         self.effect(Effect::Vanish(true))
     }
@@ -262,17 +261,17 @@ impl On {
         self.effect(Effect::Watch(WatchFault::Gone))
     }
 
-    /// A process crashes, `self` for the one in which the fault fires. It starts again a second later.
+    /// Crashes a process; `self` is the process in which the fault fires. It starts again a second later.
     pub fn crash(self, process: &str) -> Fault {
         self.effect(Effect::Crash(process.to_owned()))
     }
 
-    /// A node loses its power for half a minute.
+    /// Cuts the power of a node for half a minute.
     pub fn reboot(self, node: &str) -> Fault {
         self.effect(Effect::Reboot(node.to_owned()))
     }
 
-    /// Nothing happens; the operation is counted.
+    /// No effect; the operation is counted.
     pub fn count(self) -> Fault {
         self.effect(Effect::Count(true))
     }
@@ -288,7 +287,7 @@ impl On {
     }
 }
 
-/// The first moment at which the effect acts on these operations.
+/// Returns the first moment at which the effect is possible for these operations.
 fn usual_moment(plane: Plane, op: &str, effect: &Effect) -> Moment {
     let operations = OPERATIONS.iter().copied().flatten().filter(|o| o.plane == plane && o.is(op));
     let mut moments = operations.flat_map(|o| o.possible()).filter(|p| p.effect == effect.kind()).map(|p| p.at);

@@ -8,7 +8,7 @@ use super::stage::Stage;
 /// A fault in force; it ends when this is dropped.
 #[must_use = "the fault ends when this is dropped: bind it to a name that lives long enough"]
 pub struct Injected {
-    /// Nothing once the fault was let go.
+    /// `None` after [`Injected::keep`].
     stage: Option<Arc<Stage>>,
     world: substrate::World,
     name: String,
@@ -25,7 +25,7 @@ impl Injected {
         Self { world: stage.world.clone(), stage: Some(stage), name }
     }
 
-    /// The name of the fault in reports.
+    /// Returns the name of the fault in reports.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -51,7 +51,7 @@ impl Drop for Injected {
     fn drop(&mut self) {
         if let Some(stage) = &self.stage {
             let name = std::mem::take(&mut self.name);
-            // The cluster does it before the next command. A drop does not wait.
+            // The cluster removes the fault before the next command. A drop does not wait.
             stage.tell(async move |scene| {
                 scene.cluster.remove_fault(&name).await;
             });

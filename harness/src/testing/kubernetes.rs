@@ -21,7 +21,7 @@ use crate::scenario::custom::Customs;
 use crate::scenario::manifests::manifests;
 use crate::scenario::object::ObjectRef;
 
-/// The longest line of a watch that is read.
+/// Maximum length of a watch line in bytes.
 const LONGEST: usize = 64 << 20;
 
 /// The body of an answer.
@@ -41,7 +41,7 @@ impl fmt::Debug for Kubernetes {
     }
 }
 
-/// Fills in what every request has, and boxes its body.
+/// Adds the common headers of a request, and boxes its body.
 pub(super) fn complete<B>(request: Request<B>, agent: &str) -> Request<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -58,7 +58,7 @@ where
     request
 }
 
-/// True if the answer comes line by line: a watch, or logs that are followed.
+/// Returns true if the answer comes line by line: a watch, or followed logs.
 fn is_stream(query: &str) -> bool {
     query.split('&').any(|part| matches!(part, "watch" | "watch=true" | "watch=1" | "follow=true" | "follow=1"))
 }
@@ -97,10 +97,10 @@ impl Kubernetes {
         Objects::of_program(self.service.clone(), &self.agent)
     }
 
-    /// Reads an object such as `pvc/data` or `pod/team-a/web`; nothing if it does not exist.
+    /// Reads an object such as `pvc/data` or `pod/team-a/web`; `None` if it does not exist.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub async fn get(&self, object: &str) -> Result<Option<Value>> {
         let named = object_of(object)?;
         let tree = self.objects().get(&named).await.map_err(|e| Error::refused(&format!("get {object}"), &e))?;
@@ -110,7 +110,7 @@ impl Kubernetes {
     /// Lists the objects at a path of the API, such as `/api/v1/namespaces/default/pods`.
     ///
     /// # Errors
-    /// What the API server says.
+    /// The error of the API server.
     pub async fn list(&self, path: &str) -> Result<Vec<Value>> {
         let listed = self.objects().list_tree(path).await.map_err(|e| Error::refused(&format!("list {path}"), &e))?;
         listed.0.iter().map(plain).collect()
@@ -119,7 +119,7 @@ impl Kubernetes {
     /// Creates the objects of a YAML text, or merges it into those that exist.
     ///
     /// # Errors
-    /// A mistake in the text with its line, and what the API server says.
+    /// A mistake in the text with its line, or the error of the API server.
     pub async fn apply(&self, yaml: &str) -> Result<()> {
         for manifest in manifests(yaml, &mut Customs::default()).map_err(Error::usage)? {
             let applied = self.objects().apply(&manifest).await;
@@ -131,7 +131,7 @@ impl Kubernetes {
     /// Merges `patch` into an object.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub async fn patch(&self, object: &str, patch: &Value) -> Result<()> {
         let patched = self.objects().patch(&object_of(object)?, patch).await;
         patched.map_err(|e| Error::refused(&format!("patch {object}"), &e))
@@ -140,7 +140,7 @@ impl Kubernetes {
     /// Merges `patch` into a subresource of an object, such as its `status`.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub async fn patch_subresource(&self, object: &str, subresource: &str, patch: &Value) -> Result<()> {
         let named = object_of(object)?;
         let patch = Patch {
@@ -154,19 +154,19 @@ impl Kubernetes {
         patched.map_err(|e| Error::refused(&format!("patch {object}/{subresource}"), &e))
     }
 
-    /// Deletes an object. An object that does not exist is no error.
+    /// Deletes an object. A missing object is not an error.
     ///
     /// # Errors
-    /// A name that names no object, and what the API server says.
+    /// An invalid object name, or the error of the API server.
     pub async fn delete(&self, object: &str) -> Result<()> {
         let deleted = self.objects().delete(&object_of(object)?, None).await;
         deleted.map_err(|e| Error::refused(&format!("delete {object}"), &e))
     }
 
-    /// Watches the objects at a path of the API. Those that exist come first, as `ADDED`.
+    /// Watches the objects at a path of the API. Existing objects come first, as `ADDED`.
     ///
     /// # Errors
-    /// What the API server says.
+    /// The error of the API server.
     pub async fn watch(&self, path: &str) -> Result<Watch> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let body = self.objects().open(&format!("{path}{mark}watch=true")).await;
@@ -175,17 +175,17 @@ impl Kubernetes {
     }
 }
 
-/// The object that a text names.
+/// Returns the object that a text names.
 pub(super) fn object_of(text: &str) -> Result<ObjectRef> {
     text.parse().map_err(Error::usage)
 }
 
-/// A tree of the API server as one of `serde_json`.
+/// Converts a tree of the API server to one of `serde_json`.
 pub(super) fn plain(tree: &substrate::json::Value) -> Result<Value> {
-    serde_json::to_value(tree).map_err(|e| Error::new(ErrorKind::Refused, format!("the answer is no object: {e}")))
+    serde_json::to_value(tree).map_err(|e| Error::new(ErrorKind::Refused, format!("the answer is not an object: {e}")))
 }
 
-/// The changes that a watch tells.
+/// Changes from a watch.
 pub struct Watch {
     body: Body,
     buffer: BytesMut,
@@ -202,15 +202,15 @@ impl fmt::Debug for Watch {
 pub struct Change {
     /// `ADDED`, `MODIFIED`, `DELETED`; `ERROR` with a Status as the object.
     pub r#type: String,
-    /// The object after the change; as it was last, if it was deleted.
+    /// The object after the change; the last state of a deleted object.
     pub object: Value,
 }
 
 impl Watch {
-    /// Waits for the next change; nothing once the watch has ended, as each does after some minutes: begin again.
+    /// Waits for the next change; `None` once the watch has ended, as each does after some minutes: start another one.
     ///
     /// # Errors
-    /// A connection that breaks, and a line that is no change.
+    /// A broken connection, or an invalid line.
     pub async fn next(&mut self) -> Result<Option<Change>> {
         let broken = |why: String| Error::new(ErrorKind::Refused, format!("the watch broke: {why}"));
         loop {

@@ -23,29 +23,29 @@ use crate::scenario::manifests::manifests;
 use crate::scenario::object::{Condition, Kind, ObjectRef};
 use crate::scenario::predicate::{Subject, That};
 
-/// How long a workload may take to read what it finds.
+/// Time limit of a workload to read its volumes.
 const READING: Duration = Duration::from_secs(30);
-/// How long a cluster may take to come to rest.
+/// Time limit of a cluster to converge.
 const REST: Duration = Duration::from_secs(20 * 60);
 
 impl Scene {
-    /// The object that a text names, of custom kinds that were applied, too.
+    /// Returns the object that a text names, including applied custom kinds.
     pub(super) fn object(&self, text: &str) -> Result<ObjectRef> {
         ObjectRef::read(text, &self.customs()).map_err(Error::usage)
     }
 
-    /// The kind that a word means.
+    /// Returns the kind that a word names.
     pub(super) fn kind(&self, word: &str) -> Result<Kind> {
         let customs = self.customs();
         Kind::find(word, &customs).ok_or_else(|| {
             let words: Vec<String> = Kind::words(&customs).collect();
             let near = substrate::words::nearest(word, words.iter().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            Error::usage(format!("`{word}` is no kind of object{near}"))
+            Error::usage(format!("`{word}` is not a kind of object{near}"))
         })
     }
 
-    /// The condition that `wait_for` is given.
+    /// Parses the condition of `wait_for`.
     pub(super) fn awaited(&self, object: &str, condition: &str) -> Result<Awaited> {
         let subject = match object.contains('/') {
             true => Subject::Object(self.object(object)?),
@@ -80,7 +80,8 @@ pub(super) async fn apply(scene: &Scene, yaml: &str) -> Result<()> {
     Ok(())
 }
 
-/// Looks until `look` gives an outcome, at most `limit` of the cluster's time, and again whenever an event `matters`.
+/// Calls `look` until it returns a result, at most for `limit` of the cluster's time, and again after each event that
+/// `matters`.
 async fn until<T>(
     cluster: &Cluster,
     limit: Duration,
@@ -123,13 +124,13 @@ pub(super) async fn wait(scene: &Scene, awaited: &Awaited, limit: Duration) -> R
         match awaited.look(objects).await {
             Ok(Seen::Holds) => Ok(Ok(())),
             Ok(Seen::Other(seen)) => Ok(Err(seen)),
-            // It may come back.
+            // The server may return.
             Err(error) => Ok(Err(error.to_string())),
         }
     });
     let Err(seen) = waited.await? else { return Ok(()) };
     let mut message = format!("{}: {seen}", awaited.missed(Span(limit)));
-    // An API server that does not answer was told of already.
+    // An API server that does not answer was reported already.
     let picture = Picture::take(objects).await.unwrap_or_default();
     let why = awaited.object().map(|object| picture.why(object)).unwrap_or_default();
     let down = scene.cluster.down_nodes();
@@ -140,7 +141,7 @@ pub(super) async fn wait(scene: &Scene, awaited: &Awaited, limit: Duration) -> R
     Err(Error::new(ErrorKind::TimedOut, message))
 }
 
-/// The processes that ended by a panic.
+/// Returns the processes that ended with a panic.
 fn panics(cluster: &Cluster) -> Vec<String> {
     let events = cluster.world().trace().events();
     let told = events.iter().filter_map(|event| {
@@ -154,7 +155,7 @@ pub(super) async fn inject(scene: &Scene, Fault(mut fault): Fault) -> Result<Str
     let faults = scene.cluster.world().faults();
     let name = fault.name.clone();
     let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name}-{n}") });
-    // Names are few: each belongs to a fault in force.
+    // There are few names: one for each fault in force.
     fault.name = free.into_iter().find(|name| faults.get(name).is_none()).unwrap_or(name);
     scene
         .cluster
@@ -164,16 +165,16 @@ pub(super) async fn inject(scene: &Scene, Fault(mut fault): Fault) -> Result<Str
     Ok(fault.name)
 }
 
-/// The pod that a text names, as the trace names it.
+/// Returns the pod that a text names, in the form of the trace.
 fn pod(scene: &Scene, text: &str) -> Result<(String, String)> {
     let object = scene.object(text)?;
     if object.kind != Kind::pod() {
-        return Err(Error::usage(format!("{object} is no pod: write pod/NAME or pod/NAMESPACE/NAME")));
+        return Err(Error::usage(format!("{object} is not a pod: write pod/NAME or pod/NAMESPACE/NAME")));
     }
     Ok((object.to_string(), object.key()))
 }
 
-/// Whether an event is of the workload of a pod.
+/// Returns a function that returns true for events of a pod's workload.
 fn of_workload(key: &str) -> impl Fn(&Event) -> bool + Send + Sync + 'static {
     let key = key.to_owned();
     move |event| {
@@ -190,15 +191,15 @@ pub(super) async fn bytes_intact(scene: &Scene, text: &str) -> Result<u64> {
         until(cluster, READING, of_workload(&key), async || match found_by(&cluster.world().trace().events(), &key) {
             Some((found, true)) => Ok(Ok(found)),
             Some((_, false)) => {
-                Err(Error::new(ErrorKind::Broken, format!("what the workload of {pod} found is damaged")))
+                Err(Error::new(ErrorKind::Broken, format!("the records that the workload of {pod} found are damaged")))
             }
             None => Ok(Err(format!("the workload of {pod} has not started"))),
         });
     read.await?.map_err(|missed| Error::new(ErrorKind::TimedOut, missed))
 }
 
-/// The number of records that the workload of the pod `key` found at its last start, and whether they were intact;
-/// nothing if the pod that is there now has not started. Of several volumes the worst one counts.
+/// Returns the number of records that the workload of the pod `key` found at its last start, and whether they were
+/// intact; `None` if the current pod has not started. Of several volumes, the worst one counts.
 fn found_by(events: &[Arc<Event>], key: &str) -> Option<(u64, bool)> {
     let mut found: Option<(u64, bool)> = None;
     for event in events {

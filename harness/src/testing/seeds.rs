@@ -4,14 +4,15 @@ use std::env::{VarError, var};
 
 use crate::seeds::Seeds;
 
-/// The variable with the seed of every cluster that names none itself.
+/// Variable with the seed of every cluster without its own seed.
 const SEED: &str = "MOORING_SEED";
-/// The variable with the seeds of [`seeds`].
+/// Variable with the seeds of [`seeds`].
 const SEEDS: &str = "MOORING_SEEDS";
 
-/// The seeds that a test runs with: `usual` (`7`, `1..20` with its end, `1,5,9`), unless the environment names others.
+/// Returns the seeds of a test: `usual` (`7`, `1..20` including its end, `1,5,9`), unless an environment variable sets
+/// others.
 ///
-/// `MOORING_SEED=7` chooses that one, and `MOORING_SEEDS=1..1000` these; the first goes before the second.
+/// `MOORING_SEED=7` selects one seed, and `MOORING_SEEDS=1..1000` several; the first takes precedence.
 ///
 /// ```
 /// use harness::prelude::*;
@@ -24,7 +25,7 @@ const SEEDS: &str = "MOORING_SEEDS";
 /// ```
 ///
 /// # Panics
-/// When `usual`, or a variable, names no seeds.
+/// If `usual`, or a variable, does not contain seeds.
 pub fn seeds(usual: &str) -> Vec<u64> {
     let (from, text) = match (named(SEED), named(SEEDS)) {
         (Some(text), _) => (SEED, text),
@@ -37,10 +38,10 @@ pub fn seeds(usual: &str) -> Vec<u64> {
     }
 }
 
-/// The seed of a cluster that names none.
+/// Returns the seed of a cluster without its own seed.
 ///
 /// # Errors
-/// When the variable is no number.
+/// If the variable is not a number.
 pub(super) fn seed() -> Result<u64, String> {
     let Some(text) = named(SEED) else { return Ok(1) };
     text.trim().parse().map_err(|_| {
@@ -79,6 +80,6 @@ mod tests {
             read(SEED, "1..3"),
             Err("MOORING_SEED=1..3: this is one seed; MOORING_SEEDS takes several".to_owned())
         );
-        assert!(read(SEEDS, "many").unwrap_err().starts_with("MOORING_SEEDS: `many` is no seed"));
+        assert!(read(SEEDS, "many").unwrap_err().starts_with("MOORING_SEEDS: `many` is not a seed"));
     }
 }

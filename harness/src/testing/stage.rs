@@ -1,7 +1,7 @@
-//! The thread on which a cluster runs, and how others have it do something.
+//! The thread on which a cluster runs, and the channel for commands to it.
 //!
-//! A simulated cluster stands still between two commands: its thread waits for the next one within the instant at which
-//! the last one ended. So the same commands give the same run, however long the test thinks in between.
+//! A simulated cluster stands still between two commands: its thread blocks at the instant at which the last command
+//! ended. So the same commands give the same run, even if the test takes long in between.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,12 +26,12 @@ use crate::cluster::{Checks, Cluster, ClusterError, ClusterSpec, live};
 use crate::runner::defaults;
 use crate::scenario::custom::Customs;
 
-/// How long a cluster that is given up may take to end.
+/// Time limit of an abandoned cluster to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a cluster may take to start.
+/// Time limit of a cluster to start.
 const STARTING: Duration = Duration::from_secs(60);
 
-/// Something to be done with the cluster.
+/// A command for the cluster.
 type Work = Box<dyn FnOnce(Arc<Scene>) -> LocalBoxFuture<'static, ()> + Send>;
 
 /// The cluster that commands work on.
@@ -50,15 +50,15 @@ impl Scene {
     }
 }
 
-/// Why a command has no outcome.
+/// Reason why a command has no result.
 #[derive(Clone, Debug)]
 pub(super) enum Lost {
-    /// It was called from a process of the cluster, which could only wait for itself.
+    /// It was called from a process of the cluster, so it would wait for itself.
     Within,
-    /// The limit of wall time was passed.
+    /// The wall time limit was exceeded.
     TooLong {
         limit: Duration,
-        /// The thread does not end, either: something on it neither waits nor returns.
+        /// True if the thread does not end: code on it neither waits nor returns.
         is_stuck: bool,
         /// The last lines of the trace.
         tail: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) enum Lost {
     Over(String),
 }
 
-/// Told to the watching thread when a command begins, and again when it ends.
+/// Sent to the watching thread when a command starts, and again when it ends.
 struct Beat;
 
 #[derive(Clone)]
@@ -82,7 +82,7 @@ pub(super) struct Stage {
     pub(super) world: World,
     pub(super) checks: Checks,
     given_up: Shared<oneshot::Receiver<Lost>>,
-    /// The panic of the machinery itself, if there was one.
+    /// Panic of the machinery itself, if there was one.
     ended: Arc<Mutex<Option<String>>>,
     is_lost: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -99,7 +99,7 @@ impl Stage {
     /// Starts a cluster.
     ///
     /// # Errors
-    /// Why it does not start.
+    /// The reason why it does not start.
     pub(super) async fn start(plan: Plan) -> Result<Self, String> {
         let (jobs, inbox) = match plan.kind {
             WorldKind::Simulated => {
@@ -136,7 +136,7 @@ impl Stage {
             spawn("mooring-watch", move || {
                 if let Some(lost) = watch(limit, &heard, &stop, &seen) {
                     is_lost.store(matches!(lost, Lost::TooLong { is_stuck: true, .. }), Ordering::Relaxed);
-                    // Nobody may be waiting.
+                    // There may be no receiver any more.
                     let _ = give_up.send(lost);
                 }
             })?
@@ -170,8 +170,8 @@ impl Stage {
         })
     }
 
-    /// Does `work` on the thread of the cluster, after everything that was asked for before. Work of which the outcome is
-    /// no longer waited for is dropped.
+    /// Runs `work` on the thread of the cluster, after all earlier commands. Work whose caller no longer waits is
+    /// dropped.
     pub(super) fn ask<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Lost>> + Send + use<T, F, W>
     where
         W: FnOnce(Arc<Scene>) -> F + Send + 'static,
@@ -199,12 +199,12 @@ impl Stage {
         }
     }
 
-    /// Does `work` as [`ask`](Self::ask) does, and does not wait for it.
+    /// Runs `work` as [`ask`](Self::ask) does, without waiting for it.
     pub(super) fn tell<F>(&self, work: impl FnOnce(Arc<Scene>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + 'static,
     {
-        // A cluster that is over has nothing to be told.
+        // A cluster that has ended takes no commands.
         let _ = self.send(Box::new(move |scene| Box::pin(work(scene))));
     }
 
@@ -225,7 +225,7 @@ impl Stage {
         if sent { Ok(()) } else { Err(over()) }
     }
 
-    /// Ends the cluster, and returns once nothing of it is left; at once if its thread is stuck.
+    /// Ends the cluster, and returns when all of it is gone; at once if its thread is stuck.
     pub(super) fn end(&self) {
         drop(lock(&self.jobs).take());
         let threads = std::mem::take(&mut *lock(&self.threads));
@@ -234,7 +234,7 @@ impl Stage {
         }
     }
 
-    /// True if the thread of the cluster does not end any more.
+    /// Returns true if the thread of the cluster does not end any more.
     fn is_stuck(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
     }
@@ -251,7 +251,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 fn join(thread: JoinHandle<()>) {
-    // Its panic was caught, and is told to whoever asks.
+    // Its panic was caught, and is reported to the next caller.
     let _ = thread.join();
 }
 
@@ -270,9 +270,9 @@ fn why_over(lost: Option<Lost>, ended: &Mutex<Option<String>>) -> String {
     }
 }
 
-/// Watches the thread of a cluster, and gives it up once one command takes longer than `limit` of wall time.
+/// Watches the thread of a cluster, and abandons it if one command takes longer than `limit` of wall time.
 fn watch(limit: Duration, beats: &mpsc::Receiver<Beat>, stop: &Notify, seen: &Mutex<Option<World>>) -> Option<Lost> {
-    // The start is no command, and a short limit of those is not meant for it.
+    // The start is not a command, so a short limit does not apply to it.
     let limits = std::iter::once(limit.max(STARTING)).chain(std::iter::repeat(limit));
     for limit in limits {
         match beats.recv() {
@@ -305,7 +305,7 @@ struct Part {
     inbox: Inbox,
     beats: mpsc::Sender<Beat>,
     stop: Arc<Notify>,
-    /// The world, for whoever watches.
+    /// The world, for the watching thread.
     seen: Arc<Mutex<Option<World>>>,
 }
 
@@ -326,7 +326,7 @@ impl Inbox {
 
 type Open = oneshot::Sender<Result<(World, Checks), String>>;
 
-/// Puts the cluster together.
+/// Builds the cluster.
 type Build = fn(&World, ClusterSpec, Option<&Site>) -> Result<Cluster, ClusterError>;
 
 impl Part {
@@ -351,7 +351,7 @@ impl Part {
         };
         let runtime = match live::runtime_that(|| PLAYS.with(|plays| plays.set(true))) {
             Ok(runtime) => runtime,
-            Err(error) => return drop(open.send(Err(format!("the runtime does not start: {error}")))),
+            Err(error) => return drop(open.send(Err(format!("cannot start the runtime: {error}")))),
         };
         let (options, place) = (self.options(), site.clone());
         crate::block_on(

@@ -19,7 +19,7 @@ fn faults_of_every_plane_are_added_fire_and_end_live() {
     let add = |args: &[&str]| home.ok(&[&["fault", "add", "--name", "one"], args].concat());
     assert_eq!(home.ok(&["fault", "ls", "--name", "one"]), "no fault is in force\n");
     for (effect, says) in [
-        ("dely=20s", "effect: `dely` is not known here; "),
+        ("dely=20s", "effect: `dely` is unknown; "),
         ("dely=20s", "did you mean `delay`?"),
         ("delay=20", "effect.delay: `20` is not a duration"),
         ("eror=InternalError", "did you mean `error`?"),

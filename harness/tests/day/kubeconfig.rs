@@ -46,7 +46,7 @@ fn a_kubeconfig_that_is_named_keeps_what_it_has_live() {
     std::fs::write(&config, "- this\n- is a list\n").unwrap();
     let start = ["up", "--detach", "--backend", "directory", "--nodes", "1", "--kubeconfig", "my.yaml"];
     let error = home.fails(3, &[&start[..], &crate::home::ANY_PORTS].concat());
-    assert!(error.contains("--kubeconfig") && error.contains("no kubeconfig, and stays as it is"), "{error}");
+    assert!(error.contains("--kubeconfig") && error.contains("not a kubeconfig, and stays as it is"), "{error}");
     assert_eq!(std::fs::read_to_string(&config).unwrap(), "- this\n- is a list\n");
     assert!(!home.place("default").exists());
 }

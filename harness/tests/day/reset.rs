@@ -13,7 +13,7 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     story();
     home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
     home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=5s"]);
-    assert_eq!(home.ok(&["reset", "--name", "one"]), "one begins anew\n");
+    assert_eq!(home.ok(&["reset", "--name", "one"]), "one was reset\n");
     let state = home.json(&["state", "--name", "one"]);
     let volumes = state["cloud"]["volumes"].as_array().unwrap().iter().filter(|v| v["root"] != true).count();
     assert_eq!(volumes, 0, "{:#}", state["cloud"]["volumes"]);
@@ -30,5 +30,5 @@ fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
     let timeline = home.ok(&["timeline", "--name", "one"]);
     assert_eq!(timeline.lines().filter(|line| line.starts_with("pvc/data")).count(), 1, "{timeline}");
     let crashes = home.log("one").matches(" crashed").count();
-    assert_eq!(crashes, 1, "what a reset ends is no news:\n{}", home.log("one"));
+    assert_eq!(crashes, 1, "what a reset ends is not news:\n{}", home.log("one"));
 }

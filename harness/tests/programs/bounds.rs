@@ -32,7 +32,7 @@ fn a_program_that_ends_at_once_is_started_again_with_backoff_and_fails_the_run_w
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let error = ran.error();
-    assert!(error.contains("the program mine runs when the story is over"), "{error}");
+    assert!(error.contains("the program mine runs at the end of the scenario"), "{error}");
     assert!(error.contains("ended with exit code 3") && error.contains("    flag --x is not known"), "{error}");
     assert!(
         error.contains("  command   ./mine.sh") && error.contains("does not run, and is started again in "),

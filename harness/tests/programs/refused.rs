@@ -11,12 +11,12 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
     folder.scenario(RUN, "  - sleep: 1s");
     let says = "s.yaml:6:5: this file runs a program on this machine: mine (`./mine.sh --fast`)";
     for (args, why, next) in [
-        (&["run", "s.yaml"][..], ", which a simulation cannot", "add --live --allow-exec"),
+        (&["run", "s.yaml"][..], ", which is not possible in a simulation", "add --live --allow-exec"),
         (&["run", "s.yaml", "--live"], "", "add --allow-exec if you trust the file"),
         (&["run", "s.yaml", "--live", "--seeds", "1..2"], "", "add --allow-exec if you trust the file"),
         (
             &["run", "s.yaml", "--live", "--processes", "--allow-exec"],
-            ", beside a cluster of one",
+            ", which needs a cluster in one",
             "leave out --processes",
         ),
     ] {
@@ -31,7 +31,7 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
         let ran = folder.ran(args);
         assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);
         assert!(
-            ran.err.contains("s.yaml:6:5: this file runs the program mine, which a simulation cannot"),
+            ran.err.contains("s.yaml:6:5: this file runs the program mine, which is not possible in a simulation"),
             "{}",
             ran.err
         );
@@ -66,7 +66,7 @@ fn a_mistake_in_a_program_has_its_place_and_the_nearest_word() {
         ("run: [{name: csi-attacher, command: [b]}]", "4:14", "write `replaces: csi-attacher` beside it"),
         ("run: [{name: node-a, command: [b]}]", "4:14", "`node-a` is the name of a process of the cluster"),
         ("run: [{name: user, command: [b]}]", "4:14", "`user` is the name of a process of the cluster"),
-        ("run: [{name: a, command: [b], env: {1A: x}}]", "4:37", "`1A` is no name of a variable"),
+        ("run: [{name: a, command: [b], env: {1A: x}}]", "4:37", "`1A` is not a variable name"),
         ("run: [{name: a, command: [b]}]\nworlds: [live, simulated]", "5:9", "a file with `run` is for the live"),
         (
             "run: [{name: a, command: [b], replaces: csi-resizer}, {name: c, command: [b], replaces: csi-resizer}]",

@@ -44,7 +44,7 @@ impl<'a> Validator<'a> {
     }
 
     fn check(&mut self, schema: &'a Value, value: &Value, at: &str, found: &mut Vec<String>) {
-        let schema = schema.as_object().unwrap_or_else(|| panic!("{at}: {schema} is no schema"));
+        let schema = schema.as_object().unwrap_or_else(|| panic!("{at}: {schema} is not a schema"));
         let number = |limit: &Value| value.as_f64().zip(limit.as_f64());
         let length = |limit: &Value| limit.as_u64().unwrap() as usize;
         for (keyword, says) in schema {
@@ -104,7 +104,7 @@ impl<'a> Validator<'a> {
                             || patterns.is_some_and(|all| all.keys().any(|pattern| self.matches(pattern, name)));
                         match says {
                             _ if known => {}
-                            Value::Bool(false) => found.push(format!("{at}: `{name}` is no key here")),
+                            Value::Bool(false) => found.push(format!("{at}: `{name}` is not a key here")),
                             of => self.check(of, value, &format!("{at}/{name}"), found),
                         }
                     }
@@ -146,6 +146,6 @@ fn is(name: &str, value: &Value) -> bool {
         "array" => value.is_array(),
         "object" => value.is_object(),
         "null" => value.is_null(),
-        other => panic!("`{other}` is no type"),
+        other => panic!("`{other}` is not a type"),
     }
 }

@@ -128,7 +128,7 @@ fn a_condition_under_which_a_fault_could_never_fire_is_refused_with_its_place() 
         ("{nth: 2, every: 2}", "every", "does not go with `nth`"),
         ("{first: 1, every: 2}", "every", "could never fire"),
         ("{probability: 0}", "probability", "more than 0"),
-        ("{for: 0s}", "for", "longer than nothing"),
+        ("{for: 0s}", "for", "longer than 0s"),
     ];
     let mut wrong = Vec::new();
     for (when, field, message) in cases {

@@ -199,6 +199,6 @@ pub(super) async fn burn(State(app): State<Arc<App>>, request: Request) -> Outco
     let Token { token } = body(request).await?;
     match app.ec2.poke(&app.ctx, |state, _| state.burn_token(&token)) {
         true => Ok(reply(StatusCode::OK, &json!({ "token": token }))),
-        false => Err(Refusal(StatusCode::NOT_FOUND, "token: nobody used it yet".to_owned())),
+        false => Err(Refusal(StatusCode::NOT_FOUND, "token: not used yet".to_owned())),
     }
 }

@@ -227,9 +227,9 @@ pub enum Ec2Error {
         /// Served regions.
         served: String,
     },
-    /// The state file cannot be written: {0}. What this request asked for may or may not be done; send it again.
+    /// The state file cannot be written: {0}. The request may or may not have taken effect; send it again.
     NotRecorded(String),
-    /// The state file cannot be written: {0}. Nothing was done; send the request again when it can.
+    /// The state file cannot be written: {0}. The request had no effect; send it again when the file can be written.
     CannotRecord(String),
     /// {message}
     Injected {

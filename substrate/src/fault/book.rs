@@ -87,7 +87,7 @@ pub struct Faults(Arc<Inner>);
 type Follower = Arc<dyn Fn(&Hit, Plane) -> bool + Send + Sync>;
 
 /// A follower, registered until this is dropped.
-#[must_use = "nobody follows any more once it is dropped"]
+#[must_use = "the follower is removed when this is dropped"]
 pub struct Following {
     faults: Faults,
     follower: Follower,

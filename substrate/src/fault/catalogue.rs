@@ -126,7 +126,7 @@ impl Values {
 
 /// Effects that are possible for every operation, at each of its moments.
 pub const EVERYWHERE: &[Possible] = &[
-    Possible { effect: Kind::Delay, at: ALL, values: Values::Span, shows: "it takes that much longer" },
+    Possible { effect: Kind::Delay, at: ALL, values: Values::Span, shows: "the operation takes this much longer" },
     Possible { effect: Kind::Hang, at: ALL, values: Values::Flag, shows: "it waits until the fault is gone" },
     Possible { effect: Kind::Crash, at: ALL, values: Values::Process, shows: "the process ends: process.crashed" },
     Possible { effect: Kind::Reboot, at: ALL, values: Values::Node, shows: "the machine loses power: disk.crashed" },

@@ -363,7 +363,7 @@ fn skew_ms(text: &str) -> Result<i64, String> {
     let span: Span = rest.parse().map_err(|_| bad())?;
     // A year is more than any real skew, and far from the limits of the calendar.
     if span.0.is_zero() || span.0 > Duration::from_secs(366 * 24 * 3600) {
-        return Err(format!("`{text}` must be more than nothing and at most a year"));
+        return Err(format!("`{text}` must be more than 0s and at most 366 days"));
     }
     Ok(sign * i64::try_from(span.0.as_millis()).map_err(|_| bad())?)
 }

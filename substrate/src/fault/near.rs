@@ -54,7 +54,7 @@ impl Near {
             Why::Follows => format!("{op}: it came before the fault that is followed had fired"),
             Why::Turn(nth) => format!("{op}: it was the {}, which is not its turn", ordinal(*nth)),
             Why::Chance => format!("{op}: chance was against it"),
-            Why::NoProcess(who) => format!("{op}: it is of `{who}`, which is no process that could end"),
+            Why::NoProcess(who) => format!("{op}: it is of `{who}`, which is not a process that can crash"),
             Why::Unable => format!("{op}: the effect does not act there"),
         };
         self.latest.iter().map(sentence).collect()

@@ -114,7 +114,7 @@ fn run_boxed(name: &str, options: &HostOptions, main: Main<'_>) -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(e) => return Failure::environment(format!("the runtime does not start: {e}")).report(name),
+        Err(e) => return Failure::environment(format!("cannot start the runtime: {e}")).report(name),
     };
     let served: Pin<Box<dyn Future<Output = Result<ExitCode, Failure>> + '_>> =
         Box::pin(serve(name, options, &host, main));
@@ -126,7 +126,8 @@ fn run_boxed(name: &str, options: &HostOptions, main: Main<'_>) -> ExitCode {
 
 async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -> Result<ExitCode, Failure> {
     // Before the server can be announced as ready: an earlier signal would kill it without clean-up.
-    let mut stop = Stop::install().map_err(|e| Failure::environment(format!("signals cannot be waited for: {e}")))?;
+    let mut stop =
+        Stop::install().map_err(|e| Failure::environment(format!("cannot install the signal handlers: {e}")))?;
     // A starter chooses what it needs; a trace file has everything.
     let every = match std::env::var_os(EVERY_MESSAGE) {
         Some(value) => value != "0",

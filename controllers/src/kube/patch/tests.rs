@@ -317,10 +317,10 @@ fn table() -> Vec<&'static Type> {
 fn the_table_says_what_the_api_server_knows_of_go() {
     let mut lists = 0;
     for of in table() {
-        let server = schema::find(of.name).unwrap_or_else(|| panic!("{} is no type of the server", of.name));
+        let server = schema::find(of.name).unwrap_or_else(|| panic!("{} is not a type of the server", of.name));
         let known: BTreeSet<&str> = server.fields.iter().map(|field| field.name.as_str()).collect();
         for field in of.fields {
-            assert!(known.contains(field.name), "{}.{} is no field", of.name, field.name);
+            assert!(known.contains(field.name), "{}.{} is not a field", of.name, field.name);
         }
         for field in &server.fields {
             let ours = of.field(&field.name);

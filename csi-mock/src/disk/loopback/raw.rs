@@ -146,7 +146,7 @@ impl Inner {
         let (file, readonly) = self.root.device(&device)?;
         let identity = Identity::of(&file).map_err(|e| match e {
             Errno::NOTBLK => {
-                let reason = "is no block device; the driver published something else there".to_owned();
+                let reason = "is not a block device; the driver published something else there".to_owned();
                 DiskError::BadPath { path: text(&device), reason }
             }
             error => DiskError::errno("stat", text(&device), error),

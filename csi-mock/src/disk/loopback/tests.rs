@@ -351,7 +351,10 @@ fn a_raw_device_is_the_volume_itself_and_its_mount_survives_a_restart() {
         let readonly = File::options().write(true).open(at(&a, "pods/p/ro"));
         assert!(readonly.is_err() || readonly.unwrap().write_all_at(b"x", 0).is_err(), "the device refuses writes");
         assert!(a.unpublish(VOLUME, &at(&a, "pods/p/ro")).await.unwrap());
-        assert!(matches!(a.stage(&stage(&a, VOLUME, false)).await, Err(DiskError::Corrupt { .. })), "data is no fs");
+        assert!(
+            matches!(a.stage(&stage(&a, VOLUME, false)).await, Err(DiskError::Corrupt { .. })),
+            "data is not a filesystem"
+        );
         assert!(a.unplug(VOLUME, false).await.unwrap());
         assert!(bench.loops().is_empty());
         let mut seen = [0; 9];
@@ -466,7 +469,7 @@ fn a_raw_device_that_is_another_now_is_not_touched() {
         assert!(matches!(a.map(&elsewhere).await, Err(DiskError::NotOurs { .. })), "it holds another volume");
         std::fs::write(at(&a, "pods/p/file"), "x").unwrap();
         let file = Mapping { device: at(&a, "pods/p/file"), ..mapping.clone() };
-        assert!(matches!(a.map(&file).await, Err(DiskError::BadPath { .. })), "a file is no device");
+        assert!(matches!(a.map(&file).await, Err(DiskError::BadPath { .. })), "a file is not a device");
         drop(node);
         a.crash().await.unwrap();
         assert!(bench.loops().is_empty());

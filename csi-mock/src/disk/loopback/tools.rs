@@ -79,7 +79,7 @@ pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
         "ext4" => ("mkfs.ext4", &["-q", "-F", "-m0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]),
         "xfs" => ("mkfs.xfs", &["-q", "-f", "-K"]),
         "btrfs" => ("mkfs.btrfs", &["-q", "-f", "-K"]),
-        other => return Err(DiskError::Environment(format!("there is no mkfs for `{other}`"))),
+        other => return Err(DiskError::Environment(format!("no mkfs for `{other}`"))),
     };
     let output = run(program, arguments, device)?;
     if output.status.success() {
@@ -95,7 +95,7 @@ pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), D
         "ext4" => ("resize2fs", &[], device),
         "xfs" => ("xfs_growfs", &["-d"], mounted),
         "btrfs" => ("btrfs", &["filesystem", "resize", "max"], mounted),
-        other => return Err(DiskError::Environment(format!("there is no program that grows `{other}`"))),
+        other => return Err(DiskError::Environment(format!("no program grows `{other}`"))),
     };
     let output = run(program, arguments, on)?;
     if output.status.success() {
@@ -104,7 +104,7 @@ pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), D
     if fs_type == "ext4" && said(&output).contains("Permission denied") {
         return Err(DiskError::Environment(format!(
             "an ext4 that is mounted grows only with CAP_SYS_RESOURCE (docker: --cap-add SYS_RESOURCE), which this \
-             process lacks; the one at {} grows when it is staged anew",
+             process lacks; the one at {} grows when it is staged again",
             mounted.display()
         )));
     }

@@ -18,8 +18,8 @@ use super::answer::{Answer, hash};
 use super::negotiate::clauses;
 use crate::kinds::{self, Kind, KindRef};
 
-/// API version that the documents describe.
-const KUBERNETES_VERSION: &str = "v1.36.0";
+/// Version of Kubernetes that the documents describe, and that the server reports by default.
+pub(crate) const KUBERNETES_VERSION: &str = "v1.36.2";
 
 /// Media type of the v2 document as protobuf.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";

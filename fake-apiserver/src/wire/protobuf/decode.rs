@@ -34,7 +34,7 @@ pub enum DecodeError {
     End,
     /// an integer has more than 64 bits
     Overflow,
-    /// {0} is no field tag
+    /// {0} is not a field tag
     Tag(u64),
     /// messages are nested more than 64 deep
     Depth,

@@ -46,7 +46,7 @@ const fn named(name: &'static str, description: &'static str) -> Column<'static>
 }
 
 const NAME: Column<'static> = named("Name", "The object's name, unique among its kind in its namespace.");
-const AGE: Column<'static> = text("Age", "How long ago the object was created.");
+const AGE: Column<'static> = text("Age", "Age of the object.");
 
 /// Returns the columns of a kind.
 pub(super) fn of(kind: &Kind) -> Cow<'_, [Column<'_>]> {
@@ -128,41 +128,39 @@ const MORE: &[(&str, &str)] = &[
 
 fn described(kind: &Kind) -> &'static [Column<'static>] {
     match kind.plural {
-        "configmaps" => const { &[NAME, text("Data", "How many entries it holds."), AGE] },
+        "configmaps" => const { &[NAME, text("Data", "Number of entries."), AGE] },
         "csidrivers" => {
             const {
                 &[
                     NAME,
-                    typed("AttachRequired", "boolean", "Whether volumes must be attached before they are mounted."),
-                    typed("PodInfoOnMount", "boolean", "Whether the driver is told of the pod at mount."),
-                    typed("StorageCapacity", "boolean", "Whether the scheduler considers free capacity."),
+                    typed("AttachRequired", "boolean", "True if volumes must be attached before they are mounted."),
+                    typed("PodInfoOnMount", "boolean", "True if the driver gets information about the pod at mount."),
+                    typed("StorageCapacity", "boolean", "True if the scheduler considers free capacity."),
                     text("TokenRequests", "Audiences of the tokens that the driver is given."),
-                    typed("RequiresRepublish", "boolean", "Whether NodePublish is repeated."),
+                    typed("RequiresRepublish", "boolean", "True if NodePublishVolume is repeated."),
                     text("Modes", "Volume life cycles that the driver supports."),
                     AGE,
                 ]
             }
         }
-        "csinodes" => const { &[NAME, typed("Drivers", "integer", "How many CSI drivers the node has."), AGE] },
+        "csinodes" => const { &[NAME, typed("Drivers", "integer", "Number of CSI drivers on the node."), AGE] },
         "events" => EVENT,
-        "leases" => const { &[NAME, text("Holder", "Who holds the lease."), AGE] },
+        "leases" => const { &[NAME, text("Holder", "Holder of the lease."), AGE] },
         "namespaces" => const { &[NAME, text("Status", "The phase of its life cycle."), AGE] },
         "nodes" => NODE,
         "persistentvolumeclaims" => CLAIM,
         "persistentvolumes" => VOLUME,
         "pods" => POD,
-        "secrets" => {
-            const { &[NAME, text("Type", "What kind of secret it is."), text("Data", "How many entries it holds."), AGE] }
-        }
+        "secrets" => const { &[NAME, text("Type", "Type of the secret."), text("Data", "Number of entries."), AGE] },
         "serviceaccounts" => const { &[NAME, AGE] },
         "storageclasses" => {
             const {
                 &[
                     NAME,
-                    text("Provisioner", "The driver that makes volumes of this class."),
-                    text("ReclaimPolicy", "What becomes of a volume whose claim is deleted."),
-                    text("VolumeBindingMode", "When claims of this class are bound."),
-                    text("AllowVolumeExpansion", "Whether claims of this class may grow."),
+                    text("Provisioner", "The driver that provisions volumes of this class."),
+                    text("ReclaimPolicy", "Reclaim policy of a volume after the deletion of its claim."),
+                    text("VolumeBindingMode", "Time at which claims of this class are bound."),
+                    text("AllowVolumeExpansion", "True if claims of this class can be expanded."),
                     AGE,
                 ]
             }
@@ -174,33 +172,33 @@ fn described(kind: &Kind) -> &'static [Column<'static>] {
                     named("Attacher", "The driver that attaches."),
                     text("PV", "The volume."),
                     text("Node", "The node that it is attached to."),
-                    typed("Attached", "boolean", "Whether it is attached."),
+                    typed("Attached", "boolean", "True if it is attached."),
                     AGE,
                 ]
             }
         }
         "volumeattributesclasses" => const { &[NAME, text("DriverName", "The driver that it is for."), AGE] },
         // Kinds without a printer have upstream's default columns.
-        _ => const { &[NAME, typed("Created At", "date", "When the object was created.")] },
+        _ => const { &[NAME, typed("Created At", "date", "Time of the object's creation.")] },
     }
 }
 
 const EVENT: &[Column<'static>] = &[
-    text("Last Seen", "When it was observed last."),
+    text("Last Seen", "Time of the last occurrence."),
     text("Type", "Normal or Warning."),
-    text("Reason", "Why it happened, as one word."),
-    text("Object", "What it happened to."),
+    text("Reason", "Reason, as one word."),
+    text("Object", "Object of the Event."),
     wide("Subobject", "The part of the object."),
-    wide("Source", "Who reported it."),
-    text("Message", "What happened."),
-    wide("First Seen", "When it was observed first."),
-    wide("Count", "How often it was observed."),
+    wide("Source", "Source of the Event."),
+    text("Message", "Description of the Event."),
+    wide("First Seen", "Time of the first occurrence."),
+    wide("Count", "Number of occurrences."),
     Column { priority: 1, ..NAME },
 ];
 
 const NODE: &[Column<'static>] = &[
     NAME,
-    text("Status", "Whether the node is ready and takes pods."),
+    text("Status", "Readiness of the node, and whether it accepts pods."),
     text("Roles", "The roles that its labels name."),
     AGE,
     text("Version", "The version of its kubelet."),
@@ -216,9 +214,9 @@ const CLAIM: &[Column<'static>] = &[
     text("Status", "The phase of the claim."),
     text("Volume", "The volume that it is bound to."),
     text("Capacity", "The size of the volume."),
-    text("Access Modes", "How the volume can be mounted."),
-    text("StorageClass", "The class that it asks for."),
-    text("VolumeAttributesClass", "The attributes class that it asks for."),
+    text("Access Modes", "Access modes of the volume."),
+    text("StorageClass", "The class that it requests."),
+    text("VolumeAttributesClass", "The attributes class that it requests."),
     AGE,
     wide("VolumeMode", "Filesystem or Block."),
 ];
@@ -226,13 +224,13 @@ const CLAIM: &[Column<'static>] = &[
 const VOLUME: &[Column<'static>] = &[
     NAME,
     text("Capacity", "Its size."),
-    text("Access Modes", "How it can be mounted."),
-    text("Reclaim Policy", "What becomes of it when its claim is deleted."),
+    text("Access Modes", "Access modes."),
+    text("Reclaim Policy", "Reclaim policy after the deletion of its claim."),
     text("Status", "The phase of the volume."),
     text("Claim", "The claim that it is bound to."),
     text("StorageClass", "The class that it belongs to."),
     text("VolumeAttributesClass", "The attributes class that it belongs to."),
-    text("Reason", "Why it is in its phase."),
+    text("Reason", "Reason of its phase."),
     AGE,
     wide("VolumeMode", "Filesystem or Block."),
 ];
@@ -240,8 +238,8 @@ const VOLUME: &[Column<'static>] = &[
 const POD: &[Column<'static>] = &[
     NAME,
     text("Ready", "Containers that are ready, of all."),
-    text("Status", "What the pod is doing."),
-    text("Restarts", "How often its containers were started again."),
+    text("Status", "Status of the pod."),
+    text("Restarts", "Number of restarts of its containers."),
     AGE,
     wide("IP", "Its address."),
     wide("Node", "The node that it runs on."),

@@ -19,7 +19,7 @@ pub(in crate::cli) struct Args {
     /// have ended.
     #[arg(long)]
     rest: bool,
-    /// Everything was deleted: wait until nothing is left (I5).
+    /// Everything was deleted: wait until no leftovers remain (I5).
     #[arg(long)]
     empty: bool,
     /// Time limit of each.
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
-        return Err(usage("--timeout: must be more than nothing"));
+        return Err(usage("--timeout: must be longer than 0s"));
     }
     let client = Running::at(args.which.place()?)?.client()?.patient(args.timeout.0 * 2);
     let asked = json!({ "rest": args.rest, "empty": args.empty, "within": args.timeout });

@@ -96,7 +96,7 @@ impl Running {
 
 fn runtime() -> Result<tokio::runtime::Runtime, Refusal> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|e| lacking(format!("the runtime does not start: {e}")))
+    built.map_err(|e| lacking(format!("cannot start the runtime: {e}")))
 }
 
 /// Client of an admin API.
@@ -198,7 +198,7 @@ impl Client {
     /// As [`Client::bytes`].
     pub(in crate::cli) fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Refusal> {
         let bytes = self.bytes(method, path, body)?;
-        serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API answers no JSON: {e}")))
+        serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API's answer is not JSON: {e}")))
     }
 
     /// Sends a GET request.

@@ -252,7 +252,7 @@ fn told(trace: Trace, lines: &[Said]) -> Vec<Arc<Event>> {
 
 /// Refuses a fault that containers do not support.
 pub(super) fn refused(plane: &str) -> Refusal {
-    let message = format!("in containers faults of the planes ec2 and k8s can be put in force, not of {plane}");
+    let message = format!("in containers only faults of the planes ec2 and k8s are possible, not of {plane}");
     next(
         next(
             usage(message),

@@ -32,7 +32,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
-        return Err(usage("--timeout: must be more than nothing"));
+        return Err(usage("--timeout: must be longer than 0s"));
     }
     let places = if args.all { place::all()? } else { vec![args.which.place()?] };
     let (mut ended, mut text) = (Vec::new(), String::new());
@@ -66,7 +66,7 @@ fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
             Some(pid) => break pid,
             // The process has only just started.
             None if !is_over(since, args.timeout.0) && place.is_held() => std::thread::sleep(LOOK),
-            None => return Err(late(format!("nobody knows which process the Mooring called {} is", place.name()))),
+            None => return Err(late(format!("cannot find the process of the Mooring called {}", place.name()))),
         }
     };
     kill(pid, Signal::TERM, place)?;

@@ -234,7 +234,7 @@ impl Add {
             None => Value::Bool(true),
             Some(value) if NUMBERS.contains(&word.as_str()) => {
                 let number: Result<u64, _> = value.parse();
-                number.map(Value::from).map_err(|_| usage(format!("--effect {text}: `{value}` is no number")))?
+                number.map(Value::from).map_err(|_| usage(format!("--effect {text}: `{value}` is not a number")))?
             }
             Some(value) if ENDS.contains(&word.as_str()) => json!(value.split(',').collect::<Vec<_>>()),
             Some("true") => Value::Bool(true),

@@ -78,7 +78,7 @@ fn path(args: &Args) -> Result<String, Refusal> {
     }
     if let Some(since) = args.since {
         if since.0.is_zero() {
-            return Err(usage("--since: must be more than nothing"));
+            return Err(usage("--since: must be longer than 0s"));
         }
         let _ = write!(path, "&sinceSeconds={}", since.0.as_millis().div_ceil(1_000));
     }

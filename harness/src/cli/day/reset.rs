@@ -24,5 +24,5 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let running = Running::at(args.which.place()?)?;
     running.client()?.json(Method::POST, "/reset", Some(&json!({})))?;
     wait::nodes(&running, args.timeout.0)?;
-    Ok(Done::new(json!({ "name": running.place.name() }), format!("{} begins anew\n", running.place.name())))
+    Ok(Done::new(json!({ "name": running.place.name() }), format!("{} was reset\n", running.place.name())))
 }

@@ -34,7 +34,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     if let Some(other) = args.claim.as_ref().filter(|claim| claim.kind != Kind::claim()) {
-        return Err(usage(format!("{other} is no claim: write pvc/NAME, as in pvc/data")));
+        return Err(usage(format!("{other} is not a claim: write pvc/NAME, as in pvc/data")));
     }
     if args.containers.compose {
         if args.follow {
@@ -45,7 +45,7 @@ pub(super) fn main(args: &Args, format: Format) -> Result<Done, Refusal> {
     let running = Running::at(args.which.place()?)?;
     if args.follow {
         return match format {
-            Format::Json => Err(usage("--follow draws as things happen: leave out --output json")),
+            Format::Json => Err(usage("--follow draws events as they happen: leave out --output json")),
             Format::Human => follow(args, &running),
         };
     }

@@ -71,7 +71,7 @@ impl Clock {
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
-        return Err(usage("--timeout: must be more than nothing"));
+        return Err(usage("--timeout: must be longer than 0s"));
     }
     let clock = Clock::start(args.timeout.0);
     let place = args.which.place()?;

@@ -44,7 +44,7 @@ fn run_cluster(front: Front) -> Result<(), String> {
     let served = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop = Stop::install().map_err(|error| format!("signals cannot be waited for: {error}"))?;
+            let mut stop = Stop::install().map_err(|error| format!("cannot install the signal handlers: {error}"))?;
             let world = World::live(Options { seed: front.seed, watchdog: None, ..Options::default() });
             let mut spec = ClusterSpec { mirrors: true, ..ClusterSpec::default() };
             let zone = spec.zones.first().cloned().unwrap_or_default();

@@ -45,7 +45,7 @@ pub(super) fn program() -> Result<PathBuf, Refusal> {
     if path.is_file() {
         return Ok(path);
     }
-    Err(lacking(format!("{}: this program is not there any more; run it from where it is", path.display())))
+    Err(lacking(format!("{}: this program no longer exists; run it from its new path", path.display())))
 }
 
 /// Creates or updates the folder of `program` below `root`. `search` lists directories that may contain a kubectl.

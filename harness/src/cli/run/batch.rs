@@ -221,11 +221,11 @@ fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, En
 /// Calls `work` with the handler of interrupt signals.
 fn with_signals<F: Future<Output = Result<bool, String>>>(work: impl FnOnce(Stop) -> F) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
     crate::block_on(
         &runtime,
         Box::pin(async {
-            let stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            let stop = Stop::install().map_err(|e| format!("cannot install the signal handlers: {e}"))?;
             work(stop).await
         }),
     )

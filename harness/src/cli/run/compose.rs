@@ -25,16 +25,18 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
     progress.note(&format!("containers of the compose project {}", project.name()));
     if scenario.latency != LatencyProfile::Instant {
         let wanted = scenario.latency.as_str();
-        progress.note(&format!("the cloud is as fast as it was started; the scenario is for MOORING_LATENCY={wanted}"));
+        progress.note(&format!(
+            "the cloud keeps the latency that it was started with; the scenario is for MOORING_LATENCY={wanted}"
+        ));
     }
     progress.note("I7 is not checked: what watches got is not in the containers' traces");
-    let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("the runtime does not start: {e}")))?;
+    let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("cannot start the runtime: {e}")))?;
     let trace = args.trace.as_deref();
     let result = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop =
-                Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+            let mut stop = Stop::install()
+                .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
             let world = World::live(options(args, scenario, seed));
             args.hear(&world);
             open_trace(trace, &world)?;

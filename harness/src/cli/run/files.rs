@@ -141,7 +141,7 @@ pub(super) enum Opened {
 pub(super) fn open(file: &Path, meant: bool, world: Option<WorldKind>) -> Opened {
     let skipped = |why: String| Opened::Skipped(Skipped { file: file.display().to_string(), why });
     if !meant && is_something_else(file) {
-        return skipped("it has no `steps:`, so it is no scenario".to_owned());
+        return skipped("it has no `steps:`, so it is not a scenario".to_owned());
     }
     match scenario::load_all(file) {
         Ok(scenario) => match why_not(&scenario, world) {

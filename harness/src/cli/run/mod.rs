@@ -57,7 +57,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         return usage("--report: a report is about one run, so name one file".to_owned());
     }
     if args.logs.is_some() && one.is_none() {
-        return usage("--logs: a folder has the output of one run, so name one file".to_owned());
+        return usage("--logs: a folder holds the output of one run, so name one file".to_owned());
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);

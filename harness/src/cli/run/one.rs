@@ -165,15 +165,15 @@ fn run_live(
     }
     let runtime = match live::runtime() {
         Ok(runtime) => runtime,
-        Err(e) => return conclude(Err(Trouble::Environment(format!("the runtime does not start: {e}"))), None),
+        Err(e) => return conclude(Err(Trouble::Environment(format!("cannot start the runtime: {e}"))), None),
     };
     let trace = args.trace.as_deref();
     let mut conclude = Some(conclude);
     let result = crate::block_on(
         &runtime,
         Box::pin(async {
-            let mut stop =
-                Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+            let mut stop = Stop::install()
+                .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
             let world = World::live(options(args, scenario, seed));
             args.hear(&world);
             open_trace(trace, &world)?;
@@ -190,7 +190,7 @@ fn run_live(
                 progress.note(&format!("  {step}"));
                 if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
                     // Printed even without progress: the author of the step expects the pause.
-                    output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
+                    output::complain(&format!("note: the pause \"{text}\" is skipped: {why}\n"));
                 }
             };
             let nobody = Attendant::nobody().patient(limit);

@@ -19,13 +19,16 @@ pub(super) fn refusal(args: &Args, scenario: &Scenario) -> Option<Failure> {
     let what = format!("{at}: {what} on this machine: {}", all.join(", "));
     let failure = |why: &str, next: &str| Some(Failure::new("usage", format!("{what}{why}")).action(next));
     if args.target.is_some() {
-        return failure(", and the cluster of --target is somebody else's", "run it with --live --allow-exec instead");
+        return failure(
+            ", and --target is a cluster that Mooring did not start",
+            "run it with --live --allow-exec instead",
+        );
     }
     if !args.live {
-        return failure(", which a simulation cannot", "add --live --allow-exec");
+        return failure(", which is not possible in a simulation", "add --live --allow-exec");
     }
     if args.processes {
-        return failure(", beside a cluster of one process", "leave out --processes");
+        return failure(", which needs a cluster in one process", "leave out --processes");
     }
     if !args.allow_exec {
         return failure("", "read its `run:`, and add --allow-exec if you trust the file");

@@ -65,7 +65,7 @@ pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
         }
         if Timestamp::now().duration_since(since).unsigned_abs() > PATIENCE {
             end(&mut child);
-            return Err(late(format!("it is not ready after {PATIENCE:?}; it said:\n{}", said(&log).trim_end())));
+            return Err(late(format!("it is not ready after {PATIENCE:?}; its output:\n{}", said(&log).trim_end())));
         }
         std::thread::sleep(LOOK);
     }

@@ -48,7 +48,7 @@ pub(in crate::cli) fn merge(path: &Path, own: &Value) -> Result<(), String> {
         if entries.is_null() {
             *entries = Value::Array(Vec::new());
         }
-        let Value::Array(entries) = entries else { return Err(format!("{}: `{list}` is no list", path.display())) };
+        let Value::Array(entries) = entries else { return Err(format!("{}: `{list}` is not a list", path.display())) };
         for entry in own[list].as_array().into_iter().flatten() {
             match entries.iter_mut().find(|there| there["name"] == entry["name"]) {
                 Some(there) => there.clone_from(entry),
@@ -108,7 +108,7 @@ fn read(path: &Path) -> Result<Option<Map<String, Value>>, String> {
     }
     match substrate::yaml::from_str::<Value>(&text) {
         Ok(Value::Object(config)) => Ok(Some(config)),
-        Ok(_) => Err(format!("{} is no kubeconfig, and stays as it is", path.display())),
+        Ok(_) => Err(format!("{} is not a kubeconfig, and stays as it is", path.display())),
         Err(e) => {
             // The rest of the message quotes lines of the file, which contains secrets.
             let why = e.to_string().lines().next().unwrap_or_default().to_owned();
@@ -264,7 +264,8 @@ mod tests {
     fn a_file_that_is_no_kubeconfig_stays_and_its_lines_are_not_shown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
-        for (text, why) in [("- a\n", "no kubeconfig"), ("a: [hunter2\n", "YAML"), ("clusters: {a: 1}\n", "`clusters`")]
+        for (text, why) in
+            [("- a\n", "not a kubeconfig"), ("a: [hunter2\n", "YAML"), ("clusters: {a: 1}\n", "`clusters`")]
         {
             fs::write(&path, text).unwrap();
             let error = merge(&path, &own("mooring-a", "https://127.0.0.1:1")).unwrap_err();

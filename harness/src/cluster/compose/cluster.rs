@@ -63,12 +63,12 @@ pub(super) fn place(names: &Names, fault: &Fault) -> Result<At, Mistake> {
     if fault.when.until.is_some() {
         return Err(Mistake::new(
             "when.until",
-            "in containers nobody looks at conditions: end it with the step clear-fault",
+            "in containers conditions are not watched: end the fault with the step clear-fault",
         ));
     }
     match &fault.effect {
         Effect::Crash(_) | Effect::Reboot(_) => {
-            let message = "in containers a fault ends nobody: use the steps crash and restart";
+            let message = "in containers a fault cannot end a process: use the steps crash and restart";
             Err(Mistake::new("effect", message))
         }
         Effect::Partition(_) | Effect::PartitionOneWay(_) if fault.when != substrate::fault::When::default() => {

@@ -112,14 +112,14 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(e) => return failed(format!("the runtime does not start: {e}")),
+        Err(e) => return failed(format!("cannot start the runtime: {e}")),
     };
     crate::block_on(
         &runtime,
         Box::pin(async {
             let mut stop = match Stop::install() {
                 Ok(stop) => stop,
-                Err(e) => return failed(format!("signals cannot be waited for: {e}")),
+                Err(e) => return failed(format!("cannot install the signal handlers: {e}")),
             };
             tokio::select! { biased;
                 code = stop.wait() => code,

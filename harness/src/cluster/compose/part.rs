@@ -68,7 +68,7 @@ fn component(part: &str) -> Result<&'static str, String> {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", names.join(" and ")),
     };
-    Err(format!("`{part}` is no process of a machine that can end alone; {help}"))
+    Err(format!("`{part}` is not a process of a machine that can end alone; {help}"))
 }
 
 /// Runs the program with `args`, its name first.

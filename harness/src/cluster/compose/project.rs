@@ -137,7 +137,7 @@ impl Project {
         let ec2 = format!("http://{}", self.port("mock-ec2", EC2_PORT)?);
         let text = self.read_file("fake-apiserver", KUBECONFIG)?;
         let (kubeconfig, token) =
-            for_here(&text, &kubernetes).ok_or_else(|| format!("{KUBECONFIG}: is no kubeconfig"))?;
+            for_here(&text, &kubernetes).ok_or_else(|| format!("{KUBECONFIG}: is not a kubeconfig"))?;
         Ok(Doors { ec2, kubernetes, kubernetes_http, kubeconfig, token })
     }
 

@@ -1,8 +1,9 @@
 //! Stored objects as a client may have them in its cache.
 //!
-//! A loop of upstream reads its informers. It may act on a revision that is no longer stored, as long as the next one can be on
-//! its way. The API server tells when it wrote an event to the stream; an event counts as received a second later, or when
-//! the faults that held it have ended. A list tells of all objects, at the revision at which the stream after it begins.
+//! Upstream's loops read informers. A loop may act on a revision that is no longer stored, as long as the next one can
+//! be in transit. The API server reports when it wrote an event to the stream. An event counts as received a second
+//! later, or when the faults that delayed it have ended. A list contains all objects, at the revision from which the
+//! following stream starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use substrate::fault::{Effect, Span};
 
 use crate::invariants::MAKE_LATE;
 
-/// Milliseconds after which an event has been received, if nothing holds it. Latencies are far below.
+/// Time in milliseconds after which an event has been received, if no fault delays it. Latencies are far below.
 const TRAVEL: u64 = 1_000;
-/// Milliseconds for which a stream is at most silent before its reader opens another one.
+/// Maximum silence of a stream in milliseconds before its reader opens another one.
 const SILENCE: u64 = 20 * 60 * 1_000;
 
-/// A revision that the watcher is told of.
+/// A revision that was sent to the watcher.
 #[derive(Clone, Copy, Debug)]
 struct News {
-    /// When it has been received, in milliseconds.
+    /// Time at which it has been received, in milliseconds.
     arrives: u64,
     revision: u64,
 }
 
-/// An object: the states that it was stored in, and what its watcher was told.
+/// An object: its stored states, and the revisions that were sent to its watcher.
 #[derive(Debug)]
 struct Object<S> {
     /// Revisions at which the state changed.
@@ -41,24 +42,24 @@ struct Object<S> {
 #[derive(Debug)]
 pub(super) struct Cache<S> {
     scale: TimeScale,
-    /// The process of the client, and the beginning of its User-Agent.
+    /// The client's process, which is also the start of its User-Agent.
     watcher: &'static str,
     resource: &'static str,
     objects: BTreeMap<Arc<str>, Object<S>>,
-    /// Revisions of lists, which tell of all objects.
+    /// Revisions of lists, which contain all objects.
     base: Vec<News>,
     stream: Option<(Arc<str>, u64)>,
-    /// Until when faults hold what is sent.
+    /// Time until which faults delay sent events.
     held_until: u64,
 }
 
 impl<S: PartialEq> Cache<S> {
-    /// No objects; faults divide their delays by `scale`.
+    /// Creates a cache without objects; faults divide their delays by `scale`.
     pub fn new(scale: TimeScale, watcher: &'static str, resource: &'static str) -> Self {
         Self { scale, watcher, resource, objects: BTreeMap::new(), base: Vec::new(), stream: None, held_until: 0 }
     }
 
-    /// Takes in an event; `state` gives what a commit of the resource says of its object.
+    /// Records an event; `state` gives the state of the object in a commit of the resource.
     pub fn observe(&mut self, event: &Event, state: impl Fn(&Commit) -> S) {
         if let Some(opened) = event.get::<WatchOpened>() {
             self.on_opened(event, opened);
@@ -82,14 +83,14 @@ impl<S: PartialEq> Cache<S> {
                 _ => {}
             }
         } else if event.is::<ProcessStarted>() && &*event.process == self.watcher {
-            // A cache begins empty.
+            // A cache starts empty.
             self.base.clear();
             self.stream = None;
             self.objects.values_mut().for_each(|object| object.told.clear());
         }
     }
 
-    /// Holds what is on its way at `ms`, and what is sent before `until`.
+    /// Delays events that are in transit at `ms`, and those that are sent before `until`.
     fn hold(&mut self, ms: u64, until: u64) {
         self.held_until = self.held_until.max(until);
         let told = self.objects.values_mut().flat_map(|object| &mut object.told).chain(&mut self.base);
@@ -105,7 +106,7 @@ impl<S: PartialEq> Cache<S> {
             return;
         }
         self.stream = Some((event.process.clone(), opened.stream));
-        // The held events belonged to the former stream.
+        // The delayed events belonged to the previous stream.
         self.held_until = 0;
         if !opened.initial {
             // The reader has the list already.
@@ -121,7 +122,7 @@ impl<S: PartialEq> Cache<S> {
         }
     }
 
-    /// The stream tells of a revision of an object at `ms`.
+    /// Records that the stream sends a revision of an object at `ms`.
     fn told(&mut self, object: &Arc<str>, revision: u64, ms: u64) {
         let Some(object) = self.objects.get_mut(object) else { return };
         let newest = object.told.iter().filter(|news| news.arrives <= ms).map(|news| news.revision).max();
@@ -129,7 +130,7 @@ impl<S: PartialEq> Cache<S> {
         object.told.push(News { arrives: (ms + TRAVEL).max(self.held_until), revision });
     }
 
-    /// An object is stored in a state at a revision.
+    /// Records that an object is stored in a state at a revision.
     fn stored(&mut self, object: &Arc<str>, revision: u64, state: S) {
         let new = || Object { changes: Vec::new(), told: Vec::new() };
         let object = self.objects.entry(object.clone()).or_insert_with(new);
@@ -138,14 +139,14 @@ impl<S: PartialEq> Cache<S> {
         }
     }
 
-    /// The last revision at which an object came to a state that `is` accepts.
+    /// Returns the last revision at which an object changed to a state that `is` accepts.
     pub fn last(&self, object: &str, is: impl Fn(&S) -> bool) -> Option<u64> {
         let changes = &self.objects.get(object)?.changes;
         changes.iter().rev().find(|(_, state)| is(state)).map(|(revision, _)| *revision)
     }
 
-    /// True if the client may have the object in its cache at `ms` in a state that `is` accepts. `is` gets the revision of the
-    /// state, too.
+    /// Returns true if the client may have the object in its cache at `ms` in a state that `is` accepts. `is` also gets
+    /// the revision of the state.
     pub fn may_have(&self, object: &str, ms: u64, is: impl Fn(u64, &S) -> bool) -> bool {
         let Some(object) = self.objects.get(object) else { return false };
         let received = object.told.iter().chain(&self.base).filter(|news| news.arrives <= ms);
@@ -171,8 +172,8 @@ mod tests {
         taints.may_have(node, ms, |_, is| *is)
     }
 
-    /// A node that was tainted in revision 2 and is no longer in revision 3; its watcher was told of both at once, at
-    /// these milliseconds.
+    /// Returns a node that was tainted in revision 2 and is no longer tainted in revision 3. Its watcher received both
+    /// at these milliseconds.
     fn told(tainted: u64, removed: Option<u64>) -> (Arc<str>, Cache<bool>) {
         let (node, mut taints) = (Arc::from("node-a"), nodes());
         for (revision, is) in [(1, false), (2, true), (3, false)] {
@@ -208,11 +209,11 @@ mod tests {
         taints.hold(20_100, 90_000);
         assert!(may(&taints, &node, 89_999));
         assert!(!may(&taints, &node, 90_000));
-        // A fault that comes after the removal was received holds nothing of it.
+        // A fault after the receipt of the removal does not delay it.
         let (node, mut taints) = told(10_000, Some(20_000));
         taints.hold(30_000, 90_000);
         assert!(!may(&taints, &node, 31_000));
-        // An event that is sent while a fault holds the stream arrives when it ends.
+        // An event that is sent while a fault delays the stream arrives when the fault ends.
         let (node, mut taints) = told(10_000, None);
         taints.hold(15_000, 90_000);
         taints.told(&node, 3, 20_000);
@@ -227,7 +228,7 @@ mod tests {
         taints.hold(0, 90_000);
         assert!(!may(&taints, &node, 5));
         assert!(!may(&taints, "node-c", 5));
-        // Nor does one that was tainted in a revision that the watcher has passed.
+        // The same holds for a node that was tainted in a revision that the watcher has passed.
         let (node, taints) = told(10_000, Some(11_000));
         assert!(!may(&taints, &node, 12_000));
     }

@@ -1,7 +1,7 @@
-//! Pods that were put on a node before the scheduler had heard how many volumes it takes.
+//! Pods that were placed on a node before the scheduler knew the node's volume limit.
 //!
-//! It knows no limit for a driver that a CSINode does not list, so such a node gets any number of volumes. When its driver has
-//! registered and refuses the last of them, the pod stays there and waits.
+//! The scheduler knows no limit for a driver that a CSINode does not list, so such a node gets any number of volumes.
+//! When the driver has registered and refuses the last of them, the pod stays there and waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,27 +10,27 @@ use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::Event;
 
-/// Where a pod with claims was put.
+/// The node of a pod with claims.
 #[derive(Debug)]
 struct Place {
     node: String,
-    /// The scheduler knew no limit of the node then.
+    /// True if the scheduler did not know a limit of the node at that time.
     early: bool,
 }
 
-/// Which nodes have a limit, what was put on them before the scheduler knew it, and which are full.
+/// Nodes with a limit, pods that were placed on them before the scheduler knew it, and full nodes.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// Nodes whose CSINode says how many volumes a driver takes, and the revision since which it does.
+    /// Nodes whose CSINode has a limit for a driver, and the revision since which it has.
     limited: BTreeMap<String, u64>,
     /// By namespace and name.
     pods: BTreeMap<String, Place>,
-    /// Nodes of which the driver said that they take no more volumes.
+    /// Nodes whose driver has refused further volumes.
     full: BTreeSet<String>,
 }
 
 impl Early {
-    /// Takes in what is no commit; `node_of` gives the node of an instance.
+    /// Records an event that is not a commit; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         if let Some(done) = event.get::<CsiDone>()
             && (&*done.rpc, &*done.code) == ("ControllerPublishVolume", "RESOURCE_EXHAUSTED")
@@ -40,7 +40,7 @@ impl Early {
         }
     }
 
-    /// Takes in a commit; `known` gives the revision of a CSINode that the scheduler knows.
+    /// Records a commit; `known` gives the revision of a CSINode that the scheduler knows.
     pub fn on_commit(&mut self, commit: &Commit, known: impl Fn(&str) -> u64) {
         let object = &*commit.object;
         match (&*commit.resource, commit.r#type) {
@@ -64,7 +64,7 @@ impl Early {
         }
     }
 
-    /// Whether the pod waits on a node that takes no more volumes, and on which one was put that nobody counted.
+    /// Returns true if the pod waits on a full node on which an uncounted pod was placed.
     pub fn is_one_too_many(&self, pod: &str) -> bool {
         let Some(Place { node, .. }) = self.pods.get(pod).filter(|place| self.full.contains(&place.node)) else {
             return false;

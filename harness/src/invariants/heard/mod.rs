@@ -1,7 +1,7 @@
-//! What control loops had heard of objects, and what they leave undone for ever because they had not heard.
+//! Knowledge of control loops about objects, and work that they never do because of missing knowledge.
 //!
-//! A stream that is late, or that ends and begins anew after something has come and gone, keeps news from a loop. Most loops
-//! look again; what some of upstream's never do is in the files of this module.
+//! A loop misses an object if its stream is late, or if the stream breaks and restarts after the object has come and
+//! gone. Most loops look again. The files of this module cover the loops of upstream that never do.
 
 mod cache;
 mod early;
@@ -22,7 +22,7 @@ use substrate::json::Text;
 use super::OBJECT;
 use super::blame::namespaced;
 
-/// The process of attach-detach and the binder, and the client that watches for them.
+/// The process of attach-detach and the binder, and the User-Agent of the client that watches for them.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// A node, as attach-detach reads it.
@@ -42,12 +42,12 @@ impl Node {
     }
 }
 
-/// The handle in the name of an attached volume.
+/// Returns the handle in the name of an attached volume.
 fn handle(name: &str) -> Option<&str> {
     name.split_once('^').map(|(_, handle)| handle)
 }
 
-/// The resources that are looked after, and who watches them: the User-Agent up to its first `/`.
+/// Observed resources with their watchers: the User-Agent up to its first `/`.
 const OF: [(&str, &str); 3] = [
     ("csinodes", "kube-scheduler"),
     ("persistentvolumes", "kube-controller-manager"),
@@ -58,14 +58,14 @@ const OF: [(&str, &str); 3] = [
 #[derive(Debug)]
 struct Revisions {
     first: u64,
-    /// The newest that its watcher knows; 0 while it has heard nothing.
+    /// The newest revision that its watcher knows; 0 before the first.
     known: u64,
 }
 
-/// Who has heard of what.
+/// Knowledge of each watcher.
 #[derive(Debug)]
 pub(super) struct Heard {
-    /// What the open streams of watchers in [`OF`] are about.
+    /// Resources of the open streams of watchers in [`OF`].
     streams: BTreeMap<(Arc<str>, u64), &'static str>,
     /// By resource and key.
     objects: BTreeMap<&'static str, BTreeMap<Arc<str>, Revisions>>,
@@ -83,7 +83,7 @@ impl Default for Heard {
 }
 
 impl Heard {
-    /// State before the first event; faults divide their delays by `scale`.
+    /// Creates the state before the first event; faults divide their delays by `scale`.
     pub fn new(scale: TimeScale) -> Self {
         Self {
             streams: BTreeMap::new(),
@@ -96,23 +96,24 @@ impl Heard {
         }
     }
 
-    /// True if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
+    /// Returns true if attach-detach may have the out-of-service taint of a node in its cache at `ms`.
     pub fn may_cache_taint(&self, node: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| node.out_of_service)
     }
 
-    /// True if attach-detach may have a node in its cache at `ms` whose `status.volumesAttached` lacks the volume.
+    /// Returns true if attach-detach may have a node in its cache at `ms` whose `status.volumesAttached` lacks the
+    /// volume.
     pub fn may_lack_volume(&self, node: &str, volume: &str, ms: u64) -> bool {
         self.nodes.may_have(node, ms, |_, node| !node.attached.iter().any(|name| handle(name) == Some(volume)))
     }
 
-    /// True if kube-controller-manager may have a claim in its cache at `ms` that is gone.
+    /// Returns true if kube-controller-manager may have a claim in its cache at `ms` that is gone.
     pub fn may_have_former_claim(&self, claim: &str, ms: u64) -> bool {
         let gone = self.claims.last(claim, |is_there| !is_there);
         gone.is_some_and(|gone| self.claims.may_have(claim, ms, |revision, is_there| *is_there && revision < gone))
     }
 
-    /// Takes in an event; `node_of` gives the node of an instance.
+    /// Records an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         self.nodes.observe(event, Node::of);
         self.claims.observe(event, |commit| commit.r#type != EventType::Deleted);
@@ -144,7 +145,7 @@ impl Heard {
             let volumes = self.objects.get(resource);
             self.past.on_opened(opened, |pv| Some(volumes?.get(pv)?.first));
         }
-        // A stream goes on after a list, in which everything was that was there then.
+        // A stream follows a list, which contained all objects of that time.
         for revisions in self.objects.get_mut(resource).into_iter().flat_map(BTreeMap::values_mut) {
             if !opened.initial && revisions.first <= opened.from_rv {
                 revisions.known = revisions.known.max(opened.from_rv);
@@ -179,17 +180,17 @@ impl Heard {
         }
     }
 
-    /// Claims that are kept for a pod that was never heard of, by namespace and name.
+    /// Returns the claims that are kept for a pod that was never seen, by namespace and name.
     pub fn kept(&self) -> impl Iterator<Item = &str> {
         self.unheard.kept()
     }
 
-    /// The nodes to which a volume was attached for nobody.
+    /// Returns the nodes to which a volume was attached although no VolumeAttachment wanted it.
     pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
         self.past.for_nobody(volume)
     }
 
-    /// Why the object that a sentence begins with waits in vain, if that is known: it, and the detail.
+    /// Returns the reason why the object at the start of a sentence waits in vain, if known: the object and the detail.
     pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, Value>> {
         let object = sentence.split(' ').next()?;
         if self.past.is_for_nobody(sentence) {
@@ -215,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens in a cluster, revision by revision.
+    /// Events of a cluster, revision by revision.
     struct Story {
         trace: Trace,
         rv: u64,
@@ -250,7 +251,7 @@ mod tests {
             self.committed("csinodes", "node-a", EventType::Modified, |commit| commit.csinode = csinode);
         }
 
-        /// A stream that begins with what there is now.
+        /// Opens a stream that starts with the current state.
         fn watches(&self, caller: &str, resource: &str, stream: u64) {
             let opened = WatchOpened {
                 bookmarks: true,
@@ -268,7 +269,7 @@ mod tests {
             self.trace.info(&"fake-apiserver".into(), opened);
         }
 
-        /// The stream tells of the newest revision, which is of this object.
+        /// Sends the newest revision, which is of this object, on the stream.
         fn told(&self, object: &str, stream: u64) {
             let sent =
                 WatchSent { initial: false, object: Some(object.into()), rv: self.rv, stream, r#type: Told::Modified };

@@ -1,8 +1,8 @@
-//! What is done for VolumeAttachments by somebody who began with a list from the past.
+//! Mistakes with VolumeAttachments by clients whose first list was stale.
 //!
-//! An attacher whose first list has a VolumeAttachment that is gone attaches for it, and nobody detaches. An attach-detach that
-//! does not find the volume of a VolumeAttachment in its first list leaves that out of its actual state of the world, and never
-//! deletes it.
+//! An attacher whose first list contains a deleted VolumeAttachment attaches the volume, and no loop detaches it. An
+//! attach-detach that does not find the volume of a VolumeAttachment in its first list leaves the attachment out of its
+//! actual state of the world, and never deletes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +16,23 @@ use substrate::events::ProcessStarted;
 /// A volume and a node.
 type Key = (String, String);
 
-/// Who does not know of what.
+/// Missing knowledge of clients.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     /// The volume and the node of each VolumeAttachment.
     attachments: BTreeMap<String, Key>,
-    /// PersistentVolumes by what the driver calls them.
+    /// PersistentVolumes by handle.
     handles: BTreeMap<String, String>,
-    /// Volumes that the driver was asked to attach when no VolumeAttachment wanted it.
+    /// Volumes that the driver was asked to attach although no VolumeAttachment wanted them.
     for_nobody: BTreeSet<Key>,
-    /// Whether kube-controller-manager was started and has not watched volumes yet.
+    /// True if kube-controller-manager has started and does not watch volumes yet.
     begins: bool,
-    /// VolumeAttachments whose volume it did not know when it began.
+    /// VolumeAttachments whose volume was unknown to it at its start.
     left_out: BTreeSet<String>,
 }
 
 impl Past {
-    /// Takes in what is no commit; `node_of` gives the node of an instance.
+    /// Records an event that is not a commit; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         if event.is::<ProcessStarted>() {
             self.begins |= event.process.starts_with("kube-controller-manager");
@@ -57,7 +57,7 @@ impl Past {
         }
     }
 
-    /// Kube-controller-manager begins to watch volumes; `first` gives the first revision of one.
+    /// Records that kube-controller-manager starts to watch volumes; `first` gives the first revision of one.
     pub fn on_opened(&mut self, opened: &WatchOpened, first: impl Fn(&str) -> Option<u64>) {
         if std::mem::take(&mut self.begins) {
             let is_new = |pv: &str| first(pv).is_some_and(|first| first > opened.from_rv);
@@ -66,7 +66,7 @@ impl Past {
         }
     }
 
-    /// Takes in a commit.
+    /// Records a commit.
     pub fn on_commit(&mut self, commit: &Commit) {
         let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
         if let Some(attachment) = &commit.volumeattachment {
@@ -85,17 +85,17 @@ impl Past {
         }
     }
 
-    /// Whether the VolumeAttachment is one that attach-detach has left out.
+    /// Returns true if attach-detach has left out the VolumeAttachment.
     pub fn leaves_out(&self, attachment: &str) -> bool {
         self.left_out.contains(attachment)
     }
 
-    /// The nodes to which a volume was attached for nobody.
+    /// Returns the nodes to which a volume was attached although no VolumeAttachment wanted it.
     pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
         self.for_nobody.iter().filter(move |(of, _)| of == volume).map(|(_, node)| node.clone())
     }
 
-    /// Whether a sentence begins with a volume on a node where it was attached for nobody.
+    /// Returns true if a sentence begins with a volume on a node where no VolumeAttachment wanted it.
     pub fn is_for_nobody(&self, sentence: &str) -> bool {
         self.for_nobody.iter().any(|(volume, node)| sentence.starts_with(&format!("{volume} on {node} is attached")))
     }

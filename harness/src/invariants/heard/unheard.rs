@@ -1,18 +1,18 @@
-//! Claims that are kept for a pod of which pvc-protection has never heard.
+//! Claims that are kept for a pod that pvc-protection has never seen.
 //!
-//! It asks the API server for pods when it has none in its cache that uses the claim, finds one, and keeps the claim. It looks
-//! again when it hears that the pod is gone, which it does not if its stream ended before the pod came and the list that
-//! follows does not have it any more.
+//! If no cached pod uses the claim, pvc-protection lists pods from the API server, finds one, and keeps the claim. It
+//! looks again when it sees the pod's deletion. It never sees that if its stream ended before the pod was created and
+//! the next list does not contain the pod any more.
 
 use std::collections::BTreeMap;
 
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 
-/// How a claim that was deleted and is still there stands.
+/// State of a deleted claim that still exists.
 #[derive(Debug, Default)]
 struct Kept {
-    /// A pod that used it was gone before pvc-protection had heard of it, and nothing has happened to the claim since.
+    /// True if a pod that used it was gone before pvc-protection saw it, and the claim has not changed since.
     unheard: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Unheard {
 }
 
 impl Unheard {
-    /// Takes in a commit; `was_heard` says whether kube-controller-manager has ever heard of the pod that it is about.
+    /// Records a commit; `was_heard` is true if kube-controller-manager has ever seen the pod of the commit.
     pub fn on_commit(&mut self, commit: &Commit, was_heard: bool) {
         let object = &*commit.object;
         if commit.pvc.is_some() {
@@ -46,7 +46,7 @@ impl Unheard {
         }
     }
 
-    /// Claims that are kept for such a pod, by namespace and name.
+    /// Returns the claims that are kept for such a pod, by namespace and name.
     pub fn kept(&self) -> impl Iterator<Item = &str> {
         self.claims.iter().filter(|(_, kept)| kept.unheard).map(|(claim, _)| claim.as_str())
     }

@@ -197,7 +197,7 @@ impl Follower {
 
     /// Applies a line of the watch.
     fn take(&mut self, line: &[u8]) -> Result<(), String> {
-        let mut event: Value = serde_json::from_slice(line).map_err(|e| format!("a watch event is no JSON: {e}"))?;
+        let mut event: Value = serde_json::from_slice(line).map_err(|e| format!("a watch event is not JSON: {e}"))?;
         let object = event["object"].take();
         let told = event["type"].as_str().unwrap_or_default();
         if told == "ERROR" {

@@ -186,7 +186,7 @@ impl Nevers {
         };
         if !matches!(what.what, Forbidden::Calls(_)) && !looked.said {
             let why = looked.error.unwrap_or_else(|| "it does not exist".to_owned());
-            return Err(self.failure(index, format!("it has looked at nothing: at every look, {why}")));
+            return Err(self.failure(index, format!("it was never checked: at every attempt, {why}")));
         }
         self.active().remove(&index);
         Ok(())

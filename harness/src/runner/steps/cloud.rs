@@ -25,7 +25,7 @@ impl Run<'_> {
         }
         let expected = match &call.fails {
             Some(code) => format!("{} fails with {code}", call.action),
-            None => format!("the cloud takes {}", call.action),
+            None => format!("the cloud accepts {}", call.action),
         };
         let answer = ec2::perform(self.cluster, &call.action, &parameters).await;
         let answer = answer.map_err(|seen| self.failure(&*expected, seen))?;
@@ -49,7 +49,7 @@ impl Run<'_> {
     }
 
     pub(super) async fn poke(&self, poke: &Poke) -> Result<(), Failure> {
-        let (expected, id) = (format!("the cloud takes: {poke}"), self.id(&poke.target).await?);
+        let (expected, id) = (format!("the cloud accepts: {poke}"), self.id(&poke.target).await?);
         let action = match poke.verb.as_str() {
             "stop" => Some("StopInstances"),
             "start" => Some("StartInstances"),

@@ -38,7 +38,7 @@ impl Run<'_> {
             let seen = match self.cluster.records_found(&wanted.pod.key()) {
                 Some((found, true)) if found >= wanted.records => return Ok(()),
                 Some((found, true)) => format!("it found {found}"),
-                Some((_, false)) => "what it found is damaged".to_owned(),
+                Some((_, false)) => "the records that it found are damaged".to_owned(),
                 None => "it has not started".to_owned(),
             };
             Err(self.failure(expected.clone(), seen))

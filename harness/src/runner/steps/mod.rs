@@ -222,11 +222,11 @@ impl<'a> Run<'a> {
     }
 
     fn api<T>(&self, what: &str, result: Result<T, ObjectError>) -> Result<T, Failure> {
-        result.map_err(|e| self.failure(format!("the API server takes: {what}"), e.to_string()))
+        result.map_err(|e| self.failure(format!("the API server accepts: {what}"), e.to_string()))
     }
 
     fn on_node(&self, node: &str, result: Result<(), String>) -> Result<(), Failure> {
-        result.map_err(|e| self.failure(format!("{node} obeys"), e))
+        result.map_err(|e| self.failure(format!("{node} carries out the step"), e))
     }
 
     async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {

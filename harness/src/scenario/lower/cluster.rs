@@ -15,7 +15,7 @@ pub(super) fn without(names: Vec<Placed<String>>) -> Checked<BTreeSet<String>> {
     let mut out = BTreeSet::new();
     for name in names {
         let left_out = controllers::left_out([name.as_str()]).map_err(|_| {
-            let message = format!("`{}` is no component that can be left out", name.value);
+            let message = format!("`{}` is not a component that can be left out", name.value);
             let help = suggest(&name, controllers::can_be_left_out().into_iter(), "components");
             Mistake::new(name.place, message, "this component").help(help)
         })?;
@@ -54,7 +54,7 @@ pub(super) fn zones(zones: Vec<Placed<String>>, nodes: &[NodeSpec]) -> Checked<V
         }
         let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if zone.is_empty() || !zone.chars().all(good) {
-            let message = format!("`{}` is no name of a zone", zone.value);
+            let message = format!("`{}` is not a zone name", zone.value);
             return Err(Mistake::new(zone.place, message, "this zone").help("write one such as us-east-1a"));
         }
         names.push(zone.value);

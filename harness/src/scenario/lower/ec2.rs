@@ -88,7 +88,7 @@ impl Steps<'_> {
         match error {
             Ec2Error::InvalidAction(name) => {
                 let help = suggest(name, ACTIONS.iter().copied(), "actions");
-                Mistake::new(action.place, format!("`{name}` is no action of this cloud"), "this action").help(help)
+                Mistake::new(action.place, format!("`{name}` is not an action of this cloud"), "this action").help(help)
             }
             Ec2Error::UnknownParameter(name) => self.unknown(action, place, name),
             Ec2Error::MissingParameter(name) => {
@@ -126,7 +126,7 @@ impl Steps<'_> {
         let near = nearest(&code, ERROR_CODES.iter().copied());
         let help =
             near.map_or_else(|| "see ec2 in docs/faults.md".to_owned(), |near| format!("did you mean `{near}`?"));
-        Err(Mistake::new(code.place, format!("`{}` is no error code of this cloud", code.value), "this code")
+        Err(Mistake::new(code.place, format!("`{}` is not an error code of this cloud", code.value), "this code")
             .help(help))
     }
 
@@ -145,7 +145,7 @@ impl Steps<'_> {
         };
         if !SAVABLE.contains(&from.as_str()) {
             let help = suggest(&from, SAVABLE.into_iter(), "what can be saved");
-            let message = format!("`{}` is no id of an answer", from.value);
+            let message = format!("`{}` is not an id of an answer", from.value);
             return Err(Mistake::new(from.place, message, "this field").help(help));
         }
         self.saved.insert(name.value.clone(), from.value.clone());
@@ -189,7 +189,7 @@ impl Steps<'_> {
         };
         if !REFERENCES.contains(&key.as_str()) {
             let help = suggest(key, REFERENCES.into_iter(), "references");
-            return Err(Mistake::new(at(key), format!("`{key}` refers to nothing"), "here").help(help));
+            return Err(Mistake::new(at(key), format!("`{key}` is not a reference"), "here").help(help));
         }
         let Some(text) = value.as_str() else {
             return Err(Mistake::new(at(key), format!("`{key}` takes a name"), "here"));

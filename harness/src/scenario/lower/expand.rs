@@ -88,7 +88,7 @@ impl Steps<'_> {
             return Err(wrong("the path of a fragment is relative to the file that includes it".to_owned()));
         }
         let Some(folder) = Path::new(&*self.origin.source).parent().filter(|_| self.has_files) else {
-            return Err(wrong("this scenario is no file, so there is nothing beside it to include".to_owned()));
+            return Err(wrong("this scenario is not a file, so there is nothing beside it to include".to_owned()));
         };
         let path = folder.join(path);
         let name = path.display().to_string();
@@ -156,7 +156,7 @@ fn check_variable(name: &Placed<String>) -> Checked<()> {
     if !name.is_empty() && name.chars().all(good) && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Ok(());
     }
-    let message = format!("`{}` is no name of a variable: letters, digits, `_` and `-`, a letter first", **name);
+    let message = format!("`{}` is not a variable name: letters, digits, `_` and `-`, a letter first", **name);
     Err(Mistake::new(name.place, message, "this name"))
 }
 

@@ -97,7 +97,7 @@ fn counts(checked: Placed<BTreeMap<String, u64>>) -> Checked<BTreeMap<Id, u64>> 
     let count = |(name, least): (String, u64)| {
         let id: Id = name.parse().map_err(|message: String| Mistake::new(place, message, "here"))?;
         if least == 0 {
-            return Err(Mistake::new(place, format!("{id} on no occasion demands nothing"), "here"));
+            return Err(Mistake::new(place, format!("{id} on 0 occasions is no requirement"), "here"));
         }
         Ok((id, least))
     };

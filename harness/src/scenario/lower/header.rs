@@ -134,7 +134,7 @@ pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
                 if let Some(id) = &node.instance
                     && !mock_ec2::is_instance_id(id)
                 {
-                    let message = format!("`{}` is no instance id: write i- and 8 or 17 hex digits", **id);
+                    let message = format!("`{}` is not an instance id: write i- and 8 or 17 hex digits", **id);
                     return Err(Mistake::new(id.place, message, "this id"));
                 }
                 specs.push(NodeSpec {
@@ -184,7 +184,7 @@ pub(super) fn time_scale(scale: Option<Placed<doc::TimeScale>>) -> Checked<TimeS
     if let Some(why) = [scales.simulated, scales.live].iter().find_map(|n| substrate::TimeScale::check(*n).err()) {
         let message = format!("a time scale divides durations: it {why}");
         return Err(Mistake::new(scale.place, message, "this number")
-            .help("1 leaves time as it is, 60 makes a minute a second"));
+            .help("1 does not change time, 60 makes a minute a second"));
     }
     Ok(scales)
 }

@@ -71,13 +71,13 @@ fn refused(fails: Placed<Value>) -> Checked<Refused> {
     match &fails.value {
         Value::Number(n) => match n.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)) {
             Some(code) => Ok(Refused::Code(code)),
-            None => Err(Mistake::new(fails.place, format!("{n} is no code of a refusal"), "400 to 599")),
+            None => Err(Mistake::new(fails.place, format!("{n} is not the status of a refusal"), "400 to 599")),
         },
         Value::String(reason) if REASONS.contains(&reason.as_str()) => Ok(Refused::Reason(reason.clone())),
         other => {
             let word = other.as_str().map_or_else(|| other.to_string(), str::to_owned);
             let help = suggest(&word, REASONS.into_iter(), "reasons");
-            Err(Mistake::new(fails.place, format!("`{word}` is no reason of a refusal"), "here").help(help))
+            Err(Mistake::new(fails.place, format!("`{word}` is not a reason of a refusal"), "here").help(help))
         }
     }
 }

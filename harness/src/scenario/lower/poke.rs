@@ -58,12 +58,12 @@ impl Steps<'_> {
     pub(super) fn poke(&self, verb: Placed<String>, ec2: doc::Ec2) -> Checked<Poke> {
         let Some(row) = POKES.iter().find(|row| row.verb == verb.value) else {
             let help = suggest(&verb, POKES.iter().map(|row| row.verb), "pokes");
-            return Err(Mistake::new(verb.place, format!("`{}` is no poke", verb.value), "this poke").help(help));
+            return Err(Mistake::new(verb.place, format!("`{}` is not a poke", verb.value), "this poke").help(help));
         };
         if let Some((option, place)) = ec2.options().find(|(option, _)| !row.options.contains(option)) {
             let message = format!("`{option}` does not go with `{}`", row.verb);
             let help = match row.options {
-                [] => format!("`{}` takes nothing but what it is about", row.verb),
+                [] => format!("`{}` takes only its target", row.verb),
                 options => format!("`{}` takes {}", row.verb, options.join(", ")),
             };
             return Err(Mistake::new(place, message, "here").help(help));
@@ -95,7 +95,7 @@ impl Steps<'_> {
         let mut there = there.into_iter().filter_map(|(about, value)| Some((about, value?)));
         let can = || row.about.iter().map(|about| format!("`{}`", key(*about))).collect::<Vec<_>>().join(" or ");
         let Some((about, value)) = there.next() else {
-            let message = format!("`{}` is about nothing here", row.verb);
+            let message = format!("`{}` has no target", row.verb);
             return Err(Mistake::new(verb.place, message, "this poke").help(format!("add {}", can())));
         };
         if let Some((_, second)) = there.next() {
@@ -135,7 +135,7 @@ impl Steps<'_> {
             About::Snapshot if text.parse::<SnapshotId>().is_ok() => Ok(Id::Text(text.value)),
             About::Snapshot => {
                 let help = "save the id where the snapshot is made, and write `{saved: NAME}`";
-                Err(Mistake::new(place, format!("`{}` is no id of a snapshot", text.value), "here").help(help))
+                Err(Mistake::new(place, format!("`{}` is not an id of a snapshot", text.value), "here").help(help))
             }
             About::Token => Ok(Id::Text(text.value)),
         }
@@ -149,7 +149,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
         for (key, names) in [("hide", &ec2.hide), ("poison", &ec2.poison)] {
             let Some(names) = names else { continue };
             if let Some(wrong) = names.iter().find(|name| DeviceSlot::parse(name).is_none()) {
-                let message = format!("`{wrong}` is no device name");
+                let message = format!("`{wrong}` is not a device name");
                 return Err(Mistake::new(names.place, message, "here").help("write one such as /dev/xvdba"));
             }
             body.insert(key.to_owned(), json!(names.value));
@@ -165,11 +165,11 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
         }
         if body.is_empty() {
             let help = format!("add one of: {}", HARDWARE.join(", "));
-            return Err(Mistake::new(verb.place, "`hardware` changes nothing here", "this poke").help(help));
+            return Err(Mistake::new(verb.place, "`hardware` has no change", "this poke").help(help));
         }
     }
     if let Some(which) = &ec2.which {
-        word(which, which.place, &WHICH, "no transition of a volume", "transitions")?;
+        word(which, which.place, &WHICH, "not a transition of a volume", "transitions")?;
         body.insert("which".to_owned(), json!(which.value));
     }
     if row.verb == "state" {
@@ -178,7 +178,7 @@ fn body(row: &Row, verb: &Placed<String>, ec2: &doc::Ec2) -> Checked<Map<String,
             let help = format!("add `state`, one of: {}", words.join(", "));
             return Err(Mistake::new(verb.place, "`state` needs the state to force", "this poke").help(help));
         };
-        word(state, state.place, &words, "no state of a volume", "states")?;
+        word(state, state.place, &words, "not a state of a volume", "states")?;
         body.insert("state".to_owned(), json!(state.value));
     }
     if row.verb == "impair" {

@@ -51,7 +51,7 @@ impl Steps<'_> {
         let Some(kind) = Kind::find(&list, &self.customs) else {
             let words: Vec<String> = Kind::words(&self.customs).collect();
             let near = nearest(&list, words.iter().map(String::as_str));
-            let message = format!("`{}` is no kind of object", *list);
+            let message = format!("`{}` is not a kind of object", *list);
             let mistake = Mistake::new(list.place, message, "this kind").refers(&list);
             return Err(match near {
                 Some(word) => mistake.help(format!("did you mean `{word}`?")),
@@ -80,7 +80,7 @@ impl Steps<'_> {
     fn holding(&self, of: Subject, place: Place, that: Option<Placed<String>>, within: Duration) -> Checked<Holds> {
         let Some(that) = that else {
             let help = "add `that: \"self.status.phase == 'Bound'\"`";
-            return Err(Mistake::new(place, format!("nothing is said about {of}"), "here").help(help));
+            return Err(Mistake::new(place, format!("no condition for {of}"), "here").help(help));
         };
         Ok(Holds { of, that: self.that(that)?, within })
     }
@@ -140,7 +140,7 @@ impl Steps<'_> {
         if let Some(code) = &outcome {
             self.outcome(call.plane, code).map_err(|help| {
                 let message =
-                    format!("where.{ending}: `{code}` is how no call of the plane {} ends", call.plane.name());
+                    format!("where.{ending}: `{code}` is not a result of calls on the plane {}", call.plane.name());
                 Mistake::new(at(code), message, "here").help(help)
             })?;
         }
@@ -208,7 +208,7 @@ impl Steps<'_> {
         let calls: BTreeSet<&'static str> = found.into_iter().filter(|name| is_call(name)).collect();
         if calls.is_empty() {
             let word = op.map(|op| op.to_string());
-            let message = format!("`{}` is no call that can be counted", word.as_deref().unwrap_or_default());
+            let message = format!("`{}` is not a call that can be counted", word.as_deref().unwrap_or_default());
             return Err(FaultMistake { word, ..FaultMistake::new("match.op", message) });
         }
         Ok(calls)
@@ -248,7 +248,7 @@ impl Steps<'_> {
         let help = "write `pvc/NAME`, `pv/NAME` or an id such as vol-0123456789abcdef0";
         let object: ObjectRef = word.parse().map_err(|m: String| Mistake::new(place, m, "this volume").help(help))?;
         if ![Kind::claim(), Kind::volume()].contains(&object.kind) {
-            return Err(Mistake::new(place, format!("a {} is no volume", object.kind.kind()), "here").help(help));
+            return Err(Mistake::new(place, format!("a {} is not a volume", object.kind.kind()), "here").help(help));
         }
         Ok(Pattern::Volume(object))
     }
@@ -296,7 +296,9 @@ impl Steps<'_> {
             };
             if !states.contains(&state.value.as_str()) {
                 let help = suggest(state, states.iter().copied(), "its states");
-                return Err(Mistake::new(state.place, format!("`{}` is no state of it", **state), "here").help(help));
+                return Err(
+                    Mistake::new(state.place, format!("`{}` is not one of its states", **state), "here").help(help)
+                );
             }
         }
         if let Some(attached) = &attached
@@ -306,7 +308,7 @@ impl Steps<'_> {
         }
         if state.is_none() && attached.is_none() && that.is_none() {
             let help = "add `state`, `attached` or `that`";
-            return Err(Mistake::new(place, "nothing is said about what the cloud has", "here").help(help));
+            return Err(Mistake::new(place, "no condition for the cloud", "here").help(help));
         }
         let nodes = |list: Placed<Vec<Placed<String>>>| list.value.into_iter().map(|node| self.node(node)).collect();
         Ok(Cloud {

@@ -122,7 +122,7 @@ fn env(text: &str, env: BTreeMap<String, Placed<doc::Argument>>) -> Checked<BTre
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.is_empty() || !name.chars().all(is_name) || name.starts_with(|c: char| c.is_ascii_digit()) {
             let place = find::key_before(text, value.place, &name);
-            let message = format!("`{name}` is no name of a variable");
+            let message = format!("`{name}` is not a variable name");
             let help = "a name is letters, digits, `_`, `-` and `.`, and begins with no digit";
             return Err(Mistake::new(place, message, "this name").help(help));
         }
@@ -142,7 +142,7 @@ fn replaces(replaced: Option<Placed<doc::Replaced>>) -> Checked<Vec<(String, Pla
     let mut out = Vec::new();
     for name in names {
         let left_out = controllers::left_out([name.as_str()]).map_err(|_| {
-            let message = format!("`{}` is no component that can be replaced", name.value);
+            let message = format!("`{}` is not a component that can be replaced", name.value);
             let help = suggest(&name, controllers::can_be_left_out().into_iter(), "components");
             Mistake::new(name.place, message, "this component").help(help)
         })?;

@@ -37,7 +37,7 @@ fn named(name: &Placed<String>) -> Checked<()> {
 
 impl Steps<'_> {
     fn made(&mut self, place: Place, value: Value) -> Checked<Manifest> {
-        let Value::Object(map) = value else { return Err(Mistake::new(place, "this is no object", "here")) };
+        let Value::Object(map) = value else { return Err(Mistake::new(place, "this is not an object", "here")) };
         let made = manifest(place, map, &mut self.customs)?;
         self.judge(place, &made)?;
         Ok(made)

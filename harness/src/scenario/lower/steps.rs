@@ -241,7 +241,7 @@ impl<'a> Steps<'a> {
     fn taint(&self, taint: doc::Taint) -> Checked<Taint> {
         let doc::Taint { node, key, value, effect } = taint;
         if !EFFECTS.contains(&effect.as_str()) {
-            let message = format!("`{}` is no effect of a taint", *effect);
+            let message = format!("`{}` is not an effect of a taint", *effect);
             let help = suggest(&effect, EFFECTS.into_iter(), "effects");
             return Err(Mistake::new(effect.place, message, "this effect").help(help));
         }
@@ -413,6 +413,6 @@ fn cascading(word: Placed<String>) -> Checked<Propagation> {
     let found = WORDS.iter().find(|(name, _)| *name == *word).map(|(_, propagation)| *propagation);
     found.ok_or_else(|| {
         let help = suggest(&word, WORDS.iter().map(|(name, _)| *name), "ways to treat dependents");
-        Mistake::new(word.place, format!("`{}` is no way to treat dependents", *word), "this word").help(help)
+        Mistake::new(word.place, format!("`{}` is not a way to treat dependents", *word), "this word").help(help)
     })
 }

@@ -90,7 +90,7 @@ impl Command {
         let some = || Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         let number = |otherwise: u64| match rest {
             "" => Ok(otherwise),
-            rest => rest.parse().map_err(|_| format!("`{rest}` is no number")),
+            rest => rest.parse().map_err(|_| format!("`{rest}` is not a number")),
         };
         Ok(match word {
             "" => Self::Again,
@@ -132,7 +132,7 @@ impl Command {
                     .iter()
                     .max_by(|one, two| strsim::jaro_winkler(other, one).total_cmp(&strsim::jaro_winkler(other, two)));
                 return Err(format!(
-                    "`{other}` is no command; did you mean {}? `help` lists all",
+                    "`{other}` is not a command; did you mean {}? `help` lists all",
                     near.unwrap_or(&"help")
                 ));
             }
@@ -214,7 +214,7 @@ mod tests {
             ("info locals", "`i b` lists breakpoints"),
             ("step 0", "write 1 or more"),
             ("go", "as in `go #120`"),
-            ("list x", "`x` is no number"),
+            ("list x", "`x` is not a number"),
             ("add {name: f}", "add:"),
             (
                 "add {name: f, match: {plane: csi}, when: {until: pod/web=Running}, effect: {error: INTERNAL}}",

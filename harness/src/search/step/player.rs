@@ -352,7 +352,7 @@ impl Player {
     /// afterwards.
     fn look(&mut self) -> Flow {
         if self.ended {
-            say("the run has ended, and what it made was taken down; go back to look\n");
+            say("the run has ended, and its cluster is gone; go back to inspect it\n");
             return Flow::Stay;
         }
         let then = match self.copies.aside() {
@@ -453,14 +453,14 @@ impl Player {
         }
         for one in self.known.behind().iter().filter(|one| meant(&one.who)) {
             said = true;
-            let watches = if one.watches { "" } else { ", and watches no more" };
+            let watches = if one.watches { "" } else { ", and no longer watches" };
             say(&format!(
                 "{}  {}\n  knows    {} (revision {})\n  stored   {} (revision {}){watches}\n",
                 one.who, one.object, one.knows.is, one.knows.rv, one.stored.is, one.stored.rv
             ));
         }
         if !said {
-            say("everybody was told all that is stored, and no loop says what it wants\n");
+            say("every client knows the stored state, and no loop reports its desired state\n");
         }
     }
 

@@ -157,35 +157,35 @@ fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_near
         (refused(|f| (f.when.first, f.when.nth) = (Some(1), Some(2))), "when.nth: "),
         (refused(|f| (f.when.nth, f.when.every) = (Some(1), Some(2))), "when.every: "),
         (refused(|f| (f.when.first, f.when.every) = (Some(1), Some(2))), "when.every: "),
-        (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: nobody here watches"),
+        (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: this server does not watch"),
         (refused(|f| f.lease.ttl = Some(Span(Duration::ZERO))), "lease.ttl: "),
         (
             refused(|f| f.matches.op = Some("AttachVolum".into())),
-            "match.op: `AttachVolum` is no operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
+            "match.op: `AttachVolum` is not an operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
         ),
-        (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
+        (refused(|f| f.matches.plane = Plane::Csi), "match.plane: no operation here is on the plane csi"),
         (
             refused(|f| {
                 f.matches.attributes.insert("volum".into(), "x".into());
             }),
-            "match.where.volum: `volum` is no attribute of these operations; there are process, volume; did you mean `volume`?",
+            "match.where.volum: `volum` is not an attribute of these operations; there are process, volume; did you mean `volume`?",
         ),
         (
             refused(|f| f.effect = Effect::Error("IncorectState".into())),
-            "effect.error: `IncorectState` is not known here; there are IncorrectState, InternalError; did you mean `IncorrectState`?",
+            "effect.error: `IncorectState` is unknown; there are IncorrectState, InternalError; did you mean `IncorrectState`?",
         ),
         (
             refused(|f| f.effect = Effect::IoError("EIO".into())),
-            "effect.io_error: cannot happen to `AttachVolume` on the plane ec2, which knows count, crash, delay, error, hang, reboot",
+            "effect.io_error: cannot happen to `AttachVolume` on the plane ec2; possible there: count, crash, delay, error, hang, reboot",
         ),
         (
             refused(|f| f.at = Moment::BeforeReply),
-            "at: `before_reply` is no moment at which error acts here; it acts at before; did you mean `before`?",
+            "at: `before_reply` is not a moment at which error acts here; it acts at before; did you mean `before`?",
         ),
         (refused(|f| f.effect = Effect::Hang(false)), "effect.hang: must be true"),
         (
             refused(|f| f.effect = Effect::Crash("controler".into())),
-            "effect.crash: `controler` is no process that this server could end; there are self",
+            "effect.crash: `controler` is not a process that this server can crash; there are self",
         ),
     ];
     for (message, begins) in cases {
@@ -279,7 +279,7 @@ fn a_code_of_aws_is_known_or_new_and_never_misspelled() {
     for (code, meant) in [("IncorectState", "IncorrectState"), ("InvalidVolumeNotFound", "InvalidVolume.NotFound")] {
         let (nearest, message) = add(code).unwrap_err();
         assert_eq!(nearest.as_deref(), Some(meant));
-        assert!(message.starts_with(&format!("effect.error: `{code}` is not known here")), "{message}");
+        assert!(message.starts_with(&format!("effect.error: `{code}` is unknown")), "{message}");
     }
     for code in ["", "somethingElse", "Some Thing", "Some_Thing", "A.b", "A.B.C", "Some."] {
         assert!(add(code).unwrap_err().1.contains("not written as codes of AWS are"), "{code}");
@@ -334,7 +334,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     let own = || Effect::Crash("self".into());
     for told in [("process", "user"), ("from", "user"), ("caller", "us*")] {
         let message = add("no", Some(told), own()).unwrap_err().to_string();
-        assert!(message.starts_with(&format!("match.where.{}: `{}` is no process", told.0, told.1)), "{message}");
+        assert!(message.starts_with(&format!("match.where.{}: `{}` is not a process", told.0, told.1)), "{message}");
     }
     // The sender of lost messages need not be a process.
     add("lost", Some(("from", "user")), Effect::DropRequest(true)).unwrap();
@@ -347,7 +347,7 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     };
     assert_eq!([request("user"), request("csi-attacher"), request("csi-attacher")], [false, true, false]);
     let near = book.get("own").unwrap().near;
-    assert_eq!(near[0], "request: it is of `user`, which is no process that could end");
+    assert_eq!(near[0], "request: it is of `user`, which is not a process that can crash");
 }
 
 /// Compares a book with one fault to a book that became the branch of that fault at its place.
@@ -381,7 +381,7 @@ fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
         assert_eq!(asked, nth as usize, "nobody is asked after the place");
     }
     let (hits, _, asked) = branch(9);
-    assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is no branch");
+    assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is not a branch");
 }
 
 /// Returns a fault that counts each `AttachVolume`.

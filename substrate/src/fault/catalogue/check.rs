@@ -18,7 +18,7 @@ impl Catalogue {
         check_when(fault)?;
         check_steady(fault)?;
         if fault.when.until.is_some() && !self.watched {
-            let message = "nobody here watches a cluster; end the fault by deleting it, or give it a lease.ttl";
+            let message = "this server does not watch a cluster: delete the fault to end it, or give it a lease.ttl";
             return Err(Mistake::key("when.until", message));
         }
         let named = self.named(fault)?;
@@ -38,7 +38,7 @@ impl Catalogue {
                 Some(op) => format!("to `{op}` on the plane {plane}"),
                 None => format!("on the plane {plane}"),
             };
-            let message = format!("cannot happen {of}, which knows {}", kinds.join(", "));
+            let message = format!("cannot happen {of}; possible there: {}", kinds.join(", "));
             return Err(Mistake { word: Some(effect.to_owned()), ..Mistake::new(format!("effect.{effect}"), message) });
         }
         let now: Vec<_> = able.iter().filter(|(_, p)| p.at.contains(&fault.at)).collect();
@@ -47,7 +47,7 @@ impl Catalogue {
             at.sort_unstable();
             at.dedup();
             let message = format!(
-                "`{}` is no moment at which {} acts here; it acts at {}",
+                "`{}` is not a moment at which {} acts here; it acts at {}",
                 fault.at.name(),
                 kind.name(),
                 at.join(", ")
@@ -79,7 +79,8 @@ impl Catalogue {
             let mut planes: Vec<&str> = self.operations().map(|o| o.plane.name()).collect();
             planes.sort_unstable();
             planes.dedup();
-            let message = format!("nothing here acts on the plane {}; there are {}", plane.name(), planes.join(", "));
+            let message =
+                format!("no operation here is on the plane {}; there are {}", plane.name(), planes.join(", "));
             let word = Some(plane.name().to_owned());
             return Err(Mistake { word, ..Mistake::new("match.plane", message) });
         }
@@ -97,7 +98,7 @@ impl Catalogue {
                 return Err(Mistake::of(
                     "match.op",
                     pattern,
-                    &format!("no operation of the plane {}", plane.name()),
+                    &format!("not an operation of the plane {}", plane.name()),
                     &known,
                 ));
             }
@@ -116,13 +117,13 @@ impl Catalogue {
             known.dedup();
             told.retain(|o| o.attributes().any(|a| a.name == key));
             if told.is_empty() {
-                return Err(Mistake::of(field, key, "no attribute of these operations", &known));
+                return Err(Mistake::of(field, key, "not an attribute of these operations", &known));
             }
             let words = told.iter().flat_map(|o| o.attributes()).filter(|a| a.name == key).map(|a| a.values);
             let lists: Vec<&[&str]> = words.map(|w| if let Words::OneOf(list) = w { list } else { &[][..] }).collect();
             let closed = lists.iter().all(|list| !list.is_empty());
             if closed && !lists.iter().copied().flatten().any(|known| wild(pattern, known)) {
-                return Err(Mistake::of(field, pattern, "no value of this attribute", lists[0]));
+                return Err(Mistake::of(field, pattern, "not a value of this attribute", lists[0]));
             }
             if key == PROCESS.name && !pattern.ends_with('*') {
                 self.process(&field, pattern)?;
@@ -148,7 +149,7 @@ impl Catalogue {
         for (key, pattern) in called {
             if !names.processes.iter().any(|process| wild(pattern, process)) {
                 let known: Vec<&str> = names.processes.iter().map(String::as_str).collect();
-                return Err(Mistake::of(format!("match.where.{key}"), pattern, "no process that could end", &known));
+                return Err(Mistake::of(format!("match.where.{key}"), pattern, "not a process that can crash", &known));
             }
         }
         Ok(())
@@ -167,17 +168,17 @@ impl Catalogue {
             .map(String::as_str)
             .chain((field != "match.where.process").then_some("self"))
             .collect();
-        Err(Mistake::of(field, name, "no process", &known))
+        Err(Mistake::of(field, name, "not a process", &known))
     }
 
     fn value(&self, effect: &Effect, values: Values) -> Result<(), Mistake> {
         let field = || format!("effect.{}", effect.kind().name());
         let word = effect.word();
         match values {
-            Values::Flag if !effect.is_on() => Err(Mistake::new(field(), "must be true, or nothing happens")),
+            Values::Flag if !effect.is_on() => Err(Mistake::new(field(), "must be true; false has no effect")),
             Values::Flag => Ok(()),
             Values::Span if effect.span().is_none_or(|s| s.0.is_zero()) => {
-                Err(Mistake::new(field(), "must be longer than nothing, such as 250ms or 30s"))
+                Err(Mistake::new(field(), "must be longer than 0s, such as 250ms or 30s"))
             }
             Values::Span => Ok(()),
             Values::Number { least, most } => match effect.number() {
@@ -190,20 +191,20 @@ impl Catalogue {
             },
             Values::OneOf(known) if known.contains(&word.as_str()) => Ok(()),
             Values::Folded(known) if known.iter().any(|k| folded(k) == folded(&word)) => Ok(()),
-            Values::OneOf(known) | Values::Folded(known) => Err(Mistake::of(field(), &word, "not known here", known)),
+            Values::OneOf(known) | Values::Folded(known) => Err(Mistake::of(field(), &word, "unknown", known)),
             Values::Text if word.is_empty() => Err(Mistake::new(field(), "needs a word")),
             Values::Text => Ok(()),
             Values::Code(known) => code(&field(), &word, known),
             Values::Process if word == "self" => Ok(()),
             Values::Process => match &self.names {
                 Some(_) => self.process(&field(), &word),
-                None => Err(Mistake::of(field(), &word, "no process that this server could end", &["self"])),
+                None => Err(Mistake::of(field(), &word, "not a process that this server can crash", &["self"])),
             },
             Values::Node => match &self.names {
                 Some(names) if names.nodes.contains(&word) => Ok(()),
                 Some(names) => {
                     let known: Vec<&str> = names.nodes.iter().map(String::as_str).collect();
-                    Err(Mistake::of(field(), &word, "no node", &known))
+                    Err(Mistake::of(field(), &word, "not a node", &known))
                 }
                 None => Err(Mistake::new(field(), "this server has no nodes that could be rebooted")),
             },
@@ -220,7 +221,7 @@ impl Catalogue {
             return Ok(());
         }
         let known: Vec<&str> = names.ends().collect();
-        Err(Mistake::of(field, end, "no process, node or server", &known))
+        Err(Mistake::of(field, end, "not a process, node or server", &known))
     }
 }
 
@@ -239,7 +240,7 @@ fn code(field: &str, word: &str, known: &[&str]) -> Result<(), Mistake> {
         return Ok(());
     }
     if let Some(meant) = slip(word, known.iter().copied()) {
-        let message = format!("`{word}` is not known here, and is nearly `{meant}`");
+        let message = format!("`{word}` is unknown");
         return Err(Mistake {
             word: Some(word.to_owned()),
             nearest: Some(meant.to_owned()),

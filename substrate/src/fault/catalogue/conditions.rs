@@ -40,11 +40,11 @@ pub(super) fn check_when(fault: &Fault) -> Result<(), Mistake> {
         _ => {}
     }
     if when.lasting.is_some_and(|s| s.0.is_zero()) {
-        return Err(Mistake::key("when.for", "must be longer than nothing"));
+        return Err(Mistake::key("when.for", "must be longer than 0s"));
     }
     let Some(ttl) = fault.lease.ttl else { return Ok(()) };
     if ttl.0.is_zero() {
-        return Err(Mistake::key("lease.ttl", "must be longer than nothing"));
+        return Err(Mistake::key("lease.ttl", "must be longer than 0s"));
     }
     if when.after.is_some_and(|after| after >= ttl) {
         return Err(Mistake::key("when.after", "the lease is over before: the fault could never fire"));

@@ -18,7 +18,7 @@ pub const OWN: &[Operation] = &[
                 effect: Kind::Http,
                 at: BEFORE,
                 values: Values::Number { least: 400, most: 599 },
-                shows: "the caller gets this status, and the peer no request",
+                shows: "the caller gets this status, and the peer gets no request",
             },
             Possible {
                 effect: Kind::DropReply,
@@ -39,7 +39,7 @@ pub const OWN: &[Operation] = &[
         moments: BEFORE,
         can: &[
             Possible { effect: Kind::ResetStream, at: BEFORE, values: Values::Flag, shows: "the stream is reset" },
-            Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "nothing arrives any more" },
+            Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "no more lines arrive" },
         ],
     },
     Operation {
