@@ -97,17 +97,18 @@ mod tests {
         let mut told = BTreeSet::new();
         runs.all(3, 50, |at, _| at * 2, |at, result| told.insert(at) && result == at * 2);
         assert_eq!(told.len(), 50);
-        let mut few = 0;
-        runs.all(
-            1,
-            50,
-            |_, _| (),
-            |_, ()| {
-                few += 1;
-                false
-            },
-        );
-        assert!(few < 50, "the rest is left");
+        // No run begins before the one ahead of it has been told.
+        let few = AtomicUsize::new(0);
+        let waits = |at: usize, _: latest::Receiver<bool>| {
+            while few.load(Ordering::Relaxed) < at {
+                std::thread::yield_now();
+            }
+        };
+        runs.all(1, 50, waits, |_, ()| {
+            few.fetch_add(1, Ordering::Relaxed);
+            false
+        });
+        assert!(few.into_inner() < 50, "the rest is left");
         runs.all(2, 0, |_, _| (), |_, ()| panic!("there is none"));
         assert!(!runs.is_halted());
     }
