@@ -272,6 +272,25 @@ fn steps_back(scenario: &Path) -> Option<Sample> {
     })
 }
 
+/// Trials a second of `mooring perturb` with the attacher of this program, as it says it itself: unbroken runs and the
+/// start of the command count, too.
+fn perturbed() -> Option<f64> {
+    const TRIALS: &str = "40";
+    let program = mooring();
+    let output = Command::new(&program)
+        .args(["perturb", "--replaces", "csi-attacher", "--only", "crash-after,lost-reply,timeout,conflict,gone"])
+        .args(["--trials", TRIALS, "--again", "0", "--output", "json", "--"])
+        .arg(&program)
+        .args(["component", "controllers", "--only", "csi-attacher", "--kubernetes", "$(MOORING_KUBERNETES_HTTP)"])
+        .args(["--csi", "$(CSI_ENDPOINT)", "--time-scale", "30"])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let trials = told["data"]["trials"].as_array()?.len() as f64;
+    Some(trials / (told["data"]["wallMs"].as_f64()? / 1e3))
+}
+
 fn main() {
     // `cargo test --benches` runs this too, with another profile; it measures nothing.
     if std::env::args().any(|a| a == "--test") {
@@ -345,6 +364,13 @@ fn main() {
     let bound = Some(Bound::AtMost(10.0));
     report("a simulated cluster in a test, to its first object", "ms", bound, of_tests(|test| test.0), None);
     report("the same, to a running pod", "ms", None, of_tests(|test| test.1), None);
+    report(
+        "perturb of our attacher as a program, two jobs",
+        "trials/s",
+        Some(Bound::AtLeast(1.6)),
+        Sample::of(3, perturbed),
+        None,
+    );
     let ups: Vec<(f64, f64)> = (0..7).filter_map(|_| up()).collect();
     let peer = Sample::of(3, moto).map(|s| s.median());
     let pick = |f: fn(&(f64, f64)) -> f64| {

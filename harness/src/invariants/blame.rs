@@ -363,8 +363,10 @@ mod tests {
                 ("driver".into(), if rpc.starts_with("Node") { NODE } else { INSTANCE });
             let target = rpc.starts_with("Node").then(|| "/staging".into());
             let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
-            self.trace
-                .info(&process, CsiCall { rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false });
+            self.trace.info(
+                &process,
+                CsiCall { caller: None, rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false },
+            );
         }
 
         fn done(&self, rpc: &str, ordinal: u64, code: &str) {
@@ -484,7 +486,7 @@ mod tests {
         let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
         let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
         let rpc = "NodePublishVolume".into();
-        let call = CsiCall { rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+        let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
         story.trace.info(&"driver".into(), call);
         story.trace.events().iter().for_each(|event| invariants.observe(event));
         let left = |directory: &str| {

@@ -154,7 +154,10 @@ mod tests {
                 continue;
             }
             let ((volume, node), target) = (of(), Some("/t".into()));
-            trace.info(&driver, CsiCall { rpc: (*step).into(), volume, node, target, ordinal, stages_nothing: false });
+            trace.info(
+                &driver,
+                CsiCall { caller: None, rpc: (*step).into(), volume, node, target, ordinal, stages_nothing: false },
+            );
             let (volume, node) = of();
             let code = "OK".into();
             let done = CsiDone { rpc: (*step).into(), volume, node, ordinal, code, took_ms: 1, message: None };

@@ -106,8 +106,15 @@ mod tests {
                     trace.info(&driver, staged);
                 }
                 DETACHED => {
-                    let call =
-                        CsiCall { rpc: DETACHED.into(), volume, node, target: None, ordinal, stages_nothing: false };
+                    let call = CsiCall {
+                        caller: None,
+                        rpc: DETACHED.into(),
+                        volume,
+                        node,
+                        target: None,
+                        ordinal,
+                        stages_nothing: false,
+                    };
                     trace.info(&"csi-controller".into(), call);
                 }
                 rpc => {

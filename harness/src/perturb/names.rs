@@ -4,6 +4,8 @@
 const DRAWN: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// How many of them a generated name ends in.
 const SUFFIX: usize = 5;
+/// Lengths of the parts of a uuid.
+const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Letters of a drawn name that are shown.
 const SHOWN: usize = 6;
 /// The shortest run of hexadecimal digits that is taken for a drawn one.
@@ -14,7 +16,8 @@ pub fn pattern(name: &str) -> Option<String> {
     let (before, last) = name.rsplit_once('/').map_or(("", name), |(space, last)| (&name[..=space.len()], last));
     let parts: Vec<&str> = last.split('-').collect();
     let drawn = |(at, part): (usize, &&str)| is_hex(part) || (at > 0 && at + 1 == parts.len() && is_suffix(part));
-    let at = parts.iter().enumerate().position(drawn)?;
+    let uuid = parts.windows(UUID.len()).position(is_uuid);
+    let at = [uuid, parts.iter().enumerate().position(drawn)].into_iter().flatten().min()?;
     let kept: String = parts[..at].iter().map(|part| format!("{part}-")).collect();
     Some(format!("{before}{kept}*"))
 }
@@ -49,10 +52,16 @@ pub fn loose_text(text: &str) -> String {
     out
 }
 
+fn is_uuid(parts: &[&str]) -> bool {
+    parts.iter().zip(UUID).all(|(part, length)| part.len() == length && part.bytes().all(is_hex_digit))
+}
+
+fn is_hex_digit(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'a'..=b'f')
+}
+
 fn is_hex(part: &str) -> bool {
-    part.len() >= HEX
-        && part.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
-        && part.bytes().any(|b| b.is_ascii_digit())
+    part.len() >= HEX && part.bytes().all(is_hex_digit) && part.bytes().any(|b| b.is_ascii_digit())
 }
 
 fn is_suffix(part: &str) -> bool {
@@ -71,7 +80,8 @@ mod tests {
             ("vol-08aa2aee8202a5805", Some("vol-*")),
             ("default/app-x7k2p", Some("default/app-*")),
             ("default/data.17af3b2c1d0e9f88", None),
-            ("deadbeef-0000-4000-8000-000000000001", Some("deadbeef-*")),
+            ("deadbeef-0000-4000-8000-000000000001", Some("*")),
+            ("pvc-deadbeef-0000-4000-8000-000000000001", Some("pvc-*")),
             ("default/data", None),
             ("node-a", None),
             ("web-2", None),

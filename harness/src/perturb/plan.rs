@@ -135,7 +135,7 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
             vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Timeout, Throttle, Outage]
         }
         What::CloudWrite => {
-            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostRequest, LostReply, Throttle, Outage]
+            vec![CrashBefore, CrashAfter, NextStep, Delete, Slow, LostReply, Throttle, Outage]
         }
         What::CloudRead => vec![Throttle, StaleDescribe],
         What::Csi => {

@@ -3,14 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use substrate::host::Stop;
+use substrate::latest;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// Carries out runs until the user interrupts them.
 pub(crate) struct Runs {
     runtime: Runtime,
     stop: Stop,
-    halt: watch::Sender<bool>,
+    halt: latest::Sender<bool>,
 }
 
 impl Runs {
@@ -23,7 +24,7 @@ impl Runs {
         let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
         let stop = runtime.block_on(async { Stop::install() });
         let stop = stop.map_err(|e| format!("signals cannot be waited for: {e}"))?;
-        Ok(Self { runtime, stop, halt: watch::Sender::new(false) })
+        Ok(Self { runtime, stop, halt: latest::Sender::new(false) })
     }
 
     /// Returns true if the user has interrupted the runs.
@@ -37,7 +38,7 @@ impl Runs {
         &mut self,
         jobs: usize,
         count: usize,
-        run: impl Fn(usize, watch::Receiver<bool>) -> T + Sync,
+        run: impl Fn(usize, latest::Receiver<bool>) -> T + Sync,
         mut told: impl FnMut(usize, T) -> bool,
     ) {
         let (next, enough, run) = (AtomicUsize::new(0), AtomicBool::new(false), &run);
@@ -96,17 +97,18 @@ mod tests {
         let mut told = BTreeSet::new();
         runs.all(3, 50, |at, _| at * 2, |at, result| told.insert(at) && result == at * 2);
         assert_eq!(told.len(), 50);
-        let mut few = 0;
-        runs.all(
-            1,
-            50,
-            |_, _| (),
-            |_, ()| {
-                few += 1;
-                false
-            },
-        );
-        assert!(few < 50, "the rest is left");
+        // No run begins before the one ahead of it has been told.
+        let few = AtomicUsize::new(0);
+        let waits = |at: usize, _: latest::Receiver<bool>| {
+            while few.load(Ordering::Relaxed) < at {
+                std::thread::yield_now();
+            }
+        };
+        runs.all(1, 50, waits, |_, ()| {
+            few.fetch_add(1, Ordering::Relaxed);
+            false
+        });
+        assert!(few.into_inner() < 50, "the rest is left");
         runs.all(2, 0, |_, _| (), |_, ()| panic!("there is none"));
         assert!(!runs.is_halted());
     }

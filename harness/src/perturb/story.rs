@@ -109,7 +109,7 @@ steps:
   - claim: {name: data}
   - pod: {name: web, claim: data}
   - wait: {object: pod/web, is: Running}
-  - expect: {object: pod/web, that: 'true'}
+  - expect: {object: pod/web, that: self.metadata.name == 'web'}
   - delete: {object: pod/web}
   - pod: {name: next, claim: data}
   - wait: {object: pod/next, is: Running}

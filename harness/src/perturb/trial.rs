@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use substrate::World;
 use substrate::clock::TimeScale;
+use substrate::latest;
 use substrate::world::Options;
-use tokio::sync::watch;
 
 use super::campaign::Evidence;
 use super::difference;
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long what is left of a run may take to end.
 const END: Duration = Duration::from_millis(500);
 /// How long no program writes at the end of an unbroken run.
-const QUIET: Duration = Duration::from_secs(1);
+const QUIET: Duration = Duration::from_millis(400);
 /// How long no program writes at the end of a trial.
 const PAUSES: Duration = Duration::from_millis(150);
 /// Pause between two looks at the end of a run.
@@ -123,7 +123,7 @@ pub(crate) fn run(
     document: &Document,
     usual: Option<&Usual>,
     site: &Site,
-    halt: watch::Receiver<bool>,
+    halt: latest::Receiver<bool>,
 ) -> Result<Ended, Trouble> {
     let unable = |why: String| Trouble::Unable(why);
     let site = site.within().map_err(|e| unable(e.to_string()))?;
@@ -139,7 +139,7 @@ async fn story(
     document: &Document,
     usual: Option<&Usual>,
     site: &Site,
-    mut halt: watch::Receiver<bool>,
+    mut halt: latest::Receiver<bool>,
 ) -> Result<Ended, Trouble> {
     let begin = tokio::time::Instant::now();
     let mut scenario = document.scenario("perturb.yaml").map_err(|e| Trouble::Unable(e.to_string()))?;

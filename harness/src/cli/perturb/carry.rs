@@ -18,7 +18,7 @@ use crate::perturb::runs::Runs;
 use crate::perturb::trial::{self, Ended};
 use crate::perturb::verdict::{self, Verdict};
 use crate::search::document::Document;
-use tokio::sync::watch;
+use substrate::latest;
 
 /// Findings that are tried again: of a program that fails everywhere, more say no more.
 const AGAIN: usize = 20;
@@ -37,7 +37,7 @@ impl Work<'_> {
         repeat::broken(story, trial, self.given.scenario.time_scale.live)
     }
 
-    fn run(&self, trial: &Trial, halt: watch::Receiver<bool>) -> Result<(Verdict, Ended), trial::Trouble> {
+    fn run(&self, trial: &Trial, halt: latest::Receiver<bool>) -> Result<(Verdict, Ended), trial::Trouble> {
         let (_, usual) = self.references.story(self.given, trial);
         let ended = trial::run(&self.references.setting, &self.document(trial), Some(usual), self.site, halt)?;
         let verdict = verdict::of(trial, &ended.facts(), &self.references.norm);
