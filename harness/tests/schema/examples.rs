@@ -47,7 +47,7 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
         }
         () => {
             let before: &[&str] = match () {
-                () if begins("clear-fault") => &[
+                () if begins("clear-fault") || begins("expect: {fired") => &[
                     "- fault: {name: slow, match: {plane: ec2, op: DetachVolume}, effect: {delay: 10s}}",
                     "- delete: {object: pod/web}",
                     "- wait: {list: volumeattachments, that: self.size() == 0}",

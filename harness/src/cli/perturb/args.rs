@@ -23,7 +23,7 @@ pub(in crate::cli) struct Args {
     /// Components that the program stands for, by their upstream names, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = PROGRAM)]
     pub replaces: Vec<String>,
-    /// The program's name in faults and reports; that of its file when absent.
+    /// The program's name in faults and reports; when absent that of the one component that it replaces, or of its file.
     #[arg(long, value_name = "NAME", help_heading = PROGRAM)]
     pub name: Option<String>,
     /// Lets the file start the programs that its `run:` names, on this machine and as you. Only for files that you trust.

@@ -139,6 +139,8 @@ fn one(args: &Args, file: &str, written: &Scenario, replaces: BTreeSet<String>) 
     let known = names::of(&ClusterSpec { without: replaces.clone(), ..ClusterSpec::of_scenario(written) });
     let name = match &args.name {
         Some(name) => name.clone(),
+        // Invariants and declared deviations know a component by its name.
+        None if replaces.len() == 1 && !replaces.contains("csi-mock") => replaces.first().cloned().unwrap_or_default(),
         // A sidecar that is called as ours is.
         None if names::is_taken(&known, &named(file)) => format!("my-{}", named(file)),
         None => named(file),
