@@ -28,8 +28,8 @@ use crate::search::judge;
 const GRACE: Duration = Duration::from_secs(30);
 /// How long what is left of a run may take to end.
 const END: Duration = Duration::from_millis(500);
-/// How long no program writes at the end of an unbroken run.
-const QUIET: Duration = Duration::from_millis(400);
+/// How long nothing changes at the end of an unbroken run.
+const QUIET: Duration = Duration::from_millis(700);
 /// How long no program writes at the end of a trial.
 const PAUSES: Duration = Duration::from_millis(150);
 /// Pause between two looks at the end of a run.
@@ -193,8 +193,8 @@ async fn story(
     Ok(Ended { judged, ends, recorded, programs, idle: idle.into_inner(), window, wall: begin.elapsed() })
 }
 
-/// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run itself is there once
-/// no program has written for a while.
+/// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run is at
+/// its end once nothing changes any more.
 async fn settled(
     setting: &Setting,
     usual: Option<&Usual>,
@@ -203,8 +203,16 @@ async fn settled(
     recorder: &Recorder,
 ) -> EndState {
     let deadline = tokio::time::Instant::now() + setting.settle;
+    let mut last: Option<(EndState, tokio::time::Instant)> = None;
     loop {
         let end = EndState::of(cluster).await;
+        let rests = match &last {
+            Some((before, since)) if end.varies(before).is_empty() => since.elapsed() > QUIET,
+            _ => {
+                last = Some((end.clone(), tokio::time::Instant::now()));
+                false
+            }
+        };
         let now = cluster.world().clock().mono().as_millis() as u64;
         let past = |ms: u64| Duration::from_millis(now.saturating_sub(ms));
         // One that was started just now has not done yet what it will do.
@@ -212,7 +220,7 @@ async fn settled(
             && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
         let is_there = match usual {
             Some(usual) => works && past(recorder.last_write()) > PAUSES && usual.is_at(at, &end),
-            None => past(recorder.last_write()) > QUIET,
+            None => rests && past(recorder.last_write()) > PAUSES,
         };
         if is_there || tokio::time::Instant::now() >= deadline {
             return end;

@@ -34,7 +34,7 @@ fn our_resizer_survives_a_crash_after_each_write_live() {
     assert!(ran.count("survived") >= 3, "{}", ran.out);
 }
 
-/// What upstream does too (kubernetes-csi/external-provisioner#486) is counted, and no finding.
+/// A deviation of upstream (kubernetes-csi/external-provisioner#486) is counted, and no finding.
 #[test]
 fn our_provisioner_forgets_a_volume_in_progress_and_that_is_declared_live() {
     let folder = Folder::new();

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod defects;
+mod examples;
 mod loops;
 mod refused;
 mod tools;

@@ -99,6 +99,22 @@ pub fn file(name: &str) -> String {
     format!("{}/tests/perturb/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// A file of `examples/perturb/`.
+pub fn example(name: &str) -> String {
+    format!("{}/../examples/perturb/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns true if the program `tool` is there, without which a test is skipped unless MOORING_REQUIRE names it.
+pub fn have(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
+    let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
+    assert!(found || !required.split(',').any(|r| r == tool), "MOORING_REQUIRE names {tool}, and it is missing");
+    if !found {
+        eprintln!("skipped: this machine has no {tool}");
+    }
+    found
+}
+
 /// Waits until `holds`, at most a minute.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..1200 {
