@@ -64,7 +64,10 @@ fn a_pod_gets_the_claim_of_its_volume_again_and_takes_it_along() {
 fn a_claim_of_that_name_that_is_not_the_pods_is_reported() {
     story(1, async |world| {
         let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
-        rig.claim("web-scratch").await;
+        let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        let claim_of_a_user = json!({ "metadata": { "name": "web-scratch" }, "spec": spec });
+        let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
+        claims.create(&object(claim_of_a_user)).await.expect("a claim");
         rig.sleep(S(1)).await;
         pod(&rig, "web").await;
         let message =
