@@ -35,15 +35,25 @@ fn commits_say_how_far_storage_objects_are() {
         client.post(CLAIMS, claim("c")).await;
         assert_eq!(
             last(&client),
-            r#"{"object":"default/c","pvc":{"phase":"Pending"},"resource":"persistentvolumeclaims","type":"ADDED"}"#
+            r#"{"object":"default/c","pvc":{"phase":"Pending"},"resource":"persistentvolumeclaims","spec":{"access_modes":["ReadWriteOnce"],"request":1073741824},"type":"ADDED"}"#
         );
 
         let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "c"},
             "csi": {"driver": "d", "volumeHandle": "vol-1"}}});
         client.post("/api/v1/persistentvolumes", volume).await;
+        assert!(last(&client).contains(r#""spec":{"capacity":1073741824}"#));
         assert!(last(&client).contains(
             r#""pv":{"access_modes":["ReadWriteOnce"],"claim":"default/c","handle":"vol-1","phase":"Pending","reclaim":"Retain"}"#
+        ));
+
+        // What a class and a zone ask for, by the labels of zones that upstream and the EBS driver use.
+        let class = json!({"metadata": {"name": "fast"}, "provisioner": "d", "reclaimPolicy": "Retain",
+            "parameters": {"type": "io2"}, "mountOptions": ["noatime"], "allowedTopologies": [
+                {"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["b", "a"]}]}]});
+        client.post("/apis/storage.k8s.io/v1/storageclasses", class).await;
+        assert!(last(&client).contains(
+            r#""spec":{"mount_options":["noatime"],"parameters":{"type":"io2"},"reclaim":"Retain","zones":["a","b"]}"#
         ));
 
         let attachment = json!({"metadata": {"name": "a", "finalizers": ["x.io/y"]}, "spec": {"attacher": "d",

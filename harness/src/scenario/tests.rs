@@ -252,8 +252,8 @@ fn a_kind_that_no_loop_works_on_deserves_a_look() {
 #[case("name: t\nnodes: []\n", "t.yaml:2:8: a cluster needs at least one node", "[]", "write `{count: 1}`")]
 #[case("name: t\nnodes: {count: 5000}\n", "t.yaml:2:16: 5000 nodes are more than", "5000", "")]
 #[case("name: t\nnodes: [{name: a}, {name: a}]\n", "t.yaml:2:27: two nodes are called `a`", "a", "")]
-#[case(&with_line("time-scale: 0"), "t.yaml:3:13: a time scale divides durations", "0", "1 leaves time as it is")]
-#[case(&with_line("time-scale: {live: -1}"), "t.yaml:3:13: a time scale divides durations", "{live: -1}", "1 leaves")]
+#[case(&with_line("time-scale: 0"), "t.yaml:3:13: a time scale divides durations", "0", "1 does not change time")]
+#[case(&with_line("time-scale: {live: -1}"), "t.yaml:3:13: a time scale divides durations", "{live: -1}", "1 does not")]
 #[case(&with_line("link: {min: 5ms, max: 1ms}"), "t.yaml:3:7: a link takes at least 1ms", "{min: 5ms, max: 1ms}", "write")]
 #[case(&with_line("objects: [{kind: Pod}]"), "t.yaml:3:11: the manifest has no `apiVersion`", "{kind: Pod}", "")]
 #[case(&with_line("objects: [{apiVersion: v1, kind: Pod, metadata: {name: 5}}]"),
@@ -426,7 +426,7 @@ fn what_only_the_whole_file_shows_is_refused_at_its_place(
 )]
 #[case(
     "expect: {call: {plane: ec2, op: AttachVolume, where: {code: IncorectState}}}",
-    "t.yaml:4:65: where.code: `IncorectState` is how",
+    "t.yaml:4:65: where.code: `IncorectState` is not a result",
     "IncorectState",
     "did you mean `IncorrectState`?"
 )]
