@@ -43,11 +43,13 @@ fn is_short(file: &Path) {
 fn every_folder_has_a_test() {
     let tests = std::fs::read_dir(root().join("e2e/tests")).unwrap().map(|entry| entry.unwrap().path());
     let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("examples"));
-    let text: String = tests.filter(ours).map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let perturb = root().join("harness/tests/perturb/tools.rs");
+    let text: String = tests.filter(ours).chain([perturb]).map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let entries = std::fs::read_dir(example("")).unwrap().map(|entry| entry.unwrap());
     for folder in entries.filter(|entry| entry.file_type().unwrap().is_dir()) {
         let name = folder.file_name().into_string().unwrap();
-        assert!(text.contains(&format!("\"{name}")), "no test in e2e/tests/examples*.rs runs examples/{name}");
+        let is_run = text.contains(&format!("\"{name}")) || text.contains(&format!("examples/{name}"));
+        assert!(is_run, "no test in e2e/tests/examples*.rs or harness/tests/perturb runs examples/{name}");
     }
 }
 
