@@ -283,13 +283,6 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
     if spec.block {
         block::remember(agent, spec).await?;
-        let plain;
-        let spec = if substrate::mutant!(agent.ctx, "mount-options-dropped") {
-            plain = Arc::new(VolumeSpec { mount_options: Vec::new(), ..VolumeSpec::clone(spec) });
-            &plain
-        } else {
-            spec
-        };
         let result = driver.stage(spec, &staging, carried).await;
         if matches!(result, Err(StepError::Final(_))) {
             block::clear(agent, spec).await;
@@ -305,6 +298,13 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         volume_lifecycle_mode: String::new(),
     };
     write_data(agent, &staging, &encoded(&data)?, false).await?;
+    let plain;
+    let spec = if substrate::mutant!(agent.ctx, "mount-options-dropped") {
+        plain = Arc::new(VolumeSpec { mount_options: Vec::new(), ..VolumeSpec::clone(spec) });
+        &plain
+    } else {
+        spec
+    };
     let result = driver.stage(spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
         // Upstream only logs a failed removal: the failed call is retried.
