@@ -247,7 +247,7 @@ fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
 fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
     let text = with_faults("  - {name: f, match: {plane: k8s, op: get}, effect: {io_error: EIO}}");
     let error = scenario::parse("test.yaml", &text).unwrap_err().render(false, 100);
-    assert!(error.contains("effect.io_error: cannot happen to `get` on the plane k8s; possible there: "), "{error}");
+    assert!(error.contains("effect.io_error: cannot happen to `get` on the plane k8s; possible there"), "{error}");
 }
 
 /// The private address of the EC2 instance is the InternalIP of the node, and the hostIP of its pods.
