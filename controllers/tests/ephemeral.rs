@@ -77,7 +77,7 @@ fn a_claim_of_that_name_that_is_not_the_pods_is_reported() {
             let is = |event: &Event| {
                 event.reason.as_deref() == Some("FailedBinding") && event.message.as_deref() == Some(message)
             };
-            list.items.iter().any(|event| is(event))
+            list.items.iter().any(is)
         };
         rig.until(S(10), "an Event says so", told).await;
         assert!(claim(&rig, "web-scratch").await.expect("it stays").metadata.owner_references.is_none());

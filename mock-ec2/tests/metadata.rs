@@ -152,7 +152,9 @@ fn every_transition_is_an_event_and_everything_is_counted() {
         let volume = cloud.volume().await;
         let frame = events.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
         let event = String::from_utf8(frame.to_vec()).unwrap();
-        let data = format!(r#"{{"size_gib":4,"state":"creating","volume":"{volume}","zone":"us-east-1a"}}"#);
+        let data = format!(
+            r#"{{"iops":3000,"size_gib":4,"state":"creating","throughput":125,"volume":"{volume}","volume_type":"gp3","zone":"us-east-1a"}}"#
+        );
         assert_eq!(event, format!("id: 0\nevent: ec2.volume\ndata: {data}\n\n"));
         cloud.detach(&volume).await;
         let request = Request::builder().uri("/metrics").body(body::empty()).unwrap();
