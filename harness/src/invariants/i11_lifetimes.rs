@@ -99,6 +99,9 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
+    /// A commit: resource, object, user, type, and a change of it.
+    type Told<'a> = (&'a str, &'a str, &'a str, EventType, &'a dyn Fn(&mut Commit));
+
     /// Returns the violations of a run in which a driver is asked to delete a volume with this reclaim policy. A pod
     /// with the claim of that name has one phase, and the volume has the other.
     fn violations(reclaim: Option<&str>, phase: Option<&str>, of_volume: &str) -> Vec<String> {
@@ -148,7 +151,7 @@ mod tests {
     }
 
     /// Returns the violations of a run of commits: resource, object, user, whether the object ends, and the change.
-    fn removals(story: &[(&str, &str, &str, EventType, &dyn Fn(&mut Commit))]) -> Vec<String> {
+    fn removals(story: &[Told<'_>]) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
             let mut commit = Commit::new(*resource, *object, rv, *r#type);
@@ -166,7 +169,7 @@ mod tests {
     fn a_claim_that_a_pod_uses_is_not_removed() {
         let pod = |deleting, node: Option<&'static str>| {
             let (claims, node) = (vec!["data".into()], node.map(Into::into));
-            let pod = Pod { claims, deleting, node, phase: Some("Running".into()), ..Pod::default() };
+            let pod = Pod { claims, deleting, node, phase: Some("Running".into()) };
             move |commit: &mut Commit| commit.pod = Some(Box::new(pod.clone()))
         };
         let claim =
