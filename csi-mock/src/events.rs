@@ -297,7 +297,7 @@ substrate::events! {
 }
 
 impl DiskStaged {
-    /// A volume that is mounted for writing, of which nothing else is known.
+    /// Returns the event of a volume that is mounted for writing. All other fields are at their defaults.
     pub fn new(volume: impl Into<Text>, node: impl Into<Text>, path: impl Into<Text>) -> Self {
         Self {
             volume: volume.into(),

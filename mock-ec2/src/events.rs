@@ -281,7 +281,7 @@ substrate::events! {
 }
 
 impl VolumeChanged {
-    /// A volume of a zone and a size of which nothing else is known.
+    /// Returns the event of a volume with a zone and a size. All other fields are at their defaults.
     pub fn new(volume: VolumeId, state: VolumePhase, zone: impl Into<Text>, size_gib: u64) -> Self {
         Self {
             volume,

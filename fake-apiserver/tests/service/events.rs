@@ -47,7 +47,7 @@ fn commits_say_how_far_storage_objects_are() {
             r#""pv":{"access_modes":["ReadWriteOnce"],"claim":"default/c","handle":"vol-1","phase":"Pending","reclaim":"Retain"}"#
         ));
 
-        // What a class and a zone ask for, by the labels of zones that upstream and the EBS driver use.
+        // Requirements of a class: zones are read from the labels that upstream and the EBS driver use.
         let class = json!({"metadata": {"name": "fast"}, "provisioner": "d", "reclaimPolicy": "Retain",
             "parameters": {"type": "io2"}, "mountOptions": ["noatime"], "allowedTopologies": [
                 {"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["b", "a"]}]}]});
