@@ -107,11 +107,11 @@ fn link(folder: &Path, name: &str, target: &Path) -> io::Result<()> {
     if fs::read_link(&place).is_ok_and(|there| there == target) {
         return Ok(());
     }
-    let next = folder.join(format!(".{name}.{}", std::process::id()));
-    // Left by a killed process with the same pid.
-    let _ = fs::remove_file(&next);
-    std::os::unix::fs::symlink(target, &next)?;
-    fs::rename(&next, &place)
+    let next = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .make_in(folder, |next| std::os::unix::fs::symlink(target, next))?
+        .into_temp_path();
+    next.persist(&place).map_err(|error| error.error)
 }
 
 /// Finds kubectl in a directory. Skips links below `root`: with KUBEBUILDER_ASSETS on PATH, the link would point to
