@@ -22,7 +22,6 @@ pub struct Placement {
 ///
 /// # Errors
 /// The reasons why there is none.
-/// Why there is none.
 pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
     let nodes = world.node_count();
     let never_preempts = pod.spec.as_ref().and_then(|s| s.preemption_policy.as_deref()) == Some("Never");
@@ -38,7 +37,7 @@ pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
     let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
     for (name, info) in &world.nodes {
         let Some(node) = &info.node else { continue };
-        let passed = node_filters::check(pod, request, node, info)
+        let passed = node_filters::check(pod, &request, node, info)
             .and_then(|()| volume_filters::restrictions(&facts, info))
             .and_then(|()| volume_filters::limits(world, &facts, info))
             .and_then(|()| volume_binding::filter(world, &claims, info))

@@ -1,5 +1,6 @@
 //! Reasons why a pod fits on no node, with upstream's texts (`framework/types.go`, `FitError`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Plugins that can reject a pod.
@@ -11,7 +12,9 @@ pub enum Plugin {
     TaintToleration,
     /// Node selector and affinity.
     NodeAffinity,
-    /// CPU, memory, pods.
+    /// Host ports.
+    NodePorts,
+    /// CPU, memory, pods and other resources.
     NodeResourcesFit,
     /// ReadWriteOncePod, and disks that two pods cannot share.
     VolumeRestrictions,
@@ -29,28 +32,28 @@ pub struct Rejection {
     /// The plugin.
     pub plugin: Plugin,
     /// First reason.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Further reasons.
-    pub more: Vec<&'static str>,
+    pub more: Vec<Cow<'static, str>>,
     /// True if an eviction from the node could not help (`UnschedulableAndUnresolvable`).
     pub hopeless: bool,
 }
 
 impl Rejection {
     /// Creates a rejection with the given reasons; None without a reason.
-    pub fn of(plugin: Plugin, reasons: impl IntoIterator<Item = &'static str>, hopeless: bool) -> Option<Self> {
+    pub fn of(plugin: Plugin, reasons: impl IntoIterator<Item = Cow<'static, str>>, hopeless: bool) -> Option<Self> {
         let mut reasons = reasons.into_iter();
         Some(Self { plugin, reason: reasons.next()?, more: reasons.collect(), hopeless })
     }
 
     /// Creates a rejection that no eviction could change.
     pub fn hopeless(plugin: Plugin, reason: &'static str) -> Self {
-        Self { plugin, reason, more: Vec::new(), hopeless: true }
+        Self { plugin, reason: reason.into(), more: Vec::new(), hopeless: true }
     }
 
     /// Creates a rejection that an eviction might change.
     pub fn resolvable(plugin: Plugin, reason: &'static str) -> Self {
-        Self { plugin, reason, more: Vec::new(), hopeless: false }
+        Self { plugin, reason: reason.into(), more: Vec::new(), hopeless: false }
     }
 }
 
@@ -62,7 +65,7 @@ pub struct FitError {
     /// Reason of a rejection before the filters.
     pub pre_filter: Option<String>,
     /// Number of nodes for each reason.
-    reasons: BTreeMap<&'static str, usize>,
+    reasons: BTreeMap<Cow<'static, str>, usize>,
     /// Number of nodes on which no eviction could help.
     hopeless: usize,
     /// True if the pod must not preempt.

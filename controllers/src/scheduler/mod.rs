@@ -14,6 +14,7 @@ mod events;
 pub mod fit_error;
 pub mod hints;
 pub mod node_filters;
+pub mod node_ports;
 pub mod queue;
 pub mod resources;
 mod shell;

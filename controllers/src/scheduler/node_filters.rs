@@ -1,9 +1,10 @@
-//! Filters of the node alone: NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit.
+//! Filters of the node and its pods: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
 use super::fit_error::{Plugin, Rejection};
-use super::resources::{Resources, lacks};
+use super::node_ports::{PORTS_TAKEN, ports_free};
+use super::resources::{Lack, Resources, lacks};
 use super::world::NodeInfo;
 use crate::binder::selectors::{node_labels, node_selector_matches};
 use crate::kube::Kind;
@@ -30,10 +31,15 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 /// Returns true if the pod tolerates the node's taints that forbid scheduling.
 pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
+    effects_tolerated(pod, node, &["NoSchedule", "NoExecute"])
+}
+
+/// Returns true if the pod tolerates the node's taints with these effects.
+pub fn effects_tolerated(pod: &Pod, node: &Node, effects: &[&str]) -> bool {
     let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
     taints
         .iter()
-        .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+        .filter(|taint| effects.contains(&taint.effect.as_str()))
         .all(|taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
 }
 
@@ -63,21 +69,29 @@ pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
     selected && required.is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
 }
 
+/// Reason of TaintToleration (`tainttoleration.ErrReasonNotMatch`).
+pub const UNTOLERATED: &str = "node(s) had untolerated taint(s)";
+/// Reason of NodeAffinity (`nodeaffinity.ErrReasonPod`).
+pub const NOT_SELECTED: &str = "node(s) didn't match Pod's node affinity/selector";
+
 /// Runs the filters in upstream's order; reports the first rejection.
 ///
 /// # Errors
 /// The rejection.
-pub fn check(pod: &Pod, request: Resources, node: &Node, info: &NodeInfo) -> Result<(), Rejection> {
+pub fn check(pod: &Pod, request: &Resources, node: &Node, info: &NodeInfo) -> Result<(), Rejection> {
     if !schedulable(pod, node) {
         return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
     }
     if !taints_tolerated(pod, node) {
-        return Err(Rejection::hopeless(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+        return Err(Rejection::hopeless(Plugin::TaintToleration, UNTOLERATED));
     }
     if !affinity_matches(pod, node) {
-        let reason = "node(s) didn't match Pod's node affinity/selector";
-        return Err(Rejection::hopeless(Plugin::NodeAffinity, reason));
+        return Err(Rejection::hopeless(Plugin::NodeAffinity, NOT_SELECTED));
     }
-    let (reasons, hopeless) = lacks(request, info.used, info.allocatable);
-    Rejection::of(Plugin::NodeResourcesFit, reasons, hopeless).map_or(Ok(()), Err)
+    if !ports_free(pod, info.pods.values().map(|placed| &*placed.pod)) {
+        return Err(Rejection::resolvable(Plugin::NodePorts, PORTS_TAKEN));
+    }
+    let lacks = lacks(request, &info.used, &info.allocatable);
+    let hopeless = lacks.iter().any(Lack::is_hopeless);
+    Rejection::of(Plugin::NodeResourcesFit, lacks.iter().map(Lack::reason), hopeless).map_or(Ok(()), Err)
 }

@@ -143,7 +143,7 @@ impl World {
             *self.users.entry(claim.clone()).or_default() += 1;
         }
         let info = self.nodes.entry(node.to_owned()).or_default();
-        info.used = info.used.plus(request);
+        info.used.add(&request);
         info.claim_uses += claims.len();
         info.pods.insert(key.clone(), Placed { pod, request, claims });
         self.places.insert(key, node.to_owned());
@@ -154,7 +154,7 @@ impl World {
         let Some(node) = self.places.remove(key) else { return };
         let Some(info) = self.nodes.get_mut(&node) else { return };
         let Some(placed) = info.pods.remove(key) else { return };
-        info.used = info.used.minus(placed.request);
+        info.used.remove(&placed.request);
         info.claim_uses -= placed.claims.len();
         for claim in placed.claims {
             if let Some(users) = self.users.get_mut(&claim) {
