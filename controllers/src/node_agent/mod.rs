@@ -5,6 +5,7 @@
 //! derives its state from the API server, from its disk, and from the machine's [container runtime](crate::machine),
 //! whose containers and logs outlive it.
 
+pub mod admission;
 pub mod affinity;
 mod agent;
 mod allocatable;

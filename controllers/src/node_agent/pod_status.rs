@@ -6,11 +6,14 @@ use k8s_openapi::api::core::v1::{
     Pod, PodCondition, PodIP, PodStatus,
 };
 
+use super::admission::Refusal;
 use crate::kube::time;
 
 /// Progress of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Refused. The facts have the reason.
+    Refused,
     /// Accepted, but volumes or containers are not ready.
     Waiting,
     /// All containers have run since this time.
@@ -30,7 +33,13 @@ pub struct PodFacts {
     pub pod_ip: Option<String>,
     /// Earlier starts of its containers (`restartCount`).
     pub restarts: u32,
+    /// Reason why the pod must not run here.
+    pub refusal: Option<Refusal>,
 }
+
+/// Conditions that only kubelet writes (`PodConditionsByKubelet`).
+const CONDITIONS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {
@@ -44,10 +53,24 @@ pub fn started_before(pod: &Pod) -> Option<u32> {
 /// Builds the whole status: kubelet's fields over those that others wrote.
 pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
+    if let Some(Refusal { reason, message }) = &facts.refusal {
+        status.reason = Some(reason.clone());
+        status.message = Some(format!("Pod was rejected: {message}"));
+    }
+    if *phase == Phase::Refused {
+        status.phase = Some("Failed".to_owned());
+        status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
+        if let Some(conditions) = &mut status.conditions {
+            conditions.retain(|c| !CONDITIONS.contains(&c.type_.as_str()));
+        }
+        return status;
+    }
     let phase_name = match phase {
+        _ if let Some(over @ ("Failed" | "Succeeded")) = status.phase.as_deref() => over,
         // After a node restart the pod stays Running while its containers come back.
         Phase::Waiting if status.phase.as_deref() == Some("Running") => "Running",
         Phase::Waiting => "Pending",
+        Phase::Refused => "Failed",
         Phase::Running(_) => "Running",
         Phase::Stopped(Some(_), _) => "Succeeded",
         Phase::Stopped(None, _) => "Failed",
@@ -67,23 +90,23 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     let (reason, message) = match phase {
         Phase::Running(_) => (None, None),
         Phase::Waiting => unready(),
-        Phase::Stopped(..) => (Some("PodCompleted"), None),
+        Phase::Refused | Phase::Stopped(..) => (Some("PodCompleted"), None),
     };
     let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let before = status.container_statuses.take().unwrap_or_default();
     let known = status.conditions.take().unwrap_or_default();
     let initialized = if matches!(phase, Phase::Stopped(..)) { Some("PodCompleted") } else { None };
     let own = [
-        ("PodReadyToStartContainers", running, None, None),
-        ("Initialized", true, initialized, None),
-        ("Ready", running, reason, message.clone()),
-        ("ContainersReady", running, reason, message),
-        ("PodScheduled", true, None, None),
+        (running, None, None),
+        (true, initialized, None),
+        (running, reason, message.clone()),
+        (running, reason, message),
+        (true, None, None),
     ];
     // Conditions of other writers stay, and come first.
-    let foreign = known.iter().filter(|c| own.iter().all(|(type_, ..)| c.type_ != *type_)).cloned();
+    let foreign = known.iter().filter(|c| !CONDITIONS.contains(&c.type_.as_str())).cloned();
     let mut conditions: Vec<PodCondition> = foreign.collect();
-    for (type_, value, reason, message) in own {
+    for (type_, (value, reason, message)) in CONDITIONS.into_iter().zip(own) {
         let old = known.iter().find(|c| c.type_ == type_);
         let status = if value { "True" } else { "False" };
         let since = old
@@ -158,7 +181,7 @@ fn last_state(before: &ContainerStatus, id: Option<&str>) -> Option<ContainerSta
 
 fn container_state(phase: &Phase, id: Option<&str>) -> ContainerState {
     match phase {
-        Phase::Waiting => ContainerState {
+        Phase::Waiting | Phase::Refused => ContainerState {
             waiting: Some(ContainerStateWaiting { reason: Some("ContainerCreating".to_owned()), message: None }),
             ..ContainerState::default()
         },
@@ -201,7 +224,11 @@ mod tests {
 
     /// Returns the status patch.
     fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
-        let status = Some(status(pod, phase, &facts(), now));
+        patch_of(pod, phase, &facts(), now)
+    }
+
+    fn patch_of(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Option<Value> {
+        let status = Some(status(pod, phase, facts, now));
         let patch = Patch::strategic(pod, &Pod { status, ..pod.clone() }).expect("a patch");
         (!patch.is_empty()).then(|| patch.guarded(pod, Guard::Uid).value().clone())
     }
@@ -226,7 +253,24 @@ mod tests {
             host_ip: "172.31.0.1".to_owned(),
             pod_ip: Some("10.128.0.2".to_owned()),
             restarts: 0,
+            refusal: None,
         }
+    }
+
+    #[test]
+    fn a_refused_pod_is_failed_with_the_reason_and_stays_so_until_it_is_gone() {
+        let refusal = Refusal { reason: "OutOfcpu".to_owned(), message: "no cpu".to_owned() };
+        let refused = PodFacts { refusal: Some(refusal), pod_ip: None, ..facts() };
+        let mut pod = pod();
+        let written = patch_of(&pod, &Phase::Refused, &refused, at(5)).expect("a patch");
+        let expected = json!({
+            "phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: no cpu",
+            "startTime": "2026-01-01T00:00:01Z", "conditions": null,
+        });
+        assert_eq!(written["status"], expected);
+        pod.status = Some(status(&pod, &Phase::Refused, &refused, at(5)));
+        let last = status(&pod, &Phase::Stopped(None, at(8)), &facts(), at(8));
+        assert_eq!((last.phase.as_deref(), last.reason.as_deref()), (Some("Failed"), Some("OutOfcpu")));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rand_core::Rng;
 use substrate::latest;
 use substrate::seed::unit;
 
+use super::admission::{Refusal, admit, refuse_unattached};
 use super::agent::Agent;
 use super::expand::asks_to_grow;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
@@ -54,6 +55,8 @@ struct Entry {
 pub struct Pods {
     /// By uid.
     entries: BTreeMap<String, Entry>,
+    /// Uids of the pods that were refused and are not gone.
+    refused: BTreeSet<String>,
     /// True once the pod source and the runtime have both listed, and all their pods are in `entries`.
     listed: bool,
 }
@@ -71,6 +74,12 @@ impl Pods {
             }
         }
         (wanted, unprocessed)
+    }
+
+    /// Returns the pods whose containers may run, except those whose object is gone (`GetActivePods`).
+    pub fn active(&self) -> Vec<Arc<Pod>> {
+        let active = self.entries.values().filter(|entry| entry.wants_volumes && !entry.orders.borrow().deleted);
+        active.map(|entry| entry.pod.clone()).collect()
     }
 
     /// Returns true if this pod has a worker.
@@ -100,9 +109,16 @@ pub(super) async fn run(agent: Arc<Agent>) {
     agent.pod_source.synced().await;
     // Only the runtime knows which containers run.
     agent.runtime.synced().await;
+    // Admission needs the node's labels and taints.
+    agent.node.synced().await;
     let mut changes = agent.pod_source.subscribe();
-    while let Some(change) = changes.try_recv() {
-        take(&agent, change);
+    let mut first: Vec<Delta<Pod>> = std::iter::from_fn(|| changes.try_recv()).collect();
+    // The oldest pods are admitted first. The sort is stable: changes of one pod keep their order.
+    first.sort_by_key(|change| match change {
+        Delta::Applied { new: pod, .. } | Delta::Deleted(pod) => pod.metadata.creation_timestamp.clone(),
+    });
+    for change in first {
+        take(&agent, change).await;
     }
     let first = {
         let mut pods = agent.pods();
@@ -113,7 +129,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
     agent.ctx.spawn(remove_orphaned_dirs(agent.clone()));
     agent.ctx.spawn(first_pass(agent.clone(), first));
     while let Some(change) = changes.recv().await {
-        take(&agent, change);
+        take(&agent, change).await;
     }
 }
 
@@ -181,7 +197,7 @@ fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
     agent.pod_source.get(namespace, name).is_some_and(|pod| pod.metadata.uid.as_deref() == Some(&record.uid))
 }
 
-fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
+async fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
     match change {
         // A stand-in's process runs without this agent.
         Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
@@ -189,7 +205,7 @@ fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {
                 gone(agent, &old);
             }
-            applied(agent, new);
+            applied(agent, new).await;
         }
         Delta::Deleted(pod) => gone(agent, &pod),
     }
@@ -209,40 +225,57 @@ fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
+async fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     let uid = uid(&pod);
     agent.config.logs.seen(&pod);
     let over = matches!(phase(&pod), "Succeeded" | "Failed");
     let alive = agent.runtime.alive(&uid).is_some();
     // Containers of a finished pod are stopped like those of a deleted one.
     let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| grace(&pod));
-    let mut pods = agent.pods();
-    if let Some(entry) = pods.entries.get_mut(&uid) {
-        let deleted = pod.metadata.deletion_timestamp.is_some();
-        entry.pod = pod;
-        if deleted {
-            entry.orders.send_if_modified(|orders| {
-                let changed = orders.terminate != terminate;
-                orders.terminate = terminate;
-                changed
-            });
-        }
+    if renewed(agent, &uid, &pod, terminate) || over && terminate.is_none() {
         return;
     }
-    if over && terminate.is_none() {
-        return;
-    }
-    let orders = latest::Sender::new(Orders { terminate, deleted: false });
-    let receiver = orders.subscribe();
     // A pod that is finished, or deleted before it began, is only cleaned up. It keeps its volumes while its containers
     // may run.
     let run = !over && terminate.is_none();
+    if run {
+        if agent.pods().refused.contains(&uid) {
+            return;
+        }
+        if let Err(refusal) = admit(agent, &pod).await {
+            return refuse(agent, uid, pod, refusal);
+        }
+    }
+    let orders = latest::Sender::new(Orders { terminate, deleted: false });
+    let receiver = orders.subscribe();
     let wants_volumes = run || alive;
     let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
-    pods.entries.insert(uid.clone(), entry);
-    drop(pods);
+    agent.pods().entries.insert(uid.clone(), entry);
     agent.ctx.spawn(worker(agent.clone(), uid, pod, run, receiver));
     agent.changed();
+}
+
+/// Gives a pod's worker its new object. Returns false if there is no worker.
+fn renewed(agent: &Agent, uid: &str, pod: &Arc<Pod>, terminate: Option<Duration>) -> bool {
+    let mut pods = agent.pods();
+    let Some(entry) = pods.entries.get_mut(uid) else { return false };
+    entry.pod = pod.clone();
+    if pod.metadata.deletion_timestamp.is_some() {
+        entry.orders.send_if_modified(|orders| {
+            let changed = orders.terminate != terminate;
+            orders.terminate = terminate;
+            changed
+        });
+    }
+    true
+}
+
+/// Reports that a pod is refused (`rejectPod`). It gets no worker.
+fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
+    agent.pods().refused.insert(uid);
+    let reports = latest::Sender::new(Report::Nothing);
+    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
+    Teller::new(agent, &pod, reports).refused(refusal);
 }
 
 fn gone(agent: &Arc<Agent>, pod: &Pod) {
@@ -253,6 +286,7 @@ fn gone(agent: &Arc<Agent>, pod: &Pod) {
             orders.terminate.get_or_insert_with(|| grace(pod));
         }),
         None => {
+            pods.refused.remove(&uid(pod));
             drop(pods);
             forget(agent, pod);
         }
@@ -276,6 +310,24 @@ struct Teller {
 }
 
 impl Teller {
+    fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
+        let facts = PodFacts {
+            start_time: agent.ctx.now().wall,
+            host_ip: super::node_object::internal_ip(&agent.config),
+            pod_ip: None,
+            restarts: 0,
+            refusal: None,
+        };
+        Self { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports }
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        let object = Arc::new(reference::<Pod>(&self.pod));
+        self.agent.recorder.event(object, "Warning", &refusal.reason, refusal.message.clone());
+        self.facts.refusal = Some(refusal);
+        self.phase(Phase::Refused);
+    }
+
     fn phase(&self, phase: Phase) {
         self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
         self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
@@ -290,15 +342,9 @@ impl Teller {
 }
 
 async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: latest::Receiver<Orders>) {
-    let facts = PodFacts {
-        start_time: agent.ctx.now().wall,
-        host_ip: super::node_object::internal_ip(&agent.config),
-        pod_ip: None,
-        restarts: 0,
-    };
     let reports = latest::Sender::new(Report::Nothing);
     agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
-    let mut teller = Teller { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports };
+    let mut teller = Teller::new(&agent, &pod, reports);
     let known = agent.runtime.get(&uid);
     if let Some(record) = &known {
         teller.adopt(record);
@@ -372,8 +418,13 @@ async fn live(
             Some(since) => teller.phase(Phase::Running(since)),
             None => teller.phase(Phase::Waiting),
         }
-        if unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await.is_none() {
-            return asked;
+        match unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await {
+            None => return asked,
+            Some(Err(refusal)) => {
+                teller.refused(refusal);
+                return asked;
+            }
+            Some(Ok(())) => {}
         }
         if agent.runtime.alive(uid).is_none() {
             if let Some(record) = agent.runtime.get(uid) {
@@ -420,15 +471,29 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
 }
 
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.
-async fn mounted(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, rng: &mut impl Rng) {
+///
+/// # Errors
+/// A refusal, because the node can attach no more.
+async fn mounted(
+    agent: &Agent,
+    uid: &str,
+    pod: &Pod,
+    object: &Arc<ObjectReference>,
+    rng: &mut impl Rng,
+) -> Result<(), Refusal> {
     let expected = expected(pod);
-    while let Err(error) = wait_for_volumes(agent, uid, &expected).await {
-        if let Some(error) = error {
-            let message = format!("Unable to attach or mount volumes: {error}");
+    while let Err(Unmounted { missing, timeout }) = wait_for_volumes(agent, uid, &expected).await {
+        if let Some(refusal) = refuse_unattached(agent, uid, &missing).await {
+            return Err(refusal);
+        }
+        // Upstream emits no event for the timeout.
+        if !timeout {
+            let message = format!("Unable to attach or mount volumes: {missing}");
             agent.recorder.event(object.clone(), "Warning", "FailedMount", message);
         }
         agent.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(rng))).await;
     }
+    Ok(())
 }
 
 fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
@@ -519,9 +584,16 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
     }
 }
 
-/// WaitForAttachAndMount: checks at once and every 300 ms, for 2 m 3 s. An error without text is the timeout, for which
-/// upstream emits no event.
-async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Result<(), Option<String>> {
+/// Volumes that were not mounted in time.
+struct Unmounted {
+    /// Description in kubelet's words.
+    missing: String,
+    /// True after the timeout; false if looking up the volumes failed.
+    timeout: bool,
+}
+
+/// WaitForAttachAndMount: checks at once and every 300 ms, for 2 m 3 s.
+async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Result<(), Unmounted> {
     let timers = &agent.config.timers;
     let begun = agent.ctx.now().mono;
     let deadline = begun + agent.ctx.scaled(timers.pod_attach_and_mount_timeout);
@@ -533,14 +605,15 @@ async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Resu
             let mut volumes = agent.volumes();
             if volumes.has_errors(uid) {
                 let cause = volumes.take_errors(uid).join("; ");
-                return Err(Some(volumes.explain(uid, expected, &cause)));
+                return Err(Unmounted { missing: volumes.explain(uid, expected, &cause), timeout: false });
             }
             if volumes.unmounted(uid, expected).is_empty() {
                 return Ok(());
             }
         }
         if !next_look(agent, &mut changes, begun, Some(deadline)).await {
-            return Err(None);
+            let missing = agent.volumes().explain(uid, expected, "context deadline exceeded");
+            return Err(Unmounted { missing, timeout: true });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
+mod admission;
 mod growth;
 mod heartbeat;
 mod inline;

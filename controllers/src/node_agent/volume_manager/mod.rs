@@ -265,6 +265,12 @@ impl VolumeManager {
         )
     }
 
+    /// Returns the volumes of `uid` that a controller must attach and that are not attached.
+    pub fn unattached(&self, uid: &str) -> Vec<Arc<VolumeSpec>> {
+        let volumes = self.desired.volumes().filter(|(_, v)| v.attachable && v.pods.contains_key(uid));
+        volumes.filter(|(name, _)| self.actual.get(name).is_none()).map(|(_, v)| v.spec.clone()).collect()
+    }
+
     /// Takes the lookup errors of a pod.
     pub fn take_errors(&mut self, uid: &str) -> Vec<String> {
         self.desired.take_errors(uid)
