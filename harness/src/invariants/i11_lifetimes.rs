@@ -169,7 +169,7 @@ mod tests {
     fn a_claim_that_a_pod_uses_is_not_removed() {
         let pod = |deleting, node: Option<&'static str>| {
             let (claims, node) = (vec!["data".into()], node.map(Into::into));
-            let pod = Pod { claims, deleting, node, phase: Some("Running".into()) };
+            let pod = Pod { claims, deleting, node, phase: Some("Running".into()), ..Pod::default() };
             move |commit: &mut Commit| commit.pod = Some(Box::new(pod.clone()))
         };
         let claim =
