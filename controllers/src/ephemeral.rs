@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use crate::binder::object::pod_claims;
@@ -65,6 +66,8 @@ struct Controller {
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     recorder: EventRecorder,
+    /// Planted defect: claims have no owner.
+    forgets_owner: bool,
 }
 
 /// Runs the controller forever. `client` is kube-controller-manager's, under the controller's name.
@@ -77,7 +80,8 @@ pub async fn run(ctx: Ctx, client: Client) {
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let recorder = EventRecorder::new(&client, SOURCE);
-    let controller = Arc::new(Controller { client, pods, claims, recorder });
+    let forgets_owner = mutant!(ctx, "claim-without-owner");
+    let controller = Arc::new(Controller { client, pods, claims, recorder, forgets_owner });
     let worker = controller.clone();
     ctx.spawn(queue.clone().run(WORKERS, move |key| worker.clone().sync(key)));
     let enqueue = |pod: &Pod| {
@@ -118,7 +122,10 @@ impl Controller {
 
     /// Creates the claim of a volume if it does not exist.
     async fn create(&self, pod: &Pod, volume: &Volume) -> Result<(), String> {
-        let Some(claim) = claim(pod, volume) else { return Ok(()) };
+        let Some(mut claim) = claim(pod, volume) else { return Ok(()) };
+        if self.forgets_owner {
+            claim.metadata.owner_references = None;
+        }
         match self.claims.get(pod.namespace(), claim.name()) {
             Some(there) => not_for(pod, &there).map_or(Ok(()), Err),
             None => {

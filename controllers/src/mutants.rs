@@ -134,4 +134,134 @@ pub const MUTANTS: &[Mutant] = &[
         about: "external-provisioner deletes a released volume whose reclaim policy is Retain",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "fs-type-dropped",
+        about: "the provisioner does not write the filesystem of the StorageClass to the PersistentVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "access-modes-dropped",
+        about: "the provisioner creates each PersistentVolume with the access mode ReadWriteOnce",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "delete-error-is-success",
+        about: "external-provisioner treats a volume as deleted when DeleteVolume fails",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "access-modes-not-compared",
+        about: "the binder binds a claim to a volume without the access modes that the claim asks for",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "size-not-compared",
+        about: "the binder binds a claim to a volume that is too small",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "released-volume-offered-again",
+        about: "the binder makes a released volume available to the next claim of the name, with its bytes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "bound-volume-removed",
+        about: "pv-protection removes its finalizer from a volume that is bound",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "ready-node-forced",
+        about: "attach-detach forces a detach after six minutes although the node is Ready",
+        recreates: "kubernetes#34358",
+    },
+    Mutant {
+        name: "deleted-node-is-unmounted",
+        about: "attach-detach treats the volumes of a deleted Node as unmounted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "failed-attach-forgotten",
+        about: "attach-detach treats a volume as not attached after an attach that failed",
+        recreates: "kubernetes#77324",
+    },
+    Mutant {
+        name: "volume-goes-before-attachment",
+        about: "external-attacher removes its finalizer from a PersistentVolume that has a VolumeAttachment",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attachment-finalizer-kept",
+        about: "external-attacher keeps its finalizer on a VolumeAttachment that it has detached",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "zone-not-compared",
+        about: "kube-scheduler ignores the node affinity of a pod's volumes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-limits-ignored",
+        about: "kube-scheduler places pods beyond the volume limit of a node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "one-volume-too-many",
+        about: "kube-scheduler lets a node have one volume more than its limit",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "once-pod-not-compared",
+        about: "kube-scheduler places a second pod with a ReadWriteOncePod claim",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "foreign-claim-taken",
+        about: "kube-scheduler places a pod whose ephemeral volume is the claim of another pod",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "claim-without-owner",
+        about: "the ephemeral volume controller creates a claim without its pod as owner",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "living-owner-ignored",
+        about: "the garbage collector treats an owner that it has not heard of yet as gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "dependents-kept",
+        about: "the garbage collector keeps objects whose owners are gone",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pods-of-ready-node-collected",
+        about: "pod garbage collection deletes the pods of an out-of-service node that is Ready",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "size-before-expansion",
+        about: "external-resizer writes the new size to the PersistentVolume before ControllerExpandVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "node-expansion-not-asked",
+        about: "external-resizer reports the new size of a claim whose filesystem a node has to expand",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "class-told-not-asked",
+        about: "external-resizer reports a new VolumeAttributesClass without calling ControllerModifyVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "retries-without-backoff",
+        about: "a work queue retries failed items at once",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "claim-finalizer-kept",
+        about: "pvc-protection never removes its finalizer",
+        recreates: "no public issue is known",
+    },
 ];

@@ -74,4 +74,79 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerPublishVolume returns a device in the publish context that the volume does not have in the cloud",
         recreates: "no public issue is known",
     },
+    Mutant {
+        name: "iops-dropped",
+        about: "CreateVolume does not pass the IOPS of the parameters to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "zone-told-not-made",
+        about: "CreateVolume creates a volume in the cloud's first zone and answers with the requested one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "capacity-told-not-made",
+        about: "CreateVolume rounds the size down and answers with the requested one",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "read-only-ignored",
+        about: "NodePublishVolume mounts for writing although the request says read-only",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "mount-flags-ignored",
+        about: "NodeStageVolume mounts without the mount flags of the request",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "fs-type-ignored",
+        about: "NodeStageVolume creates and mounts ext4, whatever the request asks for",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "formats-each-time",
+        about: "NodeStageVolume creates a new filesystem on a device that has one",
+        recreates: "kubernetes#95183",
+    },
+    Mutant {
+        name: "attach-is-not-waited-for",
+        about: "ControllerPublishVolume answers OK as soon as the cloud has begun to attach",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unpublish-forgets-unmount",
+        about: "NodeUnpublishVolume answers OK and leaves the volume mounted at the target path",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "first-device-taken",
+        about: "NodeStageVolume mounts the first device of the node, whatever volume the request names",
+        recreates: "kubernetes#34437",
+    },
+    Mutant {
+        name: "expand-not-asked",
+        about: "ControllerExpandVolume answers OK without a request to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modify-not-asked",
+        about: "ControllerModifyVolume answers OK without a request to the cloud",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "source-dropped",
+        about: "CreateVolume creates an empty volume for a request with a source, and names the source",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "limit-not-told",
+        about: "NodeGetInfo names no limit of volumes",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attach-limit-ignored",
+        about: "ControllerPublishVolume attaches more volumes to a node than the driver's limit",
+        recreates: "no public issue is known",
+    },
 ];

@@ -199,7 +199,7 @@ impl From<EventType> for Told {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pod {
-    /// The claims that it mounts, by name.
+    /// The claims that it mounts, by name, with those of its ephemeral volumes.
     pub claims: Vec<Text>,
     /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -210,6 +210,9 @@ pub struct Pod {
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
+    /// Its uid.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub uid: Text,
 }
 
 /// A claim in [`Commit`].
@@ -219,6 +222,9 @@ pub struct Claim {
     /// True if it is being deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub deleting: bool,
+    /// The uid of its controller, such as the pod of an ephemeral volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Text>,
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
@@ -267,13 +273,19 @@ pub struct Spec {
     /// StorageClass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Text>,
+    /// VolumeAttributesClass that a claim's volume has (`status.currentVolumeAttributesClassName`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_attributes_class: Option<Text>,
+    /// Claims of a pod's ephemeral volumes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral_claims: Vec<Text>,
     /// Filesystem of a volume (`spec.csi.fsType`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fs_type: Option<Text>,
     /// Mount options of a volume or a StorageClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount_options: Vec<Text>,
-    /// Parameters of a StorageClass for its driver.
+    /// Parameters of a StorageClass or a VolumeAttributesClass for its driver.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<Text, Text>,
     /// True for a volume that may only be read (`spec.csi.readOnly`).
@@ -386,6 +398,24 @@ fn is_deleting(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
+/// Returns the claim of a pod's volume, if the volume is ephemeral.
+fn ephemeral_claim(pod: &Value, volume: &Value) -> Option<Text> {
+    let name = volume["name"].as_str().filter(|_| !volume["ephemeral"].is_null())?;
+    Some([pod["metadata"]["name"].as_str()?, "-", name].into_iter().collect())
+}
+
+/// Returns the uid of the owner that controls an object.
+fn controller(object: &Value) -> Option<Text> {
+    let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    word(&owners.find(|owner| owner["controller"] == true)?["uid"])
+}
+
+/// Returns the parameters of a class.
+fn parameters(object: &Value) -> BTreeMap<Text, Text> {
+    let parameters = object["parameters"].as_object().into_iter().flatten();
+    parameters.filter_map(|(key, value)| Some((key.clone(), word(value)?))).collect()
+}
+
 impl Commit {
     /// Creates the event of a built-in kind, without details of the object.
     pub fn new(resource: impl Into<Text>, object: impl Into<Arc<str>>, rv: u64, r#type: EventType) -> Self {
@@ -435,6 +465,7 @@ impl Commit {
                 | index::CSI_NODES
                 | index::STORAGE_CLASSES
                 | index::VOLUME_ATTACHMENTS
+                | index::VOLUME_ATTRIBUTES_CLASSES
         )
     }
 }
@@ -459,6 +490,7 @@ impl Claim {
     fn of(object: &Value) -> Self {
         Self {
             deleting: is_deleting(object),
+            owner: controller(object),
             phase: word(&object["status"]["phase"]),
             volume: word(&object["spec"]["volumeName"]),
         }
@@ -492,6 +524,7 @@ impl Spec {
                 block: spec["volumeMode"] == "Block",
                 capacity: bytes(&object["status"]["capacity"]["storage"]),
                 class: word(&spec["storageClassName"]),
+                current_attributes_class: word(&object["status"]["currentVolumeAttributesClassName"]),
                 request: bytes(&spec["resources"]["requests"]["storage"]),
                 selected_node: word(&object["metadata"]["annotations"]["volume.kubernetes.io/selected-node"]),
                 ..Self::default()
@@ -506,22 +539,24 @@ impl Spec {
                 zones: zones(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"], "matchExpressions"),
                 ..Self::default()
             },
-            index::STORAGE_CLASSES => {
-                let parameters = object["parameters"].as_object().into_iter().flatten();
-                Self {
-                    mount_options: words(&object["mountOptions"], word),
-                    parameters: parameters.filter_map(|(key, value)| Some((key.clone(), word(value)?))).collect(),
-                    reclaim: word(&object["reclaimPolicy"]).filter(|policy| policy != "Delete"),
-                    zones: zones(&object["allowedTopologies"], "matchLabelExpressions"),
-                    ..Self::default()
-                }
-            }
+            index::STORAGE_CLASSES => Self {
+                mount_options: words(&object["mountOptions"], word),
+                parameters: parameters(object),
+                reclaim: word(&object["reclaimPolicy"]).filter(|policy| policy != "Delete"),
+                zones: zones(&object["allowedTopologies"], "matchLabelExpressions"),
+                ..Self::default()
+            },
+            index::VOLUME_ATTRIBUTES_CLASSES => Self { parameters: parameters(object), ..Self::default() },
             index::PODS => {
                 let read_only = |volume: &Value| {
                     let source = &volume["persistentVolumeClaim"];
                     word(&source["claimName"]).filter(|_| source["readOnly"] == true)
                 };
-                Self { read_only_claims: words(&spec["volumes"], read_only), ..Self::default() }
+                Self {
+                    ephemeral_claims: words(&spec["volumes"], |volume| ephemeral_claim(object, volume)),
+                    read_only_claims: words(&spec["volumes"], read_only),
+                    ..Self::default()
+                }
             }
             index::NODES => {
                 let labels = &object["metadata"]["labels"];
@@ -537,10 +572,13 @@ impl Pod {
     fn of(object: &Value) -> Self {
         let spec = &object["spec"];
         Self {
-            claims: words(&spec["volumes"], |volume| word(&volume["persistentVolumeClaim"]["claimName"])),
+            claims: words(&spec["volumes"], |volume| {
+                word(&volume["persistentVolumeClaim"]["claimName"]).or_else(|| ephemeral_claim(object, volume))
+            }),
             deleting: is_deleting(object),
             node: word(&spec["nodeName"]),
             phase: word(&object["status"]["phase"]),
+            uid: word(&object["metadata"]["uid"]).unwrap_or_default(),
         }
     }
 }

@@ -34,4 +34,19 @@ pub const MUTANTS: &[Mutant] = &[
         about: "an update with an old resourceVersion overwrites what was written since",
         recreates: "kubernetes#4982",
     },
+    Mutant {
+        name: "delete-precondition-ignored",
+        about: "a delete with the uid of an earlier object deletes the present object of that name",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "selector-forgotten",
+        about: "a watch with a selector gets every event of its kind",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "deletion-told-as-change",
+        about: "the deletion of an object is sent as a change of it",
+        recreates: "no public issue is known",
+    },
 ];

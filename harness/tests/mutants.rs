@@ -12,6 +12,9 @@ use harness::runner::{self, Outcome};
 use harness::scenario;
 use substrate::world::{Options, simulate};
 
+#[path = "mutants/more.rs"]
+mod more;
+
 /// Seed of each run.
 const SEED: u64 = 1;
 
@@ -26,6 +29,22 @@ struct Case {
 
 const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: Id, says: &'static str) -> Case {
     Case { mutants, story, breaks, says }
+}
+
+/// A defect, a scenario that fails with it, and part of what the failure says. The defect breaks what a step expects.
+struct Slip {
+    mutant: &'static str,
+    story: fn() -> String,
+    says: &'static str,
+}
+
+const fn slip(mutant: &'static str, story: fn() -> String, says: &'static str) -> Slip {
+    Slip { mutant, story, says }
+}
+
+/// Returns all cases.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(more::CASES)
 }
 
 /// If the next component compensates for one defect, the defects that are needed together are listed together.
@@ -110,10 +129,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
     ("resize-target-kept", "a claim that is too small is a step's business"),
-    ("limit-race", "a pod that waits for a place on its node is a step's business"),
-    ("informer-keeps-deleted", "it takes a watch that ends with 410 Gone"),
-    ("lease-never-expires", "it takes leader election"),
-    ("device-by-name", "it takes a second volume on the node"),
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
@@ -463,7 +478,7 @@ fn shows(case: &Case) {
 
 /// Checks every case of `id`, each by itself.
 fn all_show(id: Id) {
-    CASES.iter().filter(|case| case.breaks == id).for_each(shows);
+    cases().filter(|case| case.breaks == id).for_each(shows);
 }
 
 #[test]
@@ -522,15 +537,29 @@ fn i11_stops_the_deletion_of_what_is_kept() {
 }
 
 #[test]
+fn a_step_stops_what_breaks_its_expectation() {
+    for Slip { mutant, story, says } in more::SLIPS {
+        let (right, exit) = run(&story(), SEED, &[]);
+        assert_eq!(exit, Exit::Passed, "without {mutant}: {:?} {:?}", right.failure, right.violations);
+        let (wrong, exit) = run(&story(), SEED, &[mutant]);
+        let seen = wrong.failure.as_ref().is_some_and(|failure| format!("{failure:?}").contains(says));
+        assert!(seen && exit != Exit::Passed, "{mutant}: {:?} {:?}", wrong.failure, wrong.violations);
+    }
+}
+
+#[test]
 fn every_planted_defect_and_every_invariant_is_here() {
     let planted: BTreeSet<&str> = harness::mutants::all().iter().map(|mutant| mutant.name).collect();
-    let stopped: BTreeSet<&str> = CASES.iter().flat_map(|case| case.mutants).copied().collect();
+    let stopped: BTreeSet<&str> = cases().flat_map(|case| case.mutants).copied().collect();
+    let slips: BTreeSet<&str> = more::SLIPS.iter().map(|slip| slip.mutant).collect();
+    assert_eq!(stopped.intersection(&slips).next(), None, "a defect that breaks an invariant needs no step");
+    let stopped = &stopped | &slips;
     let elsewhere: BTreeSet<&str> = ELSEWHERE.iter().map(|(name, _)| *name).collect();
     assert_eq!(stopped.intersection(&elsewhere).next(), None, "a defect that is stopped needs no reason");
     let told: BTreeSet<&str> = stopped.union(&elsewhere).copied().collect();
     assert_eq!(told, planted);
     for id in Id::ALL {
-        assert!(CASES.iter().any(|case| case.breaks == *id), "no defect shows that {id} is checked");
+        assert!(cases().any(|case| case.breaks == *id), "no defect shows that {id} is checked");
     }
 }
 

@@ -215,6 +215,15 @@ substrate::events! {
         pub state: ModificationState,
         /// The volume's current size in GiB.
         pub size_gib: u64,
+        /// Its current type, such as `gp3`.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub volume_type: Text,
+        /// Its current IOPS; absent on types without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub iops: Option<u64>,
+        /// Its current throughput in MiB/s; absent on types other than gp3.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub throughput: Option<u64>,
     }
 
     /// A snapshot entered a state.
@@ -338,8 +347,15 @@ mod tests {
             r#""kind":"ec2.instance","instance":"i-0123456789abcdef0","state":"shutting-down""#
         );
         assert_eq!(
-            line(ModificationChanged { volume: volume.clone(), state: ModificationState::Optimizing, size_gib: 8 }),
-            r#""kind":"ec2.modification","size_gib":8,"state":"optimizing","volume":"vol-0123456789abcdef0""#
+            line(ModificationChanged {
+                volume: volume.clone(),
+                state: ModificationState::Optimizing,
+                size_gib: 8,
+                volume_type: "gp3".into(),
+                iops: Some(4000),
+                throughput: None,
+            }),
+            r#""kind":"ec2.modification","iops":4000,"size_gib":8,"state":"optimizing","volume":"vol-0123456789abcdef0","volume_type":"gp3""#
         );
         let snapshot = "snap-0123456789abcdef0".parse().unwrap();
         assert_eq!(

@@ -37,6 +37,26 @@ pub const MUTANTS: &[Mutant] = &[
         about: "DetachVolume without force ends in the API, but the device stays on the instance",
         recreates: "kubernetes#77389",
     },
+    Mutant {
+        name: "encryption-dropped",
+        about: "CreateVolume creates a volume without encryption although the request asks for it",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "throughput-dropped",
+        about: "CreateVolume ignores the requested throughput",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "modification-never-ends",
+        about: "a modification of a volume never leaves the state `modifying`",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "volume-goes-with-instance",
+        about: "TerminateInstances deletes attached volumes without DeleteOnTermination",
+        recreates: "no public issue is known",
+    },
 ];
 
 /// Returns the defects that are switched on in the world of `ctx`.
@@ -48,5 +68,9 @@ pub(crate) fn planted(ctx: &Ctx) -> Planted {
         snapshot_late: mutant!(ctx, "snapshot-not-point-in-time"),
         client_token_ignored: mutant!(ctx, "client-token-ignored"),
         attachment_lingers: mutant!(ctx, "attachment-lingers"),
+        encryption_dropped: mutant!(ctx, "encryption-dropped"),
+        throughput_dropped: mutant!(ctx, "throughput-dropped"),
+        modification_stays: mutant!(ctx, "modification-never-ends"),
+        goes_with_instance: mutant!(ctx, "volume-goes-with-instance"),
     }
 }

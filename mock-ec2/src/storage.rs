@@ -325,7 +325,9 @@ impl Storage {
                 self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
                 (snapshot.as_str(), Some(inner.remove(snapshot.as_str())))
             }
-            Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) => {
+            Event::Modification(ModificationChanged {
+                volume, state: ModificationState::Optimizing, size_gib, ..
+            }) => {
                 self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));
                 (volume.as_str(), inner.files.as_mut().map(|f| f.grow(volume, *size_gib)))
             }

@@ -118,6 +118,10 @@ pub struct Reconciler {
     pub(super) ignores_mounts: bool,
     /// Planted defect: keeps a node out of service after its taint was removed.
     pub(super) remembers_out_of_service: bool,
+    /// Planted defect: forces a detach from a Ready node.
+    pub(super) forces_ready_nodes: bool,
+    /// Planted defect: an attach that failed attached nothing.
+    pub(super) forgets_failed_attaches: bool,
 }
 
 /// Volume on a node that no pod there needs, and without a known reason to wait.
@@ -146,6 +150,8 @@ impl Reconciler {
             ignores_other_nodes: false,
             ignores_mounts: false,
             remembers_out_of_service: false,
+            forces_ready_nodes: false,
+            forgets_failed_attaches: false,
         }
     }
 
@@ -308,7 +314,7 @@ impl Reconciler {
     /// Returns true for an unmounted volume. A mounted one is detached only from a node that is out of service, or
     /// unhealthy for too long.
     fn may_detach(&self, now: Duration, since: Duration, node: &str, mounted: bool) -> bool {
-        let healthy = || self.nodes.get(node).is_some_and(|node| node.ready);
+        let healthy = || self.nodes.get(node).is_some_and(|node| node.ready) && !self.forces_ready_nodes;
         !mounted || self.ignores_mounts || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
     }
 
@@ -412,7 +418,9 @@ impl Reconciler {
         node: &str,
         result: Result<(), String>,
     ) {
-        self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
+        if result.is_ok() || !self.forgets_failed_attaches {
+            self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
+        }
         self.pending.finish(now, key, result);
     }
 

@@ -66,6 +66,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     world.ignores_other_nodes = mutant!(ctx, "multi-attach-check-skipped");
     world.ignores_mounts = mutant!(ctx, "detach-without-unmount-wait");
     world.remembers_out_of_service = mutant!(ctx, "out-of-service-remembered");
+    world.forces_ready_nodes = mutant!(ctx, "ready-node-forced");
+    world.forgets_failed_attaches = mutant!(ctx, "failed-attach-forgotten");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {
         ctx: ctx.clone(),
@@ -231,7 +233,8 @@ impl Shell {
                 self.world.remove_node(node.name());
                 self.world.desired.delete_node(node.name());
                 // The last status of a deleted node still counts, so a mounted volume waits its six minutes.
-                self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
+                let forgotten = mutant!(self.ctx, "deleted-node-is-unmounted");
+                self.world.actual.set_mounted(node.name(), if forgotten { &[] } else { volumes_in_use(&node) });
                 self.dirty = true;
             }
         }

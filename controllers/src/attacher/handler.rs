@@ -157,6 +157,9 @@ impl Handler {
     /// Marks the attachment as detached: the finalizer goes first. The other order caused a second Unpublish
     /// (external-attacher#587).
     async fn mark_detached(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
+        if mutant!(self.ctx, "attachment-finalizer-kept") {
+            return Ok(());
+        }
         let unmarked = |e: ApiError| RpcError::Other(format!("could not mark as detached: {e}"));
         let is_attached = attachment.status.as_ref().is_some_and(|s| s.attached);
         let released = if attachment.has_finalizer(&self.finalizer) {
@@ -234,7 +237,7 @@ impl Handler {
         }
         let mut used = false;
         self.attachments.each(|a| used |= a.spec.source.persistent_volume_name.as_deref() == Some(name));
-        if used {
+        if used && !mutant!(self.ctx, "volume-goes-before-attachment") {
             return Outcome::Done;
         }
         let Some(patch) = patches::remove_pv_finalizer(&pv, &self.finalizer) else { return Outcome::Done };

@@ -37,6 +37,9 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
 
     let mut world = World::default();
     world.ignores_uids = mutant!(ctx, "binding-without-uid");
+    world.ignores_access_modes = mutant!(ctx, "access-modes-not-compared");
+    world.ignores_size = mutant!(ctx, "size-not-compared");
+    world.offers_released = mutant!(ctx, "released-volume-offered-again");
     // Failures wait for the next resync; the queues' own backoff is not used.
     let queue_base = timers.binder_sync;
     let binder = Arc::new(Binder {

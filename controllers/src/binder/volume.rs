@@ -46,6 +46,9 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
         (_, Live::Found(_) | Live::Missing) => None,
     };
     match claim {
+        None if world.offers_released && policy(volume) == "Retain" && given_up => {
+            Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))
+        }
         None => release(volume),
         Some(claim) => sync_with_claim(volume, &key, claim),
     }

@@ -27,6 +27,12 @@ pub struct World {
     waiting_pods: BTreeMap<ClaimKey, BTreeSet<String>>,
     /// Planted defect: claims with the same name are the same claim.
     pub(super) ignores_uids: bool,
+    /// Planted defect: a claim gets a volume without its access modes.
+    pub(super) ignores_access_modes: bool,
+    /// Planted defect: a claim gets a volume that is too small.
+    pub(super) ignores_size: bool,
+    /// Planted defect: a released volume can be bound again.
+    pub(super) offers_released: bool,
 }
 
 impl World {
@@ -147,9 +153,23 @@ impl World {
         {
             return Some(volume.clone());
         }
+        let asks_less = self.as_if_asked_for_less(claim);
+        let claim = asks_less.as_ref().unwrap_or(claim);
         // If the scheduler chooses, only reserved volumes are considered.
         let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
+    }
+
+    /// Planted defects: returns the claim without the requirements that the binder ignores.
+    fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
+        if !self.ignores_access_modes && !self.ignores_size {
+            return None;
+        }
+        let mut claim = claim.clone();
+        let spec = claim.spec.get_or_insert_default();
+        spec.access_modes.take_if(|_| self.ignores_access_modes);
+        spec.resources.take_if(|_| self.ignores_size);
+        Some(claim)
     }
 
     /// Returns the default class: the newest of those marked as default, ties by name (upstream

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::oneshot;
 
@@ -192,6 +193,9 @@ impl Collector {
         if !node.needs_work() {
             return Ok(());
         }
+        if !node.is_observed && mutant!(self.0.ctx, "living-owner-ignored") {
+            return Err(self.absent(&node.identity));
+        }
         let latest = match self.latest(&node.identity).await {
             Ok(latest) if latest.uid == node.identity.uid => latest,
             Ok(_) => return Err(self.absent(&node.identity)),
@@ -212,6 +216,7 @@ impl Collector {
         };
         match decide(&latest, &owners, &dependents) {
             Decision::Keep => Ok(()),
+            Decision::Delete { .. } if mutant!(self.0.ctx, "dependents-kept") => Ok(()),
             Decision::Release => {
                 let gone = [owners.dangling, owners.waiting].concat();
                 self.release(&node.identity, gone).await

@@ -5,8 +5,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::{Notify, Semaphore};
+
+/// Wait of a planted defect before a retry.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Result of processing an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,9 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
             *failures
         };
         let delay = 2u32.checked_pow(failures - 1).and_then(|n| self.0.base.checked_mul(n)).unwrap_or(self.0.max);
+        if mutant!(self.0.ctx, "retries-without-backoff") {
+            return self.add_after(item, AT_ONCE);
+        }
         self.add_after(item, delay.min(self.0.max));
     }
 

@@ -152,7 +152,11 @@ pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> 
     let node = &agent.config.node_name;
     let secrets =
         secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
-    if let Err(status) = driver.expand(spec, (&staging, &path), bytes, secrets).await {
+    let expanded = match substrate::mutant!(agent.ctx, "node-expansion-skipped") {
+        true => Ok(()),
+        false => driver.expand(spec, (&staging, &path), bytes, secrets).await,
+    };
+    if let Err(status) = expanded {
         let error = classify(&status);
         if status.code() == Code::FailedPrecondition {
             agent.volumes().refuse_expansion(&spec.name);

@@ -49,4 +49,49 @@ pub const MUTANTS: &[Mutant] = &[
         about: "after a start, the kubelet does not reconstruct volumes from its disk",
         recreates: "kubernetes#60645",
     },
+    Mutant {
+        name: "fs-type-not-passed",
+        about: "the filesystem of a PersistentVolume is not passed to the driver",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "attachment-not-awaited",
+        about: "a volume is staged before its VolumeAttachment is attached",
+        recreates: "kubernetes#124398",
+    },
+    Mutant {
+        name: "one-volume-reconstructed",
+        about: "after a start, the kubelet reconstructs one volume of its disk",
+        recreates: "kubernetes#60645",
+    },
+    Mutant {
+        name: "node-expansion-skipped",
+        about: "the kubelet reports an expansion without calling NodeExpandVolume",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "in-use-not-awaited",
+        about: "a volume is mounted before the node's status lists it in volumesInUse",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "unstage-while-published",
+        about: "a volume that no pod wants any more is unstaged before it is unpublished",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "published-for-another-pod",
+        about: "a volume is published in the directory of another pod of the node",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "pod-removed-before-unmount",
+        about: "a pod is removed from the API before its volumes are unmounted",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "mount-references-ignored",
+        about: "a volume is unstaged without a look for its other mounts",
+        recreates: "no public issue is known",
+    },
 ];

@@ -364,6 +364,9 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     }
     agent.pods().with(&uid, |entry| entry.wants_volumes = false);
     agent.changed();
+    if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
+        teller.reports.send_replace(Report::Finish(stopped.clone(), teller.facts.clone()));
+    }
     if !substrate::mutant!(agent.ctx, "unmount-skipped") {
         wait_for_unmount(&agent, &uid).await;
         // Includes mounts that kubelet could not reconstruct at its start.

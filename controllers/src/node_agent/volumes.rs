@@ -17,7 +17,7 @@ use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, data_of, scan};
 use super::volume_manager::operation::NodeFacts;
-use super::volume_manager::{Next, Operation, Step, StepError, Task, VolumeSpec};
+use super::volume_manager::{Next, Operation, Planted, Step, StepError, Task, VolumeSpec};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 use csi_mock::disk::{DiskError, Mount, MountKind};
@@ -33,7 +33,10 @@ pub(super) async fn run(agent: Arc<Agent>) {
         match scan(&agent).await {
             Ok((found, failed)) => {
                 let skipped = substrate::mutant!(agent.ctx, "reconstruction-skipped");
-                let (found, failed) = if skipped { Default::default() } else { (found, failed) };
+                let (mut found, failed) = if skipped { Default::default() } else { (found, failed) };
+                if substrate::mutant!(agent.ctx, "one-volume-reconstructed") {
+                    found.truncate(1);
+                }
                 agent.volumes().reconstruct(&found, failed);
                 break;
             }
@@ -43,6 +46,11 @@ pub(super) async fn run(agent: Arc<Agent>) {
             }
         }
     }
+    agent.volumes().planted = Planted {
+        ignores_attached: substrate::mutant!(agent.ctx, "attachment-not-awaited"),
+        ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
+        unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
+    };
     let grid = Grid::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
     loop {
@@ -188,7 +196,7 @@ async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepErr
         .get(&agent.config.node_name)
         .await
         .map_err(|e| StepError::Transient(format!("failed fetching node: {e}")))?;
-    if Agent::attached(&node).contains(spec.name.as_str()) {
+    if Agent::attached(&node).contains(spec.name.as_str()) || substrate::mutant!(agent.ctx, "attachment-not-awaited") {
         Ok(())
     } else {
         Err(StepError::Transient("Volume not attached according to node status".to_owned()))
@@ -201,7 +209,10 @@ async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, 
     let attachment = agent.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
         StepError::Transient(format!("volume {} has GET error for volume attachment {name}: {e}", spec.handle))
     })?;
-    attached(&attachment, spec).map_err(StepError::Transient)
+    match attached(&attachment, spec) {
+        Err(_) if substrate::mutant!(agent.ctx, "attachment-not-awaited") => Ok(PublishContext::new()),
+        context => context.map_err(StepError::Transient),
+    }
 }
 
 /// Evaluates a VolumeAttachment (`verifyAttachmentStatus`).
@@ -302,6 +313,9 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = if substrate::mutant!(agent.ctx, "mount-options-dropped") {
         plain = Arc::new(VolumeSpec { mount_options: Vec::new(), ..VolumeSpec::clone(spec) });
         &plain
+    } else if substrate::mutant!(agent.ctx, "fs-type-not-passed") {
+        plain = Arc::new(VolumeSpec { fs_type: String::new(), ..VolumeSpec::clone(spec) });
+        &plain
     } else {
         spec
     };
@@ -320,6 +334,11 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     let object = agent.drivers_of_cluster.get("", &spec.driver);
     supports(object.as_ref().map(|d| &d.spec), spec)?;
     let carried = carried_to_pod(agent, task, object.as_ref().map(|d| &d.spec)).await?;
+    let mut other = None;
+    if substrate::mutant!(agent.ctx, "published-for-another-pod") {
+        other = agent.pods().wanted().0.into_iter().find(|other| other != uid);
+    }
+    let uid = other.as_deref().unwrap_or(uid);
     let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
     let readonly = (task.readonly || spec.readonly) && !substrate::mutant!(agent.ctx, "read-only-not-passed");
     if spec.block {
@@ -444,7 +463,7 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     }
     let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
     let references = device_mount_refs(&mounts, &spec.handle, &staging);
-    if !references.is_empty() {
+    if !references.is_empty() && !substrate::mutant!(agent.ctx, "mount-references-ignored") {
         return Err(StepError::Transient(format!(
             "GetDeviceMountRefs check failed: the device mount path {:?} is still mounted by other references [{}]",
             staging.display().to_string(),

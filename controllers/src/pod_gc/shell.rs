@@ -1,6 +1,9 @@
 //! The pass every twenty seconds, and its writes.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::collect::{Collector, Reason};
@@ -20,7 +23,13 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     loop {
         let mut all = pods.list();
         all.retain(|pod| !is_stand_in(pod));
-        let mut doomed = Collector::doomed(&all, |name| nodes.get("", name));
+        let mut doomed = Collector::doomed(&all, |name| {
+            let mut node = nodes.get("", name)?;
+            if mutant!(ctx, "pods-of-ready-node-collected") {
+                Arc::make_mut(&mut node).status = None;
+            }
+            Some(node)
+        });
         let now = ctx.now().mono;
         let mut gone = Vec::new();
         for name in collector.missing_nodes(now, ctx.scaled(timers.pod_gc_quarantine), &all, &nodes) {

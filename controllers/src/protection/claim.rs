@@ -153,6 +153,7 @@ impl Controller {
         match decision {
             Decision::Keep => return Ok(()),
             Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
+            Decision::Remove if mutant!(self.ctx, "claim-finalizer-kept") => return Ok(()),
             Decision::Remove => {
                 // The cache may lack the newest pod: ask the API server before removing the finalizer.
                 let pods = match live {

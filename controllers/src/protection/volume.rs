@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::finalizer::{self, Decision};
@@ -24,6 +25,11 @@ pub fn decide(volume: &PersistentVolume) -> Decision {
 pub async fn run(ctx: Ctx, client: Client) {
     let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
     volumes.synced().await;
+    let is_careless = mutant!(ctx, "bound-volume-removed");
+    let decide = move |volume: &PersistentVolume| match is_careless {
+        true => finalizer::decide(&volume.metadata, FINALIZER, || false),
+        false => decide(volume),
+    };
     // client-go's default controller rate limiter.
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let mut changes = volumes.subscribe();

@@ -317,6 +317,14 @@ impl Controller {
                     if mutant!(self.ctx, "class-mount-options-dropped") {
                         spec.mount_options = None;
                     }
+                    if mutant!(self.ctx, "fs-type-dropped")
+                        && let Some(csi) = &mut spec.csi
+                    {
+                        csi.fs_type = None;
+                    }
+                    if mutant!(self.ctx, "access-modes-dropped") {
+                        spec.access_modes = Some(vec!["ReadWriteOnce".to_owned()]);
+                    }
                     if mutant!(self.ctx, "reclaim-policy-dropped") {
                         spec.persistent_volume_reclaim_policy = Some("Delete".to_owned());
                     }

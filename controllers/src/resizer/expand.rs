@@ -133,6 +133,15 @@ impl Resizer {
         volume: &PersistentVolume,
         target: &Quantity,
     ) -> Result<(), String> {
+        let early = PersistentVolume::clone(volume);
+        let volume = &if mutant!(self.common.ctx, "size-before-expansion") {
+            let mut new = early.clone();
+            let capacity = new.spec.get_or_insert_default().capacity.get_or_insert_default();
+            capacity.insert("storage".to_owned(), target.clone());
+            self.write_volume(&early, &new).await.map_or(new, |written| PersistentVolume::clone(&written))
+        } else {
+            early
+        };
         let (size, node_expands) = match self.resize(volume, target).await {
             Ok(answer) => answer,
             Err(error) => return Err(self.refused(key, claim, volume, &error).await),
@@ -149,7 +158,7 @@ impl Resizer {
             let name = volume.name();
             format!("error updating pv {name:?} by resizer: updating capacity of PV {name:?} to {} failed: {e}", size.0)
         })?;
-        if node_expands {
+        if node_expands && !mutant!(self.common.ctx, "node-expansion-not-asked") {
             let new = size_status::node_pending(claim, self.common.ctx.now().wall);
             self.write_claim(claim, &new, Guard::ResourceVersion)
                 .await

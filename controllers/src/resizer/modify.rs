@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use csi_proto::csi::ControllerModifyVolumeRequest;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use substrate::mutant;
 use tonic::Code;
 
 use super::class::{self, Step};
@@ -153,6 +154,9 @@ impl Modifier {
         volume: &PersistentVolume,
         class: &VolumeAttributesClass,
     ) -> Result<(), Again> {
+        if mutant!(self.common.ctx, "class-told-not-asked") {
+            return self.complete(claim, volume, class).await;
+        }
         let Err(error) = self.ask(volume, class).await else { return self.complete(claim, volume, class).await };
         let Some(code) = error.code() else { return Err(Again) };
         let mut message = error.to_string();

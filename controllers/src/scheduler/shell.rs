@@ -16,7 +16,7 @@ use super::hints::{ClusterEvent, pod_may_fit_now, worth_retrying};
 use super::queue::{Failure, SchedulingQueue, Waits};
 use super::status;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
-use super::world::{PodKey, World};
+use super::world::{Planted, PodKey, World};
 use crate::Timers;
 use crate::binder::object::ClaimKey;
 use crate::events::SchedulerError;
@@ -57,6 +57,13 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         flush_tick: ctx.scaled(Duration::from_secs(30)),
     };
     let mut world = World::default();
+    world.planted = Planted {
+        ignores_zones: mutant!(ctx, "zone-not-compared"),
+        ignores_limits: mutant!(ctx, "volume-limits-ignored"),
+        one_too_many: mutant!(ctx, "one-volume-too-many"),
+        ignores_once_pod: mutant!(ctx, "once-pod-not-compared"),
+        takes_foreign_claims: mutant!(ctx, "foreign-claim-taken"),
+    };
     world.capacities = config.storage_capacity.then(Default::default);
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {

@@ -71,7 +71,7 @@ pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
         if claim.is_deleting() {
             return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
         }
-        if ephemeral && !owned_by(claim, pod) {
+        if ephemeral && !owned_by(claim, pod) && !world.planted.takes_foreign_claims {
             return Err(format!(
                 "PVC {}/{name} was not created for pod {}/{} (pod is not owner)",
                 pod.namespace(),
@@ -118,6 +118,7 @@ pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodV
     let labels = node_labels(node);
     let mut reasons = Vec::new();
     match bound_claims(claims, labels) {
+        Bound::Conflict if world.planted.ignores_zones => {}
         Bound::Fine => {}
         Bound::Conflict => reasons.push("node(s) didn't match PersistentVolume's node affinity"),
         Bound::Missing => reasons.push("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),

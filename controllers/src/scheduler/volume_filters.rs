@@ -38,7 +38,7 @@ pub fn pre_filter(world: &World, pod: &Pod, claims: &PodClaims) -> PodVolumeFact
         let key = ClaimKey::new(pod.namespace(), &name);
         let Some(claim) = world.claims.get(&key) else { continue };
         let once_pod = claim_modes(claim).iter().any(|mode| mode == "ReadWriteOncePod");
-        facts.once_pod_conflict |= once_pod && world.is_used(&key);
+        facts.once_pod_conflict |= once_pod && world.is_used(&key) && !world.planted.ignores_once_pod;
         facts.volumes.extend(world.counted(&key));
     }
     let sources = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
@@ -105,9 +105,10 @@ pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<
     for volume in adds.into_iter().filter(|volume| !used.contains(volume)) {
         let count = counts.entry(&volume.driver).or_default();
         *count += 1;
-        exceeded |= info.limits.get(&volume.driver).is_some_and(|limit| *count > *limit);
+        let more = i64::from(world.planted.one_too_many);
+        exceeded |= info.limits.get(&volume.driver).is_some_and(|limit| *count > *limit + more);
     }
-    if exceeded {
+    if exceeded && !world.planted.ignores_limits {
         return Err(Rejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
     }
     Ok(())

@@ -74,9 +74,26 @@ pub struct CountedVolume {
     pub id: String,
 }
 
+/// Planted defects of the scheduler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted {
+    /// The node affinity of volumes is ignored.
+    pub ignores_zones: bool,
+    /// NodeVolumeLimits is ignored.
+    pub ignores_limits: bool,
+    /// NodeVolumeLimits lets one volume too many pass.
+    pub one_too_many: bool,
+    /// A ReadWriteOncePod claim may be used twice.
+    pub ignores_once_pod: bool,
+    /// A pod may use the claim of an ephemeral volume of another pod.
+    pub takes_foreign_claims: bool,
+}
+
 /// Caches of the scheduler.
 #[derive(Debug, Default)]
 pub struct World {
+    /// Planted defects.
+    pub planted: Planted,
     /// Nodes by name.
     pub nodes: BTreeMap<String, NodeInfo>,
     /// Claims.

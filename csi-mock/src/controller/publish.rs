@@ -94,6 +94,9 @@ impl ControllerService {
         } else {
             self.request_attach(call, volume, node, (look, &instance)).await?;
         }
+        if mutant!(self.calls.ctx(), "attach-is-not-waited-for") {
+            return Ok(String::new());
+        }
         let attached = self.wait_attached(call, volume, node, mapped.then_some((look, &instance))).await;
         // After a failed wait the name stays in flight, so that other volumes do not get it (EBS driver,
         // `devicemanager`).
@@ -113,7 +116,7 @@ impl ControllerService {
     ) -> Result<(), Status> {
         let used: Vec<String> = instance.block_device_mapping.item.iter().map(|m| m.device_name.clone()).collect();
         let now = self.calls.ctx().now().mono;
-        if let Some(limit) = self.attach_limit() {
+        if let Some(limit) = self.attach_limit().filter(|_| !mutant!(self.calls.ctx(), "attach-limit-ignored")) {
             let attached = used.iter().filter(|name| **name != instance.root_device_name).count();
             if attached + self.memory().names.coming(node, volume, &used) >= limit {
                 return Err(Status::resource_exhausted(format!(

@@ -8,6 +8,7 @@ use csi_proto::csi::{
     CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse, Topology,
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume as CsiVolume, VolumeContentSource,
 };
+use substrate::mutant;
 use tonic::Status;
 
 use super::attach::{CREATE_DELAY, CREATION};
@@ -41,13 +42,15 @@ impl ControllerService {
         let mut order = Order::read(&request, &self.config.extra_tags, &offered)?;
         let _held = self.calls.lock(&order.name)?;
         self.resolve_source(&mut order).await?;
+        let asked = order.clone();
+        self.spoil(&mut order);
         let earlier = self.memory().sources.get(&order.name).cloned();
         if earlier.is_some_and(|source| Some(&source) != order.source.as_ref()) && self.exists(&order.name).await? {
             return Err(Status::already_exists(format!("a volume called `{}` of another source exists", order.name)));
         }
         let zone = match order.zones.first() {
-            Some(zone) => zone.clone(),
-            None => self.first_zone().await?,
+            Some(zone) if !mutant!(self.calls.ctx(), "zone-told-not-made") => zone.clone(),
+            _ => self.first_zone().await?,
         };
         self.check_capacity(&order, &zone).await?;
         let created = self.made(&order, &zone).await?;
@@ -56,11 +59,17 @@ impl ControllerService {
             self.memory().sources.insert(order.name.clone(), source.clone());
         }
         call.after_effect().await?;
-        let volume = self.wait_created(&created.volume_id).await?;
+        let mut volume = self.wait_created(&created.volume_id).await?;
+        if mutant!(self.calls.ctx(), "capacity-told-not-made") {
+            volume.size = asked.size;
+        }
+        if mutant!(self.calls.ctx(), "zone-told-not-made") {
+            volume.availability_zone = asked.zones.first().cloned().unwrap_or(zone);
+        }
         if let Some(how) = order.differs(&volume) {
             return Err(Status::already_exists(format!("a volume called `{}` {how} exists", order.name)));
         }
-        let content_source = order.source.map(|source| VolumeContentSource {
+        let content_source = asked.source.map(|source| VolumeContentSource {
             r#type: Some(match source {
                 Source::Snapshot(snapshot_id) => SourceType::Snapshot(SnapshotSource { snapshot_id }),
                 Source::Volume(volume_id) => SourceType::Volume(VolumeSource { volume_id }),
@@ -76,6 +85,20 @@ impl ControllerService {
                 accessible_topology: if spread { topology(&volume.availability_zone) } else { Vec::new() },
             }),
         })
+    }
+
+    /// Planted defects: changes an order before the cloud sees it.
+    fn spoil(&self, order: &mut Order) {
+        let ctx = self.calls.ctx();
+        if mutant!(ctx, "iops-dropped") {
+            order.shape.iops = None;
+        }
+        if mutant!(ctx, "capacity-told-not-made") {
+            order.size = (order.size - 1).max(1);
+        }
+        if mutant!(ctx, "source-dropped") {
+            order.source = None;
+        }
     }
 
     /// Checks the source: it must exist, its bytes must fit, and a clone is in the zone of its source.

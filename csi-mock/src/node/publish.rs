@@ -37,7 +37,8 @@ impl NodeService {
             check::path("staging_target_path", &request.staging_target_path)?;
         }
         let _held = self.calls.lock(volume)?;
-        let readonly = request.readonly || capability.reader_only() || published_readonly(&request.publish_context);
+        let asked = request.readonly && !mutant!(self.calls.ctx(), "read-only-ignored");
+        let readonly = asked || capability.reader_only() || published_readonly(&request.publish_context);
         let arguments = PublishArguments { staging_path: request.staging_target_path.clone(), capability, readonly };
         self.check_publish(volume, target, &arguments, stages).await?;
         let binds = stages || arguments.capability.block;
@@ -147,6 +148,9 @@ impl NodeService {
                     self.calls.ctx().emit(DiskUnpublished { volume: volume.into(), node, path: path.into() });
                 }
             }
+        }
+        if mutant!(self.calls.ctx(), "unpublish-forgets-unmount") {
+            return Ok(NodeUnpublishVolumeResponse {});
         }
         if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? && !unmounted {
             let (volume, path) = (volume.into(), target.into());

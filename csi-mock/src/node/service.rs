@@ -181,7 +181,10 @@ impl Node for NodeService {
             .rpc(about, request.into_inner(), async |_, _| {
                 Ok(NodeGetInfoResponse {
                     node_id: self.config.node_id.clone(),
-                    max_volumes_per_node: settings.attach_limit().unwrap_or(self.config.max_volumes),
+                    max_volumes_per_node: match substrate::mutant!(self.calls.ctx(), "limit-not-told") {
+                        true => 0,
+                        false => settings.attach_limit().unwrap_or(self.config.max_volumes),
+                    },
                     accessible_topology: settings
                         .has(Feature::VolumeAccessibilityConstraints)
                         .then_some(Topology { segments }),

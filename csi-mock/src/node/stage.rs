@@ -122,8 +122,12 @@ impl NodeService {
         capability: &Capability,
         readonly: bool,
     ) -> Result<(), Status> {
-        let device =
+        let mut device =
             if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
+        if mutant!(self.calls.ctx(), "first-device-taken") {
+            let devices = self.disk().devices().await.map_err(|e| status(&e))?;
+            device = devices.into_iter().next().map(|device| device.volume);
+        }
         let stage = Stage {
             volume: device.unwrap_or_else(|| volume.to_owned()),
             path: PathBuf::from(path),
@@ -132,8 +136,11 @@ impl NodeService {
             readonly,
             group: capability.group,
         };
+        let stage = self.spoiled(stage);
         let mut staged = self.disk().stage(&stage).await;
-        if mutant!(self.calls.ctx(), "formats-after-error") && matches!(staged, Err(DiskError::Io { .. })) {
+        let formats = mutant!(self.calls.ctx(), "formats-each-time") && staged.as_ref().is_ok_and(|s| !s.already)
+            || mutant!(self.calls.ctx(), "formats-after-error") && matches!(staged, Err(DiskError::Io { .. }));
+        if formats {
             staged = self.format_anew(&stage).await;
         }
         let staged = staged.map_err(|e| self.refused(call, &e))?;
@@ -201,6 +208,17 @@ impl NodeService {
         let devices = self.disk().devices().await.map_err(|e| status(&e))?;
         let there = devices.into_iter().find(|device| device.name == name);
         there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
+    }
+
+    /// Planted defects: drops parts of a request.
+    fn spoiled(&self, mut stage: Stage) -> Stage {
+        if mutant!(self.calls.ctx(), "mount-flags-ignored") {
+            stage.mount_flags.clear();
+        }
+        if mutant!(self.calls.ctx(), "fs-type-ignored") {
+            "ext4".clone_into(&mut stage.fs_type);
+        }
+        stage
     }
 
     /// Planted defect: treats a device that could not be read as empty.

@@ -260,6 +260,7 @@ impl Apiserver {
             state.store.plant(Defects {
                 ignores_finalizers: substrate::mutant!(ctx, "finalizer-ignored"),
                 takes_stale_writes: substrate::mutant!(ctx, "stale-write-accepted"),
+                ignores_preconditions: substrate::mutant!(ctx, "delete-precondition-ignored"),
             });
         }
         ctx.faults().declare(OPERATIONS);

@@ -61,7 +61,9 @@ impl Server {
             if substrate::mutant!(self.ctx, "watch-gap") && !started.state && !started.initial.is_empty() {
                 started.initial.remove(0);
             }
-            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector.clone(), started.after);
+            let forgets = substrate::mutant!(self.ctx, "selector-forgotten");
+            let selects = if forgets { Selector::default() } else { selector.clone() };
+            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selects, started.after);
             state.streams += 1;
             (started, ticket, receiver, state.epoch, state.streams)
         };

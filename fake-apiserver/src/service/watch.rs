@@ -458,8 +458,11 @@ impl WatchStream {
         if let Some(delivery) = self.odd.next() {
             return Poll::Ready(Some(delivery));
         }
-        let received = self.plan.receiver.poll_recv(cx);
-        let Poll::Ready(Some(delivery)) = &received else { return received };
+        let mut received = self.plan.receiver.poll_recv(cx);
+        let Poll::Ready(Some(delivery)) = &mut received else { return received };
+        if substrate::mutant!(self.plan.ctx, "deletion-told-as-change") && delivery.told == EventType::Deleted {
+            delivery.told = EventType::Modified;
+        }
         if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.odd.happened {
             self.odd.events.push_back(delivery.clone());
             self.odd.happened = true;

@@ -145,6 +145,8 @@ pub struct Defects {
     pub ignores_finalizers: bool,
     /// Accepts an update with an old resourceVersion.
     pub takes_stale_writes: bool,
+    /// Deletes an object that a precondition of the delete excludes.
+    pub ignores_preconditions: bool,
 }
 
 /// The state of the cluster.

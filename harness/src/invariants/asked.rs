@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csi_mock::events::{DiskExpanded, DiskStaged};
 use fake_apiserver::events::{Claim, Commit, Pod, Spec, Volume};
 use fake_apiserver::state::EventType;
-use mock_ec2::events::{VolumeChanged, VolumePhase};
+use mock_ec2::events::{ModificationChanged, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::json::Text;
 
@@ -34,6 +34,8 @@ pub(super) struct Asked {
     claims: BTreeMap<Arc<str>, Stored<Claim>>,
     /// All versions of each class: a provisioner uses the version that it knows.
     classes: BTreeMap<Arc<str>, Vec<Spec>>,
+    /// All versions of each VolumeAttributesClass.
+    attributes_classes: BTreeMap<Arc<str>, Vec<Spec>>,
     pods: BTreeMap<Arc<str>, Stored<Pod>>,
     zones: BTreeMap<Arc<str>, Text>,
     cloud: BTreeMap<String, VolumeChanged>,
@@ -52,6 +54,12 @@ impl Asked {
                 self.filesystems.remove(changed.volume.as_str());
             } else {
                 self.cloud.insert(changed.volume.to_string(), changed.clone());
+            }
+        } else if let Some(changed) = event.get::<ModificationChanged>() {
+            if let Some(volume) = self.cloud.get_mut(changed.volume.as_str()) {
+                let ModificationChanged { size_gib, volume_type, iops, throughput, .. } = changed.clone();
+                (volume.size_gib, volume.volume_type) = (size_gib, volume_type);
+                (volume.iops, volume.throughput) = (iops, throughput);
             }
         } else if let Some(DiskStaged { volume, size_bytes, .. }) = event.get() {
             match size_bytes {
@@ -75,14 +83,23 @@ impl Asked {
             keep(&mut self.claims, commit, claim);
         } else if let Some(pod) = &commit.pod {
             keep(&mut self.pods, commit, pod);
-        } else if let Some(class) = commit.spec.as_ref().filter(|_| commit.resource == "storageclasses") {
-            let versions = self.classes.entry(object.clone()).or_default();
+        } else if let Some((class, versions)) = commit.spec.as_ref().zip(self.versions(&commit.resource, object)) {
             if !versions.contains(class) {
                 versions.push((**class).clone());
             }
         } else if let Some(zone) = commit.spec.as_ref().and_then(|node| node.zones.first()) {
             self.zones.insert(object.clone(), zone.clone());
         }
+    }
+
+    /// Returns the versions of a class.
+    fn versions(&mut self, resource: &str, name: &Arc<str>) -> Option<&mut Vec<Spec>> {
+        let classes = match resource {
+            "storageclasses" => &mut self.classes,
+            "volumeattributesclasses" => &mut self.attributes_classes,
+            _ => return None,
+        };
+        Some(classes.entry(name.clone()).or_default())
     }
 
     /// Returns the claim of a namespace and name.
@@ -108,6 +125,16 @@ impl Asked {
     /// Returns all versions of a StorageClass.
     pub fn class(&self, name: &str) -> &[Spec] {
         self.classes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns all versions of a VolumeAttributesClass.
+    pub fn attributes_class(&self, name: &str) -> &[Spec] {
+        self.attributes_classes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns all pods, each with its key.
+    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+        self.pods.iter()
     }
 
     /// Returns the zone of a node.

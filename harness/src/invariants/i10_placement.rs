@@ -183,7 +183,7 @@ fn unsatisfied(pv: &Stored<Volume>, claim: &Stored<Claim>) -> Option<String> {
 }
 
 /// Returns the node that the scheduler has chosen for a pod with this commit.
-fn newly_placed<'a>(asked: &Asked, commit: &'a Commit) -> Option<&'a Text> {
+pub(super) fn newly_placed<'a>(asked: &Asked, commit: &'a Commit) -> Option<&'a Text> {
     let before = asked.pod(&commit.object).filter(|_| commit.user.starts_with("kube-scheduler"))?;
     commit.pod.as_ref()?.node.as_ref().filter(|_| before.state.node.is_none())
 }

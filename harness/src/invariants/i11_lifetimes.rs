@@ -75,11 +75,21 @@ impl Lifetimes {
             (is_gone && pv.phase.as_deref() == Some("Bound"))
                 .then(|| format!("persistentvolume/{object} was removed while it is bound"))?
         } else {
-            let pod = commit.pod.as_ref().filter(|_| is_gone)?;
+            let pod = commit.pod.as_ref()?;
+            let by_kubelet = commit.user.starts_with("kubelet");
+            // A deletion without grace is two commits.
+            let is_alive =
+                asked.pod(object).is_some_and(|before| before.state.uid == pod.uid && !before.state.deleting);
+            if by_kubelet && pod.deleting && is_alive {
+                let message = format!("pod/{object} was removed by a kubelet, and was not deleted");
+                return Some(Found { message, operation: commit.verb.to_string(), ..Found::default() });
+            }
+            if !is_gone {
+                return None;
+            }
             for users in self.ending.values_mut() {
                 users.remove(object);
             }
-            let by_kubelet = commit.user.starts_with("kubelet");
             removed(by_kubelet);
             (by_kubelet && !pod.deleting)
                 .then(|| format!("pod/{object} was removed by a kubelet, and was not deleted"))?
@@ -169,7 +179,7 @@ mod tests {
     fn a_claim_that_a_pod_uses_is_not_removed() {
         let pod = |deleting, node: Option<&'static str>| {
             let (claims, node) = (vec!["data".into()], node.map(Into::into));
-            let pod = Pod { claims, deleting, node, phase: Some("Running".into()) };
+            let pod = Pod { claims, deleting, node, phase: Some("Running".into()), ..Pod::default() };
             move |commit: &mut Commit| commit.pod = Some(Box::new(pod.clone()))
         };
         let claim =
@@ -211,6 +221,16 @@ mod tests {
         assert_eq!(gone(false, "kubelet"), ["pod/default/web was removed by a kubelet, and was not deleted"]);
         assert!(gone(true, "kubelet").is_empty());
         assert!(gone(false, "kubectl").is_empty());
+        // A deletion without grace marks the pod first.
+        let marked = |user| {
+            removals(&[
+                ("pods", "default/web", "me", EventType::Added, &pod(false)),
+                ("pods", "default/web", user, EventType::Modified, &pod(true)),
+                ("pods", "default/web", "kubelet", EventType::Deleted, &pod(true)),
+            ])
+        };
+        assert_eq!(marked("kubelet"), ["pod/default/web was removed by a kubelet, and was not deleted"]);
+        assert!(marked("kubectl").is_empty());
     }
 
     #[test]

@@ -3,16 +3,16 @@
 //! | | | Asked |
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
-//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds | at every event |
+//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds; a volume is staged only when its node says that it is in use | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
 //! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
-//! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
-//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as its PersistentVolume and its pods ask | at every event |
-//! | I10 | volumes are made, bound and used where and as claims, classes and the scheduler ask | at every event |
-//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, or a pod that was not deleted | at every event |
+//! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause | at quiescence, and at every event |
+//! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods ask | at every event |
+//! | I10 | volumes are made, changed, bound and used where and as claims, classes, limits and the scheduler ask | at every event |
+//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, or what has a living owner or a Ready node | at every event |
 //!
 //! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that
@@ -31,13 +31,18 @@ mod facts;
 mod forgotten;
 mod heard;
 mod hold;
+mod i10_changed;
 mod i10_placement;
+mod i10_scheduled;
+mod i11_collected;
 mod i11_lifetimes;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
+mod i2_teardown;
 mod i2_unmount_after_stop;
 mod i3_detached;
+mod i3_in_use;
 mod i3_leaders;
 mod i3_order;
 mod i4_agreement;
@@ -45,8 +50,10 @@ mod i5_nothing_leaks;
 mod i6_durable_bytes;
 mod i6_released;
 mod i7_streams;
+mod i8_pace;
 mod i9_devices;
 mod i9_mounts;
+mod i9_targets;
 mod unsaved;
 
 pub use checked::{Checked, Id};
@@ -152,6 +159,12 @@ struct State {
     streams: i7_streams::Streams,
     devices: i9_devices::Devices,
     lifetimes: i11_lifetimes::Lifetimes,
+    teardown: i2_teardown::Teardown,
+    in_use: i3_in_use::InUse,
+    pace: i8_pace::Pace,
+    targets: i9_targets::Targets,
+    scheduled: i10_scheduled::Scheduled,
+    collected: i11_collected::Collected,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
     /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
@@ -196,6 +209,12 @@ impl Invariants {
             streams,
             devices,
             lifetimes,
+            teardown,
+            in_use,
+            pace,
+            targets,
+            scheduled,
+            collected,
             is_mixed,
             ..
         } = state;
@@ -231,6 +250,17 @@ impl Invariants {
             .filter(|found| compares || found.operation != "NodeExpandVolume");
         let i10 = i10_placement::check(asked, facts, checked, event)
             .filter(|found| compares || found.operation != "NodePublishVolume");
+        let apart = [
+            (Id::I2, teardown.check(facts, event)),
+            (Id::I3, in_use.check(facts, event)),
+            (Id::I9, targets.check(asked, facts, checked, event)),
+            (Id::I10, i10_changed::check(asked, checked, event)),
+        ];
+        let apart = apart.map(|(id, found)| (id, found.filter(|_| compares)));
+        let waits = pace.check(facts, facts.scale, event);
+        let placed = scheduled.check(asked, facts, checked, event);
+        let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
+        let collects = collected.check(asked, facts, checked, event);
         asked.observe(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
@@ -249,9 +279,15 @@ impl Invariants {
             (Id::I6, claims),
             (Id::I9, i9),
             (Id::I9, mounts),
+            (Id::I8, waits),
             (Id::I10, i10),
+            (Id::I10, placed),
             (Id::I11, i11),
-        ] {
+            (Id::I11, collects),
+        ]
+        .into_iter()
+        .chain(apart)
+        {
             state.at(event, id, found);
         }
         if let Some(ListWasStale { caller, resource }) = event.get() {
@@ -409,6 +445,7 @@ impl State {
             self.released,
             self.lifetimes,
         ) = Default::default();
+        (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
     }
 
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {

@@ -157,8 +157,9 @@ impl DeviceStreams {
 impl Listener for DeviceStreams {
     fn hear(&self, heard: &Heard<'_>) {
         self.tell(heard.event);
-        if let Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) =
-            heard.event
+        if let Event::Modification(ModificationChanged {
+            volume, state: ModificationState::Optimizing, size_gib, ..
+        }) = heard.event
             && let Ok(found) = heard.state.volume(volume)
         {
             self.resized(volume, *size_gib, found.attachments.keys());

@@ -115,7 +115,14 @@ impl State {
     /// Records the current state of the modification of `volume`.
     pub(super) fn note_modification(&mut self, volume: &VolumeId) {
         if let Some((v, m)) = self.volumes.get(volume).and_then(|v| Some((v, v.modification.as_ref()?))) {
-            let event = ModificationChanged { volume: v.id.clone(), state: m.state, size_gib: v.size_gib };
+            let event = ModificationChanged {
+                volume: v.id.clone(),
+                state: m.state,
+                size_gib: v.size_gib,
+                volume_type: v.volume_type.as_str().into(),
+                iops: v.iops,
+                throughput: v.throughput,
+            };
             self.events.push(Event::Modification(event));
         }
     }

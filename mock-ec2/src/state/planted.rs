@@ -22,6 +22,14 @@ pub struct Planted {
     pub client_token_ignored: bool,
     /// An attachment is hidden at its end instead of removed.
     pub attachment_lingers: bool,
+    /// A new volume is never encrypted.
+    pub encryption_dropped: bool,
+    /// A new volume has the default throughput.
+    pub throughput_dropped: bool,
+    /// A modification stays in `modifying`.
+    pub modification_stays: bool,
+    /// A terminated instance takes all its volumes with it.
+    pub goes_with_instance: bool,
 }
 
 /// Attachments hidden from callers of the API while their devices exist.

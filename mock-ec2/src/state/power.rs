@@ -74,7 +74,8 @@ impl State {
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
         for volume in held {
             let Some(attachment) = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)) else { continue };
-            if attachment.delete_on_termination || attachment.state == AttachmentState::Detaching {
+            let goes = attachment.delete_on_termination || self.planted.goes_with_instance;
+            if goes || attachment.state == AttachmentState::Detaching {
                 continue;
             }
             let old = attachment.progress.clone();
@@ -126,7 +127,7 @@ impl State {
         for volume in held {
             let goes = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)).map(|a| a.delete_on_termination);
             self.remove_attachment(now.mono, &volume, id);
-            if goes == Some(true)
+            if (goes == Some(true) || self.planted.goes_with_instance)
                 && let Some(gone) = self.volumes.remove(&volume)
             {
                 self.timers.cancel(&gone.progress);

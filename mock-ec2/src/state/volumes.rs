@@ -124,11 +124,13 @@ impl State {
             )));
         }
         let iops = volume_type.resolve_iops(size_gib, request.iops)?;
-        let throughput = volume_type.resolve_throughput(request.throughput)?;
+        let asked = request.throughput.filter(|_| !self.planted.throughput_dropped);
+        let throughput = volume_type.resolve_throughput(asked)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
         let inherited = snapshot.is_some_and(|s| s.encrypted);
-        let encrypted = request.encrypted.unwrap_or(false) || inherited || self.account.encrypts;
+        let asked = request.encrypted.unwrap_or(false) && !self.planted.encryption_dropped;
+        let encrypted = asked || inherited || self.account.encrypts;
         if request.encrypted == Some(false) && inherited {
             let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
             return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));

@@ -98,6 +98,19 @@ pub struct VolumeManager {
     /// Volumes that could not be reconstructed and have not been cleaned up yet (`volumesFailedReconstruction`).
     failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
+    /// Planted defects.
+    pub(super) planted: Planted,
+}
+
+/// Planted defects of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted {
+    /// A volume is mounted before the node's status lists it as attached.
+    pub ignores_attached: bool,
+    /// A volume is mounted before the node's status lists it as in use.
+    pub ignores_in_use: bool,
+    /// A volume that no pod wants is unstaged while it is published.
+    pub unstages_published: bool,
 }
 
 impl VolumeManager {
@@ -115,6 +128,7 @@ impl VolumeManager {
             reconstruction: Reconstruction::Unread,
             failed: Vec::new(),
             retry_at: None,
+            planted: Planted::default(),
         }
     }
 

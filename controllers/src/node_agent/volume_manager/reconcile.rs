@@ -50,7 +50,8 @@ impl VolumeManager {
             for (uid, mount) in &volume.pods {
                 let operation = if !attached {
                     // Two silent preconditions, so that no backoff builds up while the controller works.
-                    let seen = self.attached_in_status.contains(name.as_str()) && volume.reported_in_use;
+                    let is_attached = self.attached_in_status.contains(name.as_str()) || self.planted.ignores_attached;
+                    let seen = is_attached && (volume.reported_in_use || self.planted.ignores_in_use);
                     if volume.attachable && !seen {
                         continue;
                     }
@@ -83,7 +84,10 @@ impl VolumeManager {
         let unused: Vec<_> = self
             .actual
             .volumes()
-            .filter(|(name, volume)| volume.pods.is_empty() && self.desired.get(name).is_none())
+            .filter(|(name, volume)| {
+                let is_published = !volume.pods.is_empty() && !self.planted.unstages_published;
+                !is_published && self.desired.get(name).is_none()
+            })
             .map(|(name, volume)| (name.clone(), volume.device, volume.spec.clone()))
             .collect();
         for (name, device, spec) in unused {

@@ -1,0 +1,293 @@
+//! I10: the scheduler puts a pod only where it may use its volumes. A node has no more volumes than its CSINode allows,
+//! one pod uses a ReadWriteOncePod claim, and the claim of an ephemeral volume belongs to the pod. No more volumes are
+//! attached to a node than its CSINode ever allowed. An occasion is a pod that the scheduler puts on a node with a limit,
+//! or with such a claim, and a volume that begins to be attached to a node with a limit.
+//!
+//! The scheduler decides by its caches. A limit counts only if the CSINode has named it since before the pod was created,
+//! and the largest limit of that time counts. After a fault at reads of the API server, the scheduler's caches may be
+//! behind, so pods are not judged for ten minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
+use substrate::events::FaultFired;
+
+use super::asked::{Asked, Stored};
+use super::facts::Facts;
+use super::{Checked, Found, Id, MAKE_LATE};
+
+/// Time in milliseconds for which caches may be behind after a fault.
+const LATE: u64 = 10 * 60 * 1000;
+
+/// Limit of a node from an event on; `None` for no limit.
+type Since = (u64, Option<u64>);
+
+/// Limits of nodes, and pods that the scheduler has placed.
+#[derive(Debug, Default)]
+pub(super) struct Scheduled {
+    /// By node: the changes of its limit, oldest first.
+    limits: BTreeMap<Arc<str>, Vec<Since>>,
+    /// Event by which each pod was created.
+    created: BTreeMap<Arc<str>, u64>,
+    /// Pods that the scheduler has placed.
+    placed: BTreeSet<Arc<str>>,
+    /// Time in milliseconds until which caches may be behind.
+    late_until: u64,
+}
+
+impl Scheduled {
+    /// Checks an event against the requirements before it.
+    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        if let Some(FaultFired { op, .. }) = event.get() {
+            if MAKE_LATE.contains(&op.as_str()) {
+                self.late_until = event.ms + LATE;
+            }
+            return None;
+        }
+        if let Some(changed) = event.get::<AttachmentChanged>() {
+            return self.attaches(facts, checked, changed);
+        }
+        let commit = event.get::<Commit>()?;
+        let object = &commit.object;
+        if let Some(node) = &commit.csinode {
+            // Handles do not name their driver: volumes are counted only where one driver has a limit.
+            let mut limits = node.drivers.iter().filter_map(|driver| driver.limit);
+            let limit = limits.next().filter(|_| limits.next().is_none());
+            self.note(object, event.n, limit.filter(|_| commit.r#type != EventType::Deleted));
+        } else if commit.resource == "csinodes" {
+            self.note(object, event.n, None);
+        }
+        commit.pod.as_ref()?;
+        match commit.r#type {
+            EventType::Added => drop(self.created.insert(object.clone(), event.n)),
+            EventType::Deleted => {
+                self.created.remove(object);
+                self.placed.remove(object);
+            }
+            EventType::Modified => {}
+        }
+        let node = super::i10_placement::newly_placed(asked, commit)?;
+        self.placed.insert(object.clone());
+        if event.ms < self.late_until {
+            return None;
+        }
+        let why = self.misplaced(asked, checked, commit, node)?;
+        let message = format!("pod/{object} was put on {node} {why}");
+        Some(Found { message, operation: commit.verb.to_string(), node: Some(node.to_string()), ..Found::default() })
+    }
+
+    fn note(&mut self, node: &Arc<str>, n: u64, limit: Option<u64>) {
+        let limits = self.limits.entry(node.clone()).or_default();
+        if limits.last().is_none_or(|(_, last)| *last != limit) {
+            limits.push((n, limit));
+        }
+    }
+
+    /// Returns the reason why a pod must not be on a node, as the end of a sentence.
+    fn misplaced(&self, asked: &Asked, checked: &mut Checked, commit: &Commit, node: &str) -> Option<String> {
+        let (object, pod) = (&commit.object, commit.pod.as_ref()?);
+        let (namespace, _) = object.split_once('/')?;
+        for name in commit.spec.iter().flat_map(|spec| &spec.ephemeral_claims) {
+            let Some(claim) = asked.claim(&format!("{namespace}/{name}")) else { continue };
+            checked.add(Id::I10, 1);
+            if claim.state.owner.as_ref() != Some(&pod.uid) {
+                return Some(format!("with its ephemeral volume pvc/{namespace}/{name}, which does not belong to it"));
+            }
+        }
+        for name in &pod.claims {
+            let key = format!("{namespace}/{name}");
+            let is_for_one = |claim: &&Stored<_>| claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
+            if asked.claim(&key).filter(is_for_one).is_none() {
+                continue;
+            }
+            checked.add(Id::I10, 1);
+            let mut others = asked.users(&key).filter(|(user, _)| *user != object && self.placed.contains(*user));
+            if let Some((other, _)) = others.next() {
+                return Some(format!("with pvc/{key} of ReadWriteOncePod, which pod/{other} uses"));
+            }
+        }
+        let limit = self.limit_since(node, *self.created.get(object)?)?;
+        let (has, adds) = volumes(asked, object, namespace, &pod.claims, node);
+        checked.add(Id::I10, u64::from(!adds.is_empty()));
+        let all = has.union(&adds).count() as u64;
+        (!adds.is_subset(&has) && all > limit)
+            .then(|| format!("as the pod with the {all}. volume there, and its CSINode allows {limit}"))
+    }
+
+    /// Returns the largest limit of a node since `created`, if there was one all the time.
+    fn limit_since(&self, node: &str, created: u64) -> Option<u64> {
+        let limits = self.limits.get(node)?;
+        let before = limits.iter().rposition(|(since, _)| *since <= created)?;
+        limits[before..].iter().map(|(_, limit)| *limit).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// Finds a volume that is attached to a node beyond each limit that its CSINode has ever named.
+    fn attaches(&self, facts: &Facts, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
+        let (volume, node) = (changed.volume.as_str(), facts.name(changed.instance.as_str()));
+        if changed.state != AttachmentPhase::Attaching || !facts.was_saved(volume) {
+            return None;
+        }
+        let limit = self.limits.get(node)?.iter().filter_map(|(_, limit)| *limit).max()?;
+        checked.add(Id::I10, 1);
+        let here = facts.cloud.keys().filter(|(of, on)| on == node && of != volume && facts.was_saved(of));
+        let all = here.count() as u64 + 1;
+        let message = (all > limit)
+            .then(|| format!("{volume} is the {all}. volume attached to {node}, and its CSINode allows {limit}"))?;
+        let (volume, node) = (Some(volume.to_owned()), Some(node.to_owned()));
+        Some(Found { message, operation: "AttachVolume".to_owned(), volume, node, ..Found::default() })
+    }
+}
+
+/// Returns the names of the volumes that the pods on a node use, and of those that a pod adds.
+fn volumes<'a>(
+    asked: &'a Asked,
+    object: &str,
+    namespace: &str,
+    claims: &[substrate::json::Text],
+    node: &str,
+) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let volume = |namespace: &str, claim: &str| asked.claim(&format!("{namespace}/{claim}"))?.state.volume.as_deref();
+    let is_here = |pod: &super::asked::Stored<fake_apiserver::events::Pod>| {
+        pod.state.node.as_deref() == Some(node) && !matches!(pod.state.phase.as_deref(), Some("Succeeded" | "Failed"))
+    };
+    let here = asked.pods().filter(|(key, pod)| ***key != *object && is_here(pod));
+    let has = here.flat_map(|(key, pod)| {
+        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+        pod.state.claims.iter().filter_map(move |claim| volume(namespace, claim))
+    });
+    (has.collect(), claims.iter().filter_map(|claim| volume(namespace, claim)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::{Claim, CsiNode, Driver, Pod, Spec};
+    use substrate::clock::TimeScale;
+    use substrate::fault::Effect;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    /// A cluster of one node.
+    struct Run(Trace, u64);
+
+    impl Run {
+        fn new() -> Self {
+            Self(Trace::new(Clock::live(), Level::Info), 0)
+        }
+
+        fn commit(
+            mut self,
+            resource: &str,
+            object: &str,
+            user: &str,
+            r#type: EventType,
+            say: impl FnOnce(&mut Commit),
+        ) -> Self {
+            self.1 += 1;
+            let mut commit = Commit::new(resource, object, self.1, r#type);
+            commit.user = user.into();
+            say(&mut commit);
+            self.0.info(&"fake-apiserver".into(), commit);
+            self
+        }
+
+        /// Sets the limit of the node; `None` before its driver has registered.
+        fn limit(self, limit: Option<u64>) -> Self {
+            let drivers = limit.iter().map(|limit| Driver { limit: Some(*limit), name: "ebs".into() }).collect();
+            self.commit("csinodes", "node-a", "kubelet", EventType::Modified, |commit| {
+                commit.csinode = Some(Box::new(CsiNode { drivers }));
+            })
+        }
+
+        /// Creates a claim of these access modes that has a volume of its name.
+        fn claim(self, name: &str, mode: &str, owner: Option<&str>) -> Self {
+            let claim = Claim { volume: Some(name.into()), owner: owner.map(Into::into), ..Claim::default() };
+            let spec = Spec { access_modes: vec![mode.into()], ..Spec::default() };
+            self.commit("persistentvolumeclaims", &format!("default/{name}"), "me", EventType::Added, |commit| {
+                (commit.pvc, commit.spec) = (Some(Box::new(claim)), Some(Box::new(spec)));
+            })
+        }
+
+        fn pod(self, name: &str, claim: &str, user: &str, r#type: EventType, node: Option<&str>) -> Self {
+            let ephemeral = claim.starts_with(&format!("{name}-"));
+            let claims = if ephemeral { Vec::new() } else { vec![claim.into()] };
+            let pod = Pod { claims, node: node.map(Into::into), uid: name.into(), ..Pod::default() };
+            let ephemeral_claims = if ephemeral { vec![claim.into()] } else { Vec::new() };
+            self.commit("pods", &format!("default/{name}"), user, r#type, |commit| {
+                commit.pod = Some(Box::new(pod));
+                commit.spec = Some(Box::new(Spec { ephemeral_claims, ..Spec::default() }));
+            })
+        }
+
+        fn created(self, name: &str, claim: &str) -> Self {
+            self.pod(name, claim, "me", EventType::Added, None)
+        }
+
+        fn placed(self, name: &str, claim: &str) -> Self {
+            self.pod(name, claim, "kube-scheduler", EventType::Modified, Some("node-a"))
+        }
+
+        fn late(self) -> Self {
+            let fired = FaultFired { fault: "f".into(), op: "watch".into(), effect: Effect::Hang(true) };
+            self.0.info(&"fake-apiserver".into(), fired);
+            self
+        }
+
+        fn found(self) -> Vec<String> {
+            let invariants = Invariants::new(TimeScale::default());
+            self.0.events().iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I10");
+            all.map(|violation| violation.message).collect()
+        }
+    }
+
+    fn two_claims() -> Run {
+        Run::new().claim("a", "ReadWriteOnce", None).claim("b", "ReadWriteOnce", None)
+    }
+
+    #[test]
+    fn a_pod_beyond_the_limit_of_its_node_is_a_violation() {
+        let both = |run: Run| run.created("one", "a").created("two", "b").placed("one", "a").placed("two", "b").found();
+        let beyond = "pod/default/two was put on node-a as the pod with the 2. volume there, and its CSINode allows 1";
+        assert_eq!(both(two_claims().limit(Some(1))), [beyond]);
+        assert!(both(two_claims().limit(Some(2))).is_empty());
+        assert!(both(two_claims().limit(Some(1)).late()).is_empty(), "its caches may be behind");
+        let unknown = two_claims().limit(None).created("one", "a").created("two", "b").limit(Some(1));
+        assert!(unknown.placed("one", "a").placed("two", "b").found().is_empty(), "there was no limit at first");
+        let shared = two_claims().limit(Some(1)).created("one", "a").created("two", "a");
+        assert!(shared.placed("one", "a").placed("two", "a").found().is_empty(), "one volume");
+        let by_hand = two_claims().limit(Some(1)).created("one", "a").placed("one", "a").created("two", "b");
+        let by_hand = by_hand.pod("two", "b", "me", EventType::Modified, Some("node-a"));
+        assert!(by_hand.found().is_empty(), "a user chose the node");
+    }
+
+    #[test]
+    fn a_second_pod_with_a_claim_for_one_pod_is_a_violation() {
+        let both = |mode| {
+            let run = Run::new().claim("a", mode, None).created("one", "a").created("two", "a");
+            run.placed("one", "a").placed("two", "a").found()
+        };
+        let found =
+            "pod/default/two was put on node-a with pvc/default/a of ReadWriteOncePod, which pod/default/one uses";
+        assert_eq!(both("ReadWriteOncePod"), [found]);
+        assert!(both("ReadWriteOnce").is_empty());
+    }
+
+    #[test]
+    fn a_pod_with_the_ephemeral_claim_of_another_is_a_violation() {
+        let of = |owner| {
+            let run = Run::new().created("one", "one-scratch").claim("one-scratch", "ReadWriteOnce", owner);
+            run.placed("one", "one-scratch").found()
+        };
+        let found = "pod/default/one was put on node-a with its ephemeral volume pvc/default/one-scratch, which does not \
+                     belong to it";
+        assert_eq!(of(Some("another")), [found]);
+        assert_eq!(of(None), [found]);
+        assert!(of(Some("one")).is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! I11: kube-controller-manager deletes nothing that lives. The garbage collector deletes no claim whose owner exists,
+//! and pod garbage collection removes no pod from a node that is Ready. An occasion is such a deletion.
+//!
+//! The owner of a claim is known if it is a pod. A pod that is being deleted may take its claims with it, and a finished
+//! pod may go from a Ready node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::Event;
+
+use super::asked::Asked;
+use super::facts::Facts;
+use super::{Checked, Found, Id};
+
+/// Time in milliseconds after which each cache has heard that a node is Ready.
+const HEARD: u64 = 60 * 1000;
+
+/// Claims whose deletion has begun, and nodes that are Ready.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    deleting: BTreeSet<Arc<str>>,
+    /// Time since which each node is Ready, in milliseconds.
+    ready: BTreeMap<Arc<str>, u64>,
+}
+
+impl Collected {
+    /// Checks an event against the state before it.
+    pub fn check(&mut self, asked: &Asked, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        let commit = event.get::<Commit>()?;
+        if let Some(node) = &commit.node {
+            if node.ready.as_deref() == Some("True") && commit.r#type != EventType::Deleted {
+                self.ready.entry(commit.object.clone()).or_insert(event.ms);
+            } else {
+                self.ready.remove(&commit.object);
+            }
+            return None;
+        }
+        let (object, is_gone) = (&commit.object, commit.r#type == EventType::Deleted);
+        let by_controller = commit.user.starts_with("kube-controller-manager");
+        let message = if let Some(claim) = &commit.pvc {
+            let begins = (claim.deleting || is_gone) && self.deleting.insert(object.clone());
+            if is_gone || !claim.deleting {
+                self.deleting.remove(object);
+            }
+            let owner = claim.owner.as_ref().filter(|_| begins && by_controller)?;
+            checked.add(Id::I11, 1);
+            let (pod, _) = asked.pods().find(|(_, pod)| pod.state.uid == *owner && !pod.state.deleting)?;
+            format!("pvc/{object} was deleted while its owner pod/{pod} exists")
+        } else {
+            let pod = commit.pod.as_ref().filter(|_| is_gone && by_controller)?;
+            let name = pod.node.as_ref()?;
+            checked.add(Id::I11, 1);
+            let since = self.ready.get(name.as_str())?;
+            let node = facts.nodes.get(name.as_str())?;
+            if !node.out_of_service || event.ms < since + HEARD {
+                return None;
+            }
+            format!("pod/{object} was removed by force, and its node {name} is Ready")
+        };
+        Some(Found { message, operation: commit.verb.to_string(), ..Found::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fake_apiserver::events::{Claim, Node, Pod};
+    use substrate::clock::TimeScale;
+    use substrate::world::{Options, simulate};
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::Invariants;
+
+    /// Returns the violations of I11 of a run of commits: resource, object, user, type and change.
+    fn found(story: &[(&str, &str, &str, EventType, &dyn Fn(&mut Commit))]) -> Vec<String> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
+            let mut commit = Commit::new(*resource, *object, rv, *r#type);
+            commit.user = (*user).into();
+            say(&mut commit);
+            trace.info(&"fake-apiserver".into(), commit);
+        }
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        let all = invariants.violations().into_iter();
+        all.filter(|violation| violation.id == "I11").map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn a_claim_whose_owner_exists_is_not_collected() {
+        let pod = |uid: &'static str, deleting| {
+            move |commit: &mut Commit| {
+                commit.pod = Some(Box::new(Pod { uid: uid.into(), deleting, ..Pod::default() }));
+            }
+        };
+        let claim = |deleting| {
+            move |commit: &mut Commit| {
+                commit.pvc = Some(Box::new(Claim { owner: Some("u".into()), deleting, ..Claim::default() }));
+            }
+        };
+        let collector = "kube-controller-manager/v1 generic-garbage-collector";
+        let deleted = |user, pod: &dyn Fn(&mut Commit)| {
+            found(&[
+                ("pods", "default/web", "me", EventType::Added, pod),
+                ("persistentvolumeclaims", "default/web-scratch", "me", EventType::Added, &claim(false)),
+                ("persistentvolumeclaims", "default/web-scratch", user, EventType::Modified, &claim(true)),
+                ("persistentvolumeclaims", "default/web-scratch", user, EventType::Deleted, &claim(true)),
+            ])
+        };
+        let message = ["pvc/default/web-scratch was deleted while its owner pod/default/web exists"];
+        assert_eq!(deleted(collector, &pod("u", false)), message);
+        assert!(deleted("kubectl", &pod("u", false)).is_empty(), "a user deleted it");
+        assert!(deleted(collector, &pod("u", true)).is_empty(), "the owner goes");
+        assert!(deleted(collector, &pod("new", false)).is_empty(), "a new pod of that name");
+    }
+
+    #[test]
+    fn a_pod_of_a_ready_node_is_not_collected() {
+        let removed = |ready: &'static str, user: &'static str, after: u64| {
+            let events = simulate(Options::default(), async |world| {
+                let commit = |resource: &str, object: &str, r#type, say: &dyn Fn(&mut Commit)| {
+                    let mut commit = Commit::new(resource, object, 1, r#type);
+                    commit.user = user.into();
+                    say(&mut commit);
+                    world.trace().info(&"fake-apiserver".into(), commit);
+                };
+                commit("nodes", "node-a", EventType::Added, &|commit| {
+                    let taints = vec!["node.kubernetes.io/out-of-service:NoExecute".into()];
+                    commit.node = Some(Box::new(Node { ready: Some(ready.into()), taints, ..Node::default() }));
+                });
+                world.clock().sleep_until(Duration::from_secs(after)).await;
+                commit("pods", "default/web", EventType::Deleted, &|commit| {
+                    let (node, phase) = (Some("node-a".into()), Some("Failed".into()));
+                    commit.pod = Some(Box::new(Pod { deleting: true, node, phase, ..Pod::default() }));
+                });
+                world.trace().events()
+            });
+            let invariants = Invariants::new(TimeScale::default());
+            events.iter().for_each(|event| invariants.observe(event));
+            let all = invariants.violations().into_iter().filter(|violation| violation.id == "I11");
+            all.map(|violation| violation.message).collect::<Vec<_>>()
+        };
+        let collector = "kube-controller-manager/v1 pod-garbage-collector";
+        let message = ["pod/default/web was removed by force, and its node node-a is Ready"];
+        assert_eq!(removed("True", collector, 90), message);
+        assert!(removed("Unknown", collector, 90).is_empty());
+        assert!(removed("True", "kubectl", 90).is_empty());
+        assert!(removed("True", collector, 1).is_empty(), "its cache may not know yet that the node is Ready");
+    }
+}

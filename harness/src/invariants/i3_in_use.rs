@@ -1,0 +1,128 @@
+//! I3: a kubelet stages a volume only when its node's status lists the volume in volumesInUse. Otherwise attach-detach
+//! may detach it meanwhile.
+//!
+//! A node that was deleted and made again is not judged: its kubelet does not look again. Nor is a kubelet that has
+//! restarted: the status of its node may be older than its volumes.
+
+use std::collections::BTreeSet;
+
+use csi_mock::events::CsiCall;
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::Event;
+use substrate::events::ProcessCrashed;
+
+use super::Found;
+use super::facts::Facts;
+use crate::cluster::names;
+
+/// Nodes that are not judged.
+#[derive(Debug, Default)]
+pub(super) struct InUse {
+    deleted: BTreeSet<String>,
+}
+
+impl InUse {
+    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<Found> {
+        if let Some(commit) = event.get::<Commit>() {
+            if commit.resource == "nodes" && commit.r#type == EventType::Deleted {
+                self.deleted.insert(commit.object.to_string());
+            }
+            return None;
+        }
+        if event.is::<ProcessCrashed>() {
+            let of_process = facts.nodes.keys().filter(|node| *names::kubelet(node) == *event.process);
+            self.deleted.extend(of_process.cloned());
+            return None;
+        }
+        let call = event.get::<CsiCall>().filter(|call| call.rpc == "NodeStageVolume" && call.caller.is_none())?;
+        let (volume, name) = (call.volume.as_deref()?, facts.name(call.node.as_deref()?));
+        let node = facts.nodes.get(name).filter(|_| !self.deleted.contains(name))?;
+        let end = format!("^{volume}");
+        if !facts.wants_attached(volume, name) || node.in_use.iter().any(|listed| listed.ends_with(&end)) {
+            return None;
+        }
+        let message =
+            format!("NodeStageVolume was called for {volume} on {name}, whose status.volumesInUse does not list it");
+        let (volume, node) = (Some(volume.to_owned()), Some(name.to_owned()));
+        Some(Found { message, operation: "NodeStageVolume".to_owned(), volume, node, ..Found::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::events::{Attachment, Node, Volume};
+    use substrate::World;
+    use substrate::world::{Options, simulate};
+
+    use super::*;
+
+    const VOLUME: &str = "vol-1";
+
+    fn commit(world: &World, resource: &str, object: &str, r#type: EventType, say: impl FnOnce(&mut Commit)) {
+        let mut commit = Commit::new(resource, object, 1, r#type);
+        say(&mut commit);
+        world.trace().info(&"fake-apiserver".into(), commit);
+    }
+
+    fn node(world: &World, r#type: EventType, in_use: &[&str]) {
+        let volumes_in_use = in_use.iter().map(|name| (*name).into()).collect();
+        commit(world, "nodes", "node-a", r#type, |commit| {
+            commit.node = Some(Box::new(Node { volumes_in_use, ..Node::default() }));
+        });
+    }
+
+    /// Returns the findings of a run in which a volume is attached, this happens, and the volume is staged.
+    fn found(happens: impl FnOnce(&World)) -> Vec<String> {
+        let events = simulate(Options::default(), async |world| {
+            commit(&world, "persistentvolumes", "pv-1", EventType::Added, |commit| {
+                commit.pv = Some(Box::new(Volume { handle: Some(VOLUME.into()), ..Volume::default() }));
+            });
+            commit(&world, "volumeattachments", "csi-1", EventType::Added, |commit| {
+                let (node, pv) = (Some("node-a".into()), Some("pv-1".into()));
+                commit.volumeattachment = Some(Box::new(Attachment { attached: true, deleting: false, node, pv }));
+            });
+            happens(&world);
+            let call = CsiCall {
+                caller: None,
+                rpc: "NodeStageVolume".into(),
+                volume: Some(VOLUME.into()),
+                node: Some("node-a".into()),
+                target: None,
+                ordinal: 1,
+                stages_nothing: false,
+            };
+            world.trace().info(&"node-a/csi-node".into(), call);
+            world.trace().events()
+        });
+        let (mut facts, mut rule, mut all) = (Facts::default(), InUse::default(), Vec::new());
+        for event in &events {
+            facts.observe(event);
+            all.extend(rule.check(&facts, event).map(|found| found.message));
+        }
+        all
+    }
+
+    #[test]
+    fn a_volume_is_staged_only_when_the_node_says_that_it_is_in_use() {
+        let early = found(|world| node(world, EventType::Added, &["kubernetes.io/csi/ebs^vol-2"]));
+        let message = "NodeStageVolume was called for vol-1 on node-a, whose status.volumesInUse does not list it";
+        assert_eq!(early, [message]);
+        assert!(found(|world| node(world, EventType::Added, &["kubernetes.io/csi/ebs^vol-1"])).is_empty());
+    }
+
+    #[test]
+    fn a_kubelet_of_a_new_node_object_is_not_judged() {
+        let made_again = found(|world| {
+            node(world, EventType::Added, &["kubernetes.io/csi/ebs^vol-1"]);
+            node(world, EventType::Deleted, &[]);
+            node(world, EventType::Added, &[]);
+        });
+        assert!(made_again.is_empty());
+        let restarted = found(|world| {
+            node(world, EventType::Added, &[]);
+            world.trace().info(&names::kubelet("node-a").as_str().into(), ProcessCrashed {});
+        });
+        assert!(restarted.is_empty());
+    }
+}
