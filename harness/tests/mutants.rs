@@ -101,6 +101,7 @@ const CASES: &[Case] = &[
     case(&["zone-not-passed"], in_another_zone, Id::I10, "and the scheduler chose node-b in us-east-1b"),
     case(&["claim-in-use-removed"], claim_goes_first, Id::I11, "was removed while pod/default/web uses it"),
     case(&["retain-ignored"], retained, Id::I11, "has the reclaim policy Retain"),
+    case(&["resize-target-kept"], grown_twice, Id::I12, "and its PersistentVolume has"),
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
@@ -109,7 +110,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
-    ("resize-target-kept", "a claim that is too small is a step's business"),
     ("limit-race", "a pod that waits for a place on its node is a step's business"),
     ("informer-keeps-deleted", "it takes a watch that ends with 410 Gone"),
     ("lease-never-expires", "it takes leader election"),
@@ -240,6 +240,18 @@ fn grown() -> String {
   - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
   - wait: {object: pvc/data, that: \"self.status.capacity.storage == '2Gi'\", within: 10m}";
     story("", &(up() + grows)).replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
+}
+
+/// A claim asks for more while its volume is still enlarged. No step waits for the second size.
+fn grown_twice() -> String {
+    let fault = "{name: fails, match: {plane: csi, op: ControllerExpandVolume}, when: {first: 2}, \
+                 effect: {grpc: UNAVAILABLE}}";
+    let grows = "
+  - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
+  - expect: {fired: fails, within: 1m}
+  - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 3Gi}}}}}";
+    let story = story(fault, &(up() + grows));
+    story.replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
 }
 
 /// The pod is for a node in another zone than the first of the cloud.
@@ -519,6 +531,11 @@ fn i9_stops_a_mount_that_is_another() {
 #[test]
 fn i11_stops_the_deletion_of_what_is_kept() {
     all_show(Id::I11);
+}
+
+#[test]
+fn i12_stops_an_end_that_is_not_as_asked() {
+    all_show(Id::I12);
 }
 
 #[test]

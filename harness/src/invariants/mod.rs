@@ -13,6 +13,7 @@
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as its PersistentVolume and its pods ask | at every event |
 //! | I10 | volumes are made, bound and used where and as claims, classes and the scheduler ask | at every event |
 //! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, or a pod that was not deleted | at every event |
+//! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks; what was deleted is gone | at quiescence |
 //!
 //! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that
@@ -33,6 +34,7 @@ mod heard;
 mod hold;
 mod i10_placement;
 mod i11_lifetimes;
+pub(crate) mod i12_as_asked;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
@@ -51,8 +53,10 @@ mod unsaved;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
-pub use i4_agreement::{Disagreement, Machines};
+pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;
+pub use i12_as_asked::Difference;
+pub(crate) use i12_as_asked::Wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -152,6 +156,7 @@ struct State {
     streams: i7_streams::Streams,
     devices: i9_devices::Devices,
     lifetimes: i11_lifetimes::Lifetimes,
+    present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
     /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
@@ -196,6 +201,7 @@ impl Invariants {
             streams,
             devices,
             lifetimes,
+            present,
             is_mixed,
             ..
         } = state;
@@ -232,6 +238,7 @@ impl Invariants {
         let i10 = i10_placement::check(asked, facts, checked, event)
             .filter(|found| compares || found.operation != "NodePublishVolume");
         asked.observe(event);
+        present.observe(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes restart.
@@ -292,6 +299,27 @@ impl Invariants {
             let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.facts.was_unlisted(v, n));
             details.insert("nodeInCacheLackedVolume", unlisted.into());
             state.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
+        }
+    }
+
+    /// Returns the current differences between the cluster and what was asked of it (I12), and the number of
+    /// comparisons.
+    pub(crate) fn differences(&self, wishes: &Wishes, machines: &Machines) -> (Vec<Difference>, u64) {
+        let state = self.state();
+        let (mut found, judged) = i12_as_asked::compare(wishes, &state.present, &state.asked, &state.facts, machines);
+        // I8 reports these claims.
+        let kept: Vec<String> = state.heard.kept().map(|claim| format!("pvc/{claim} ")).collect();
+        found.retain(|difference| !kept.iter().any(|claim| difference.message.starts_with(claim.as_str())));
+        (found, judged)
+    }
+
+    /// Counts `compared` comparisons of I12, and reports the differences at quiescence.
+    pub fn is_as_asked(&self, compared: u64, differences: Vec<Difference>) {
+        let mut state = self.state();
+        state.checked.add(Id::I12, compared);
+        for Difference { volume, message } in differences {
+            let details = state.waits(&message).unwrap_or_default();
+            state.found_at_end(Id::I12, Found { message, volume, details, ..Found::default() });
         }
     }
 
@@ -408,6 +436,7 @@ impl State {
             self.durable_bytes,
             self.released,
             self.lifetimes,
+            self.present,
         ) = Default::default();
     }
 
