@@ -1,7 +1,6 @@
 //! Common parts of every RPC: its trace events, fault points, log entry, and lock on the volume.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -145,8 +144,8 @@ pub struct Call {
     request: Option<Kept>,
     /// Volume that the call created, which its request could not name.
     created: OnceLock<String>,
-    /// True if a fault makes the answer name another volume's device.
-    wrong_device: AtomicBool,
+    /// Effect of a fault that falsifies the answer.
+    falsifies: OnceLock<Effect>,
     done: bool,
 }
 
@@ -277,7 +276,7 @@ impl Calls {
             began: self.0.ctx.now().mono,
             request,
             created: OnceLock::new(),
-            wrong_device: AtomicBool::new(false),
+            falsifies: OnceLock::new(),
             done: false,
         }
     }
@@ -416,7 +415,22 @@ impl Call {
 
     /// Returns true if a fault makes the answer name another volume's device.
     pub fn wrong_device(&self) -> bool {
-        self.wrong_device.load(Ordering::Relaxed)
+        matches!(self.falsifies(), Some(Effect::WrongDevice(true)))
+    }
+
+    /// Returns the effect of the fault that falsifies the answer, if there is one.
+    pub(crate) fn falsifies(&self) -> Option<&Effect> {
+        self.falsifies.get()
+    }
+
+    /// Returns the RPC, and the volume and the node of the request, for the trace.
+    pub(crate) fn subject(&self) -> (Text, Option<Text>, Option<Text>) {
+        (self.about.rpc(), some(&self.about.volume), some(&self.about.node))
+    }
+
+    /// Returns the driver's process.
+    pub(crate) fn ctx(&self) -> &Ctx {
+        self.calls.ctx()
     }
 
     /// Applies a fault at `moment`. Returns true if the reply must be dropped.
@@ -439,8 +453,15 @@ impl Call {
                 self.calls.drop_socket(ABSENCE);
                 Err(Status::unavailable("connection reset by peer: the socket went away"))
             }
-            Effect::WrongDevice(wrong) => {
-                self.wrong_device.store(wrong, Ordering::Relaxed);
+            falsifies @ (Effect::WrongDevice(_)
+            | Effect::OmitEntry(_)
+            | Effect::RepeatEntry(_)
+            | Effect::NoContext(_)
+            | Effect::WrongCapacity(_)
+            | Effect::WrongNode(_)
+            | Effect::WrongZone(_)) => {
+                // One fault falsifies an answer.
+                let _ = self.falsifies.set(falsifies);
                 Ok(false)
             }
             // Other effects are not in the catalogue, so they are refused when a fault is added.

@@ -132,6 +132,24 @@ substrate::events! {
         pub found: Text,
     }
 
+    /// A fault made an answer say something else than the truth.
+    pub struct CsiFalsified = "csi.falsified" {
+        /// The RPC.
+        pub rpc: Text,
+        /// The volume, if the request names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node, as the request names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// The effect of the fault.
+        pub effect: Text,
+        /// The false content of the answer.
+        pub said: Text,
+        /// The true content.
+        pub truth: Text,
+    }
+
     /// The driver's socket was removed or recreated.
     pub struct CsiSocket = "csi.socket" {
         /// New state.

@@ -78,8 +78,55 @@ const LOOK: &[Possible] = &common(AROUND);
 const ACT: &[Possible] = &common(ALL);
 const ATTACH: &[Possible] = &{
     let [a, b, c, d, e, f] = common(ALL);
-    let shows = "the publish context names another device, and the node reports it (csi.wrong_device)";
-    [a, b, c, d, e, f, possible(Kind::WrongDevice, DONE, Values::Flag, shows)]
+    let shows = "the publish context names another device, and the node reports it (csi.wrong_device); CSI forbids it";
+    let empty = "the publish context is empty (csi.falsified); CSI allows it, because the context is optional";
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        possible(Kind::WrongDevice, DONE, Values::Flag, shows),
+        possible(Kind::NoContext, DONE, Values::Flag, empty),
+    ]
+};
+const OMITS: &str = "the answer lacks an entry, a published volume if there is one (csi.falsified); CSI allows it only \
+                     while entries come and go between pages";
+const REPEATS: &str =
+    "the answer has an entry twice (csi.falsified); CSI allows it only while entries come and go between pages";
+const LIST: &[Possible] = &{
+    let [a, b, c, d, e, f] = common(AROUND);
+    let (omits, repeats) = (
+        possible(Kind::OmitEntry, BEFORE, Values::Flag, OMITS),
+        possible(Kind::RepeatEntry, BEFORE, Values::Flag, REPEATS),
+    );
+    [a, b, c, d, e, f, omits, repeats]
+};
+/// Returns the effect that falsifies the capacity of an answer.
+const fn capacity(shows: &'static str) -> Possible {
+    possible(Kind::WrongCapacity, DONE, Values::OneOf(&["less", "more", "unknown"]), shows)
+}
+const OTHER_ZONE: &str = "the answer names another zone of the region (csi.falsified); CSI forbids it";
+const CREATE: &[Possible] = &{
+    let [a, b, c, d, e, f] = common(ALL);
+    let shows = "the answer gives half, twice or none of the capacity (csi.falsified); CSI allows `unknown`, and \
+                 forbids the others";
+    [a, b, c, d, e, f, capacity(shows), possible(Kind::WrongZone, DONE, Values::Flag, OTHER_ZONE)]
+};
+const EXPAND: &[Possible] = &{
+    let [a, b, c, d, e, f] = common(ALL);
+    let shows = "the answer gives half, twice or none of the capacity (csi.falsified); CSI forbids each";
+    [a, b, c, d, e, f, capacity(shows)]
+};
+const INFO: &[Possible] = &{
+    let [a, b, c, d, e, f] = common(AROUND);
+    let shows = "the answer gives the id of a node that does not exist (csi.falsified); CSI forbids it";
+    let (node, zone) = (
+        possible(Kind::WrongNode, BEFORE, Values::Flag, shows),
+        possible(Kind::WrongZone, BEFORE, Values::Flag, OTHER_ZONE),
+    );
+    [a, b, c, d, e, f, node, zone]
 };
 
 /// Declares a call that changes nothing.
@@ -101,7 +148,7 @@ pub const IDENTITY: &[Operation] = &[
 
 /// Controller, GroupController and SnapshotMetadata.
 pub const CONTROLLER: &[Operation] = &[
-    act("CreateVolume", &[NAME, CALLER], "creates a volume"),
+    Operation { can: CREATE, ..act("CreateVolume", &[NAME, CALLER], "creates a volume") },
     act("DeleteVolume", &[VOLUME, CALLER], "deletes a volume"),
     Operation {
         can: ATTACH,
@@ -109,13 +156,13 @@ pub const CONTROLLER: &[Operation] = &[
     },
     act("ControllerUnpublishVolume", &[VOLUME, INSTANCE, CALLER], "detaches a volume from a node"),
     look("ValidateVolumeCapabilities", &[VOLUME, CALLER], "checks whether a volume has the requested capabilities"),
-    look("ListVolumes", &[CALLER], "lists volumes"),
+    Operation { can: LIST, ..look("ListVolumes", &[CALLER], "lists volumes") },
     look("GetCapacity", &[CALLER], "returns the free capacity for volumes"),
     act("CreateSnapshot", &[SOURCE, NAME, CALLER], "takes a snapshot of a volume"),
     act("DeleteSnapshot", &[SNAPSHOT, CALLER], "deletes a snapshot"),
-    look("ListSnapshots", &[SOURCE, CALLER], "lists snapshots"),
+    Operation { can: LIST, ..look("ListSnapshots", &[SOURCE, CALLER], "lists snapshots") },
     look("GetSnapshot", &[SNAPSHOT, CALLER], "returns a snapshot"),
-    act("ControllerExpandVolume", &[VOLUME, CALLER], "enlarges a volume"),
+    Operation { can: EXPAND, ..act("ControllerExpandVolume", &[VOLUME, CALLER], "enlarges a volume") },
     look("ControllerGetVolume", &[VOLUME, CALLER], "returns a volume"),
     act("ControllerModifyVolume", &[VOLUME, CALLER], "changes type, IOPS, throughput or tags of a volume"),
     look("ControllerGetCapabilities", &[CALLER], "returns the capabilities of the controller service"),
@@ -136,7 +183,7 @@ pub const NODE_SERVICE: &[Operation] = &[
     look("NodeGetVolumeStats", &[VOLUME, NODE, PATH], "returns how full a volume is"),
     act("NodeExpandVolume", &[VOLUME, NODE, PATH], "grows a filesystem to the size of its volume"),
     look("NodeGetCapabilities", &[NODE], "returns the capabilities of the node service"),
-    look("NodeGetInfo", &[NODE], "returns the node's id, zone and volume limit"),
+    Operation { can: INFO, ..look("NodeGetInfo", &[NODE], "returns the node's id, zone and volume limit") },
 ];
 
 /// Registration of a node's driver with kubelet.

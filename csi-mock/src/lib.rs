@@ -13,6 +13,7 @@ mod cli;
 pub mod controller;
 pub mod disk;
 pub mod events;
+mod falsify;
 pub mod faults;
 mod identity;
 pub mod kept;

@@ -437,6 +437,13 @@ impl Commit {
         }
     }
 
+    /// Returns the event of an object as a manifest describes it, with the same details as a commit of the object.
+    pub fn of_manifest(kind: &Kind, object: impl Into<Arc<str>>, manifest: &Value) -> Self {
+        let mut commit = Self::new(kind.plural, object, 0, EventType::Added);
+        commit.say(kind, manifest);
+        commit
+    }
+
     /// Adds details of storage objects, with which a reader can follow a volume without the API: bindings and states of
     /// claims, volumes, pods, attachments, nodes and CSINodes. Other kinds have none.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {

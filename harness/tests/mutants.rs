@@ -120,6 +120,7 @@ const CASES: &[Case] = &[
     case(&["zone-not-passed"], in_another_zone, Id::I10, "and the scheduler chose node-b in us-east-1b"),
     case(&["claim-in-use-removed"], claim_goes_first, Id::I11, "was removed while pod/default/web uses it"),
     case(&["retain-ignored"], retained, Id::I11, "has the reclaim policy Retain"),
+    case(&["resize-target-kept"], grown_twice, Id::I12, "and its PersistentVolume has"),
     case(&["populated-too-early"], kubelet_restarts, Id::I2, "while the container of default/web writes to it"),
 ];
 
@@ -128,7 +129,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
     ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
-    ("resize-target-kept", "a claim that is too small is a step's business"),
     ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
     ("retries-without-wait", "the same"),
     ("failed-calls-pile-up", "the same"),
@@ -255,6 +255,18 @@ fn grown() -> String {
   - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
   - wait: {object: pvc/data, that: \"self.status.capacity.storage == '2Gi'\", within: 10m}";
     story("", &(up() + grows)).replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
+}
+
+/// A claim asks for more while its volume is still enlarged. No step waits for the second size.
+fn grown_twice() -> String {
+    let fault = "{name: fails, match: {plane: csi, op: ControllerExpandVolume}, when: {first: 2}, \
+                 effect: {grpc: UNAVAILABLE}}";
+    let grows = "
+  - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 2Gi}}}}}
+  - expect: {fired: fails, within: 1m}
+  - patch: {object: pvc/data, with: {spec: {resources: {requests: {storage: 3Gi}}}}}";
+    let story = story(fault, &(up() + grows));
+    story.replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
 }
 
 /// The pod is for a node in another zone than the first of the cloud.
@@ -545,6 +557,11 @@ fn a_step_stops_what_breaks_its_expectation() {
         let seen = wrong.failure.as_ref().is_some_and(|failure| format!("{failure:?}").contains(says));
         assert!(seen && exit != Exit::Passed, "{mutant}: {:?} {:?}", wrong.failure, wrong.violations);
     }
+}
+
+#[test]
+fn i12_stops_an_end_that_is_not_as_asked() {
+    all_show(Id::I12);
 }
 
 #[test]

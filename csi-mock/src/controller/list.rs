@@ -17,6 +17,7 @@ use super::parameters::Shape;
 use super::service::{ControllerService, gib, internal, is_id, no_volume};
 use super::volumes::topology;
 use super::xml::{Volume, tag};
+use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
@@ -59,7 +60,7 @@ fn condition(volume: &Volume, impaired: bool) -> VolumeCondition {
 }
 
 impl ControllerService {
-    pub(super) async fn list(&self, request: ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
+    pub(super) async fn list(&self, call: &Call, request: ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
         let most = check::max_entries("max_entries", request.max_entries)?;
         let mut all = self.ec2.volumes().await.map_err(|e| internal("cannot list the volumes", &e))?;
         // Only volumes of the driver, of any process; root disks of instances are left out.
@@ -83,7 +84,11 @@ impl ControllerService {
                 volume_condition: impaired.as_ref().map(|set| condition(volume, set.contains(&volume.volume_id))),
             }),
         });
-        Ok(ListVolumesResponse { entries: entries.collect(), next_token })
+        let mut entries = entries.collect();
+        call.falsify_list(&mut entries, |entry: &Entry| {
+            entry.status.as_ref().is_some_and(|status| !status.published_node_ids.is_empty())
+        });
+        Ok(ListVolumesResponse { entries, next_token })
     }
 
     pub(super) async fn get(&self, request: ControllerGetVolumeRequest) -> Result<ControllerGetVolumeResponse, Status> {

@@ -100,7 +100,7 @@ impl ControllerService {
             )));
         }
         Ok(ControllerExpandVolumeResponse {
-            capacity_bytes: gib(now_gib).max(GIB),
+            capacity_bytes: call.falsify_capacity(gib(now_gib).max(GIB)),
             // A raw device grows with its volume; a filesystem must be expanded.
             node_expansion_required: !block && settings.has(Feature::NodeExpandVolume),
         })

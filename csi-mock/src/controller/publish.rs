@@ -68,7 +68,7 @@ impl ControllerService {
         }
         let readonly = request.readonly.then(|| (READONLY.to_owned(), "true".to_owned()));
         let publish_context = [(DEVICE_PATH.to_owned(), device)].into_iter().chain(readonly).collect();
-        Ok(ControllerPublishVolumeResponse { publish_context })
+        Ok(ControllerPublishVolumeResponse { publish_context: call.falsify_context(publish_context) })
     }
 
     async fn attach(

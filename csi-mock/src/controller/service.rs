@@ -131,7 +131,7 @@ impl Controller for ControllerService {
     async fn list_volumes(&self, r: Request<ListVolumesRequest>) -> Result<Response<ListVolumesResponse>, Status> {
         let r = r.into_inner();
         let about = about("ListVolumes", "", Feature::ListVolumes);
-        self.calls.rpc(about, r, async |_, r| self.list(r).await).await
+        self.calls.rpc(about, r, async |call, r| self.list(call, r).await).await
     }
 
     async fn get_capacity(&self, r: Request<GetCapacityRequest>) -> Result<Response<GetCapacityResponse>, Status> {
@@ -170,7 +170,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ListSnapshotsResponse>, Status> {
         let r = r.into_inner();
         let about = about("ListSnapshots", &r.source_volume_id, Feature::ListSnapshots);
-        self.calls.rpc(about, r, async |_, r| self.list_snapshots(r).await).await
+        self.calls.rpc(about, r, async |call, r| self.list_snapshots(call, r).await).await
     }
 
     async fn get_snapshot(&self, r: Request<GetSnapshotRequest>) -> Result<Response<GetSnapshotResponse>, Status> {

@@ -157,7 +157,11 @@ impl ControllerService {
         }
     }
 
-    pub(super) async fn list_snapshots(&self, request: ListSnapshotsRequest) -> Result<ListSnapshotsResponse, Status> {
+    pub(super) async fn list_snapshots(
+        &self,
+        call: &Call,
+        request: ListSnapshotsRequest,
+    ) -> Result<ListSnapshotsResponse, Status> {
         let most = check::max_entries("max_entries", request.max_entries)?;
         let (id, source) = (&*request.snapshot_id, &*request.source_volume_id);
         let mut all = if !id.is_empty() {
@@ -173,7 +177,9 @@ impl ControllerService {
         all.sort_by(|a, b| a.snapshot_id.cmp(&b.snapshot_id));
         let (page, next_token) = page::cut(all, |s| &s.snapshot_id, most, &request.starting_token)?;
         let entry = |s| list_snapshots_response::Entry { snapshot: Some(told(s)) };
-        Ok(ListSnapshotsResponse { entries: page.iter().map(entry).collect(), next_token })
+        let mut entries = page.iter().map(entry).collect();
+        call.falsify_list(&mut entries, |_| true);
+        Ok(ListSnapshotsResponse { entries, next_token })
     }
 
     pub(super) async fn get_snapshot(&self, request: GetSnapshotRequest) -> Result<GetSnapshotResponse, Status> {

@@ -76,13 +76,14 @@ impl ControllerService {
             }),
         });
         let spread = offered.has(Feature::VolumeAccessibilityConstraints);
+        let zone = call.falsify_zone(&volume.availability_zone);
         Ok(CreateVolumeResponse {
             volume: Some(CsiVolume {
-                capacity_bytes: gib(volume.size),
+                capacity_bytes: call.falsify_capacity(gib(volume.size)),
                 volume_id: volume.volume_id,
                 volume_context: BTreeMap::new(),
                 content_source,
-                accessible_topology: if spread { topology(&volume.availability_zone) } else { Vec::new() },
+                accessible_topology: if spread { topology(&zone) } else { Vec::new() },
             }),
         })
     }

@@ -176,11 +176,12 @@ impl Node for NodeService {
     ) -> Result<Response<NodeGetInfoResponse>, Status> {
         let about = self.about("NodeGetInfo", "", "");
         let (zone, settings) = (&self.config.zone, self.calls.settings());
-        let segments = [ZONE_KEY, WELL_KNOWN_ZONE_KEY].map(|key| (key.to_owned(), zone.clone())).into();
         self.calls
-            .rpc(about, request.into_inner(), async |_, _| {
+            .rpc(about, request.into_inner(), async |call, _| {
+                let zone = call.falsify_zone(zone);
+                let segments = [ZONE_KEY, WELL_KNOWN_ZONE_KEY].map(|key| (key.to_owned(), zone.clone())).into();
                 Ok(NodeGetInfoResponse {
-                    node_id: self.config.node_id.clone(),
+                    node_id: call.falsify_node(&self.config.node_id),
                     max_volumes_per_node: match substrate::mutant!(self.calls.ctx(), "limit-not-told") {
                         true => 0,
                         false => settings.attach_limit().unwrap_or(self.config.max_volumes),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
 use csi_mock::disk;
-use csi_mock::events::CsiWrongDevice;
+use csi_mock::events::{CsiFalsified, CsiWrongDevice};
 use csi_proto::csi::*;
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, Span, When};
 use tonic::Code;
@@ -47,6 +47,98 @@ fn a_wrong_publish_context_does_not_mislead_the_node() {
         let events = b.world.trace().events();
         let noticed = events.iter().find_map(|e| e.get::<CsiWrongDevice>()).unwrap();
         assert_eq!(noticed.found, device.name);
+    });
+}
+
+/// Each false answer is told in the trace with the truth, and the next answer is true.
+#[test]
+fn an_answer_can_be_false_once() {
+    story(async |b| {
+        let lies = |op: &str, effect: Effect| fault(&b, Plane::Csi, op, first(), effect);
+        let (one, two) = (b.volume("one", 1).await, b.volume("two", 1).await);
+        b.attach(&two).await;
+        let listed = async || {
+            let list = b.controller().list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner();
+            let ids = list.entries.into_iter().map(|entry| entry.volume.unwrap().volume_id);
+            ids.collect::<Vec<_>>()
+        };
+        let both = listed().await;
+        assert_eq!(both.len(), 2);
+        lies("ListVolumes", Effect::OmitEntry(true));
+        assert_eq!(listed().await, [one.as_str()], "the published volume is left out");
+        lies("ListVolumes", Effect::RepeatEntry(true));
+        assert_eq!(listed().await.iter().filter(|id| **id == two).count(), 2);
+        assert_eq!(listed().await, both);
+
+        let snapshot = CreateSnapshotRequest { source_volume_id: one.clone(), name: "s".into(), ..Default::default() };
+        b.controller().create_snapshot(snapshot).await.unwrap();
+        let snapshots = async || {
+            let list = b.controller().list_snapshots(ListSnapshotsRequest::default()).await.unwrap().into_inner();
+            list.entries.len()
+        };
+        lies("ListSnapshots", Effect::OmitEntry(true));
+        assert_eq!(snapshots().await, 0);
+        lies("ListSnapshots", Effect::RepeatEntry(true));
+        assert_eq!(snapshots().await, 2);
+        assert_eq!(snapshots().await, 1);
+
+        lies("ControllerPublishVolume", Effect::NoContext(true));
+        assert!(b.attach(&two).await.is_empty());
+        assert!(b.attach(&two).await.contains_key("devicePath"));
+
+        let info = async || b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
+        let right = info().await;
+        lies("NodeGetInfo", Effect::WrongNode(true));
+        let wrong = info().await;
+        assert!(wrong.node_id != right.node_id && wrong.accessible_topology == right.accessible_topology);
+        lies("NodeGetInfo", Effect::WrongZone(true));
+        let wrong = info().await;
+        assert!(wrong.node_id == right.node_id && wrong.accessible_topology != right.accessible_topology);
+        assert_eq!(info().await, right);
+
+        let grown = async || {
+            let capacity_range = Some(CapacityRange { required_bytes: 1 << 30, limit_bytes: 0 });
+            let volume_id = one.clone();
+            let request = ControllerExpandVolumeRequest { volume_id, capacity_range, ..Default::default() };
+            b.controller().controller_expand_volume(request).await.unwrap().into_inner().capacity_bytes
+        };
+        for (how, bytes) in [("less", 1 << 29), ("more", 1 << 31), ("unknown", 0)] {
+            lies("ControllerExpandVolume", Effect::WrongCapacity(how.into()));
+            assert_eq!(grown().await, bytes, "{how}");
+        }
+        assert_eq!(grown().await, 1 << 30);
+
+        let events = b.world.trace().events();
+        let told: Vec<&CsiFalsified> = events.iter().filter_map(|event| event.get()).collect();
+        assert_eq!(told.len(), 10, "each is told once: {told:?}");
+        assert!(told.iter().all(|told| told.said != told.truth));
+    });
+}
+
+/// A false answer is refused for a call whose answer has no such content.
+#[test]
+fn a_false_answer_needs_an_answer_with_that_content() {
+    story(async |b| {
+        let refused = |op: &str, effect: Effect| {
+            let matches = Match { plane: Plane::Csi, op: Some(op.into()), attributes: Default::default() };
+            let (name, when, at, lease) = ("f".to_owned(), first(), Moment::Before, Lease::default());
+            let fault = Fault { name, matches, when, effect, at, lease };
+            b.world.faults().add(b.world.clock().mono(), fault).unwrap_err().to_string()
+        };
+        for (op, effect) in [
+            ("NodeStageVolume", Effect::OmitEntry(true)),
+            ("CreateSnapshot", Effect::RepeatEntry(true)),
+            ("NodePublishVolume", Effect::NoContext(true)),
+            ("DeleteVolume", Effect::WrongCapacity("less".into())),
+            ("ListVolumes", Effect::WrongNode(true)),
+            ("ControllerPublishVolume", Effect::WrongZone(true)),
+        ] {
+            let word = effect.name();
+            let message = refused(op, effect);
+            assert!(message.contains(word), "{op}: {message}");
+        }
+        let message = refused("CreateVolume", Effect::WrongCapacity("half".into()));
+        assert!(message.contains("less") && message.contains("unknown"), "{message}");
     });
 }
 

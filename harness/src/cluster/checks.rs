@@ -9,7 +9,7 @@ use substrate::World;
 use substrate::fault::Span;
 
 use super::Cluster;
-use crate::invariants::{Invariants, declared};
+use crate::invariants::{Invariants, Wishes, declared};
 use crate::runner::{settle, teardown};
 
 /// Default time limit for the cluster to converge.
@@ -60,7 +60,9 @@ impl Checks {
         }
         let within = asked.within.unwrap_or(PATIENCE).0;
         if asked.rest {
-            settle::converge_within(cluster, &self.0, within).await;
+            let spec = cluster.spec();
+            let wishes = Wishes::new(&spec.driver_name, &spec.without);
+            settle::converge_within(cluster, &self.0, &wishes, within).await;
         }
         let mut left = None;
         if asked.empty {

@@ -102,6 +102,21 @@ impl Asked {
         Some(classes.entry(name.clone()).or_default())
     }
 
+    /// Returns all claims, each with its key.
+    pub fn claims(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Claim>)> {
+        self.claims.iter()
+    }
+
+    /// Returns all PersistentVolumes, each with its name.
+    pub fn volumes(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Volume>)> {
+        self.volumes.iter()
+    }
+
+    /// Returns all pods, each with its key.
+    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
+        self.pods.iter()
+    }
+
     /// Returns the claim of a namespace and name.
     pub fn claim(&self, key: &str) -> Option<&Stored<Claim>> {
         self.claims.get(key)

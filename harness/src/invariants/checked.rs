@@ -42,6 +42,7 @@ ids! {
     I9 "stages, publishes and expansions",
     I10 "volumes made, bound and placed",
     I11 "deletions of volumes, and claims of kept ones",
+    I12 "objects and volumes compared with what was asked",
 }
 
 impl fmt::Display for Id {
@@ -128,7 +129,7 @@ mod tests {
         checked.cannot(Id::I7);
         assert_eq!(
             checked.to_string(),
-            "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0 · I9 0 · I10 0 · I11 0"
+            "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0 · I9 0 · I10 0 · I11 0 · I12 0"
         );
         let data = serde_json::to_value(&checked).unwrap();
         assert_eq!((&data["I1"], data.get("I7")), (&3.into(), None));

@@ -111,7 +111,8 @@ fn mark_held(violations: &mut [Violation]) -> Result<(), String> {
     let held = held(violations)?;
     // The node is not told of the late detach, and continues to use the volume.
     let goes_on = |v: &Violation| v.id == "I3" && v.details.contains_key("detachedAfterCall");
-    let follows = |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8") || goes_on(v));
+    let follows =
+        |v: &&mut Violation| v.declared.is_none() && (matches!(v.id, "I4" | "I5" | "I8" | "I12") || goes_on(v));
     for violation in violations.iter_mut().filter(follows) {
         let by: Option<Vec<&String>> = violation.volumes().into_iter().map(|volume| held.get(volume)).collect();
         violation.declared = by.and_then(|ids| ids.first().map(|id| (*id).clone()));

@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use csi_mock::disk::Mount;
+
 use super::facts::Facts;
 
 /// Actual state, read from the cloud and from the disks, not from the trace.
@@ -14,10 +16,23 @@ use super::facts::Facts;
 pub struct Machines {
     /// Volume and instance of each attachment in the cloud with the state `attached`, except root volumes.
     pub cloud: Vec<(String, String)>,
+    /// Each volume in the cloud, except root volumes.
+    pub volumes: BTreeMap<String, Made>,
     /// By node: the volumes whose devices are plugged in.
     pub devices: BTreeMap<String, BTreeSet<String>>,
     /// By node: the volumes whose filesystem is staged.
     pub staged: BTreeMap<String, BTreeSet<String>>,
+    /// By node: all mounts.
+    pub mounts: BTreeMap<String, Vec<Mount>>,
+}
+
+/// Size and parameters of a volume in the cloud.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Size in GiB.
+    pub size_gib: u64,
+    /// Type, IOPS, throughput and encryption, by the names of the driver's parameters.
+    pub parameters: BTreeMap<&'static str, String>,
 }
 
 /// A volume on a node about which two sources disagree.

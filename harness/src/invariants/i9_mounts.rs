@@ -56,7 +56,7 @@ fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &s
 }
 
 /// Returns true if all access modes of a volume are read-only.
-fn only_reads(pv: &Stored<Volume>) -> bool {
+pub(super) fn only_reads(pv: &Stored<Volume>) -> bool {
     pv.spec.mount_options.iter().any(|option| option == "ro")
         || !pv.state.access_modes.is_empty() && pv.state.access_modes.iter().all(|mode| mode == "ReadOnlyMany")
 }

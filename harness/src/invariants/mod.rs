@@ -13,6 +13,7 @@
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods ask | at every event |
 //! | I10 | volumes are made, changed, bound and used where and as claims, classes, limits and the scheduler ask | at every event |
 //! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, or what has a living owner or a Ready node | at every event |
+//! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks; what was deleted is gone | at quiescence |
 //!
 //! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
 //! upstream's six minutes have passed since the last pod stopped wanting the volume on that node. It excuses only that
@@ -36,6 +37,7 @@ mod i10_placement;
 mod i10_scheduled;
 mod i11_collected;
 mod i11_lifetimes;
+pub(crate) mod i12_as_asked;
 mod i1_one_attachment;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
@@ -58,8 +60,10 @@ mod unsaved;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
-pub use i4_agreement::{Disagreement, Machines};
+pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;
+pub use i12_as_asked::Difference;
+pub(crate) use i12_as_asked::Wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -165,6 +169,7 @@ struct State {
     targets: i9_targets::Targets,
     scheduled: i10_scheduled::Scheduled,
     collected: i11_collected::Collected,
+    present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
     /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
@@ -215,6 +220,7 @@ impl Invariants {
             targets,
             scheduled,
             collected,
+            present,
             is_mixed,
             ..
         } = state;
@@ -262,6 +268,7 @@ impl Invariants {
         let placed = placed.filter(|found| compares || found.operation != "AttachVolume");
         let collects = collected.check(asked, facts, checked, event);
         asked.observe(event);
+        present.observe(event);
         streams.learn(event, checked);
         if event.is::<Reset>() {
             // All objects are gone, and the nodes restart.
@@ -328,6 +335,27 @@ impl Invariants {
             let unlisted = volume.as_ref().zip(node.as_ref()).is_some_and(|(v, n)| state.facts.was_unlisted(v, n));
             details.insert("nodeInCacheLackedVolume", unlisted.into());
             state.found_at_end(Id::I4, Found { message, volume, node, details, ..Found::default() });
+        }
+    }
+
+    /// Returns the current differences between the cluster and what was asked of it (I12), and the number of
+    /// comparisons.
+    pub(crate) fn differences(&self, wishes: &Wishes, machines: &Machines) -> (Vec<Difference>, u64) {
+        let state = self.state();
+        let (mut found, judged) = i12_as_asked::compare(wishes, &state.present, &state.asked, &state.facts, machines);
+        // I8 reports these claims.
+        let kept: Vec<String> = state.heard.kept().map(|claim| format!("pvc/{claim} ")).collect();
+        found.retain(|difference| !kept.iter().any(|claim| difference.message.starts_with(claim.as_str())));
+        (found, judged)
+    }
+
+    /// Counts `compared` comparisons of I12, and reports the differences at quiescence.
+    pub fn is_as_asked(&self, compared: u64, differences: Vec<Difference>) {
+        let mut state = self.state();
+        state.checked.add(Id::I12, compared);
+        for Difference { volume, message } in differences {
+            let details = state.waits(&message).unwrap_or_default();
+            state.found_at_end(Id::I12, Found { message, volume, details, ..Found::default() });
         }
     }
 
@@ -444,6 +472,7 @@ impl State {
             self.durable_bytes,
             self.released,
             self.lifetimes,
+            self.present,
         ) = Default::default();
         (self.teardown, self.in_use, self.pace, self.targets, self.scheduled, self.collected) = Default::default();
     }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use substrate::body::{call, collect, empty};
 
 use crate::cluster::Cluster;
+use crate::invariants::Made;
 
 /// Maximum size of the state in bytes.
 const LIMIT: usize = 64 << 20;
@@ -16,6 +17,8 @@ pub(super) struct CloudVolume {
     pub id: String,
     /// Instances of its attachments, in any state.
     pub attachments: Vec<String>,
+    /// Its size and its parameters.
+    pub made: Made,
 }
 
 /// All volumes of the cloud except root volumes.
@@ -44,7 +47,16 @@ fn read(state: &Value) -> Option<Vec<CloudVolume>> {
     let own = state["volumes"].as_array()?.iter().filter(|volume| volume["root"] != true);
     let volume = |volume: &Value| {
         let attachments = volume["attachments"].as_object()?.keys().cloned().collect();
-        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments })
+        let text = |field: &str| match &volume[field] {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        let names =
+            [("type", "volumeType"), ("iops", "iops"), ("throughput", "throughput"), ("encrypted", "encrypted")];
+        let parameters = names.into_iter().filter_map(|(name, field)| Some((name, text(field)?))).collect();
+        let made = Made { size_gib: volume["sizeGib"].as_u64()?, parameters };
+        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments, made })
     };
     own.map(volume).collect()
 }

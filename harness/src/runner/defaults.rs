@@ -52,7 +52,7 @@ fn more_classes() -> [Manifest; 3] {
 /// Returns the error of the API server.
 pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
     objects.apply(&csi_driver("ebs.csi.aws.com")).await?;
-    objects.apply(&default_class()).await
+    objects.apply(&default_class()).await.map(drop)
 }
 
 /// Creates all objects of a cluster for people: these, and the additional classes.

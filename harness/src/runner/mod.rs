@@ -210,7 +210,7 @@ pub async fn run_watched(
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
         settle::heal(cluster).await;
-        settle::converge(cluster, &invariants).await;
+        settle::converge(cluster, &invariants, &run.wishes()).await;
         rests().await;
         if scenario.teardown {
             leftovers = teardown::tear_down(cluster, &invariants).await;

@@ -100,17 +100,19 @@ impl Objects {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Creates the object of `manifest`, or merge-patches the existing one, like a simple `kubectl apply`.
+    /// Creates the object of `manifest`, or merge-patches the existing one, like a simple `kubectl apply`. Returns the
+    /// stored object.
     ///
     /// # Errors
     /// Returns the error of the API server.
-    pub async fn apply(&self, manifest: &Manifest) -> Result<(), ObjectError> {
+    pub async fn apply(&self, manifest: &Manifest) -> Result<Tree, ObjectError> {
         let collection = manifest.object.collection_path();
         match self.send(Method::POST, &collection, Some(("application/json", &manifest.value))).await {
             Err(ObjectError::Status { code: 409, reason, .. }) if reason == "AlreadyExists" => {
-                self.patch(&manifest.object, &manifest.value).await
+                let body = Some((PatchType::Merge.content_type(), &manifest.value));
+                self.send(Method::PATCH, &manifest.object.path(), body).await.map(|bytes| decode(&bytes))
             }
-            other => other.map(drop),
+            other => other.map(|bytes| decode(&bytes)),
         }
     }
 

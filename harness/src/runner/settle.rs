@@ -1,11 +1,11 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
-//! (invariant I4); that they converge at all is invariant I8.
+//! (invariant I4), and be as the user asked (I12); that they converge at all is invariant I8.
 
 use std::time::Duration;
 
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
-use crate::invariants::{Disagreement, Invariants, Machines};
+use crate::invariants::{Disagreement, Invariants, Machines, Wishes};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use substrate::fault::Span;
@@ -47,29 +47,43 @@ async fn untaint(cluster: &Cluster, node: &str) {
 }
 
 /// Waits until the cluster converges, and reports the result to `invariants`.
-pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
-    converge_within(cluster, invariants, cluster.scaled(PATIENCE)).await;
+pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants, wishes: &Wishes) {
+    converge_within(cluster, invariants, wishes, cluster.scaled(PATIENCE)).await;
 }
 
 /// The same with a limit in the world's time.
-pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, patience: Duration) {
+pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, wishes: &Wishes, patience: Duration) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let rest = cluster.scaled(PAUSE);
     let deadline = now() + patience;
+    // Last change at which the cluster agreed, and was not as asked.
+    let mut judged = None;
     loop {
         let pending = invariants.pending();
         let (last_ms, last) = invariants.unrest();
+        if pending.is_empty() && judged == Some(last_ms) && now() < deadline {
+            tokio::time::sleep(look).await;
+            continue;
+        }
         let rests = now().saturating_sub(Duration::from_millis(last_ms)) >= rest;
         if pending.is_empty() && rests {
-            let (disagreements, compared) = match machines(cluster).await {
-                Ok(machines) => invariants.disagreements(&machines),
-                Err(why) => (vec![Disagreement::unread(why)], 0),
+            let machines = machines(cluster).await;
+            let (disagreements, compared) = match &machines {
+                Ok(machines) => invariants.disagreements(machines),
+                Err(why) => (vec![Disagreement::unread(why.clone())], 0),
             };
-            if disagreements.is_empty() || now() >= deadline {
+            // A disagreement explains a difference.
+            let (differences, occasions) = match &machines {
+                Ok(machines) if disagreements.is_empty() => invariants.differences(wishes, machines),
+                _ => (Vec::new(), 0),
+            };
+            if (disagreements.is_empty() && differences.is_empty()) || now() >= deadline {
                 invariants.agreed(compared, disagreements);
+                invariants.is_as_asked(occasions, differences);
                 return invariants.converged(Vec::new());
             }
+            judged = disagreements.is_empty().then_some(last_ms);
         } else if now() >= deadline {
             let mut waiting: Vec<String> = pending.iter().map(ToString::to_string).collect();
             if waiting.is_empty() {
@@ -106,16 +120,20 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
 /// True state of the cloud and of the disks.
 async fn machines(cluster: &Cluster) -> Result<Machines, String> {
     let volumes = cloud::volumes(cluster).await.map_err(|e| format!("the cloud does not tell its state: {e}"))?;
-    let attached = |v: CloudVolume| v.attachments.into_iter().map(move |instance| (v.id.clone(), instance));
-    let mut machines = Machines { cloud: volumes.into_iter().flat_map(attached).collect(), ..Machines::default() };
+    let mut machines = Machines::default();
+    for CloudVolume { id, attachments, made } in volumes {
+        machines.cloud.extend(attachments.into_iter().map(|instance| (id.clone(), instance)));
+        machines.volumes.insert(id, made);
+    }
     for node in &cluster.spec().nodes {
         let Some(disk) = cluster.disk(&node.name) else { continue };
         let unread = |e| format!("the disk of {} cannot be read: {e}", node.name);
         let devices = disk.devices().await.map_err(unread)?;
         let mounts = disk.mounts().await.map_err(unread)?;
-        let staged = mounts.into_iter().filter(|m| m.kind == MountKind::Staging).map(|m| m.volume);
+        let staged = mounts.iter().filter(|m| m.kind == MountKind::Staging).map(|m| m.volume.clone());
         machines.devices.insert(node.name.clone(), devices.into_iter().map(|d| d.volume).collect());
         machines.staged.insert(node.name.clone(), staged.collect());
+        machines.mounts.insert(node.name.clone(), mounts);
     }
     Ok(machines)
 }

@@ -16,6 +16,7 @@ use super::failure::{Error, ErrorKind, Result};
 use super::fault::Fault;
 use super::stage::Scene;
 use crate::cluster::{Cluster, Endpoints, access};
+use crate::invariants::Wishes;
 use crate::runner::awaited::{Awaited, Seen};
 use crate::runner::settle;
 use crate::runner::why::Picture;
@@ -244,7 +245,8 @@ pub(super) async fn come_to_rest(scene: &Scene) -> Result<()> {
         let names = lasting.join(", ");
         return Err(Error::usage(format!("check(): these faults are in force: {names}; drop their guards first")));
     }
-    settle::converge_within(cluster, scene.checks.invariants(), cluster.scaled(REST)).await;
+    let wishes = Wishes::new(&cluster.spec().driver_name, &cluster.spec().without);
+    settle::converge_within(cluster, scene.checks.invariants(), &wishes, cluster.scaled(REST)).await;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::events::{CsiCall, CsiDone, CsiWrongDevice, DiskPlugged};
+use csi_mock::events::{CsiCall, CsiDone, CsiFalsified, CsiWrongDevice, DiskPlugged};
 use fake_apiserver::events::{WatchSent, WatchSpoiled};
 use mock_ec2::events::{
     AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, ModificationChanged, ModificationState,
@@ -67,6 +67,7 @@ pub enum Fact {
     Sent { stream: u64, object: Option<Text> },
     Spoiled { fault: String },
     WrongDevice,
+    Falsified { rpc: Text, effect: Text },
     Plugged,
     Volume(VolumePhase),
     Attachment(AttachmentPhase),
@@ -101,6 +102,9 @@ impl Fact {
         }
         if event.is::<CsiWrongDevice>() {
             return Self::WrongDevice;
+        }
+        if let Some(CsiFalsified { rpc, effect, .. }) = event.get() {
+            return Self::Falsified { rpc: rpc.clone(), effect: effect.clone() };
         }
         if event.is::<DiskPlugged>() {
             return Self::Plugged;
@@ -228,6 +232,15 @@ impl Scene<'_> {
         };
         match effect {
             Effect::WrongDevice(_) => self.comes(|t| t.fact == Fact::WrongDevice),
+            Effect::OmitEntry(_)
+            | Effect::RepeatEntry(_)
+            | Effect::NoContext(_)
+            | Effect::WrongCapacity(_)
+            | Effect::WrongNode(_)
+            | Effect::WrongZone(_) => {
+                let is = |t: &Told| matches!(&t.fact, Fact::Falsified { rpc, effect: e } if rpc == self.op && e == effect.name());
+                self.comes(is)
+            }
             Effect::Delay(_) => end.is_some_and(|u| self.late(u)),
             Effect::Hang(_) => end.is_some_and(|u| self.away(u, AWAY)),
             Effect::Grpc(code) => ended(code, ""),

@@ -278,6 +278,18 @@ effects! {
     TornWrite(bool) = "torn_write",
     /// The device found is another volume's.
     WrongDevice(bool) = "wrong_device",
+    /// A list leaves out an entry.
+    OmitEntry(bool) = "omit_entry",
+    /// A list has an entry twice.
+    RepeatEntry(bool) = "repeat_entry",
+    /// The answer to a publish has no publish context.
+    NoContext(bool) = "no_context",
+    /// The answer gives another capacity than the volume has.
+    WrongCapacity(String) = "wrong_capacity",
+    /// The answer gives the id of a node that does not exist.
+    WrongNode(bool) = "wrong_node",
+    /// The answer names another zone.
+    WrongZone(bool) = "wrong_zone",
     /// Wall time is shifted, with a sign: `+90s`.
     Skew(String) = "skew",
     /// The node reboots.
@@ -304,6 +316,11 @@ impl Effect {
             | Self::LoseUnsynced(on)
             | Self::TornWrite(on)
             | Self::WrongDevice(on)
+            | Self::OmitEntry(on)
+            | Self::RepeatEntry(on)
+            | Self::NoContext(on)
+            | Self::WrongNode(on)
+            | Self::WrongZone(on)
             | Self::Count(on) => *on,
             _ => true,
         }
@@ -323,6 +340,7 @@ impl Effect {
             | Self::Crash(word)
             | Self::IoError(word)
             | Self::Skew(word)
+            | Self::WrongCapacity(word)
             | Self::Reboot(word) => word.clone(),
             Self::Watch(fault) => fault.name().to_owned(),
             _ => String::new(),

@@ -27,6 +27,11 @@ impl Run<'_> {
             Some(code) => format!("{} fails with {code}", call.action),
             None => format!("the cloud accepts {}", call.action),
         };
+        for (name, id) in parameters.iter().filter(|_| !call.action.starts_with("Describe")) {
+            if name.starts_with("VolumeId") {
+                self.wishes().touched(id);
+            }
+        }
         let answer = ec2::perform(self.cluster, &call.action, &parameters).await;
         let answer = answer.map_err(|seen| self.failure(&*expected, seen))?;
         match (&answer, &call.fails) {
@@ -50,6 +55,7 @@ impl Run<'_> {
 
     pub(super) async fn poke(&self, poke: &Poke) -> Result<(), Failure> {
         let (expected, id) = (format!("the cloud accepts: {poke}"), self.id(&poke.target).await?);
+        self.wishes().touched(&id);
         let action = match poke.verb.as_str() {
             "stop" => Some("StopInstances"),
             "start" => Some("StartInstances"),

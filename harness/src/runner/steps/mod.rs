@@ -13,7 +13,7 @@ mod waits;
 pub(super) use counts::{event_count, is_event};
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Attendant;
@@ -25,7 +25,7 @@ use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
 use super::{Failure, SilentFault, defaults};
 use crate::cluster::Cluster;
-use crate::invariants::{Checked, Id};
+use crate::invariants::{Checked, Id, Wishes};
 use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
@@ -54,6 +54,8 @@ pub(super) struct Run<'a> {
     nevers: Arc<Nevers>,
     /// Number of recorded calls at the start of each step.
     heard: Vec<usize>,
+    /// All that the steps asked for.
+    wishes: Mutex<Wishes>,
     /// Saved ids of the cloud by name.
     saved: BTreeMap<String, String>,
     attendant: &'a Attendant,
@@ -95,6 +97,7 @@ impl<'a> Run<'a> {
             cleared: Vec::new(),
             demanded: Vec::new(),
             now: None,
+            wishes: Mutex::new(Wishes::new(&cluster.spec().driver_name, &cluster.spec().without)),
             saved: BTreeMap::new(),
             attendant,
             ears,
@@ -167,6 +170,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Returns all that the steps asked for so far.
+    pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn saw(&self, failure: Option<Failure>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
@@ -234,7 +242,8 @@ impl<'a> Run<'a> {
             let mut manifest = manifest.clone();
             saved::replace(&mut manifest.value, &mut |name| self.saved.get(name).cloned());
             self.fill_in_uids(&mut manifest).await?;
-            self.api(&format!("apply {}", manifest.object), self.objects.apply(&manifest).await)?;
+            let stored = self.api(&format!("apply {}", manifest.object), self.objects.apply(&manifest).await)?;
+            self.wishes().applied(&manifest, &stored);
         }
         Ok(())
     }

@@ -9,10 +9,10 @@ use crate::scenario::object::{Kind, ObjectRef};
 impl Run<'_> {
     pub(super) async fn delete(&self, delete: &Delete) -> Result<(), Failure> {
         let grace = if delete.force { Some(0) } else { delete.grace.map(|g| g.as_secs() as i64) };
-        self.api(
-            &format!("delete {}", delete.object),
-            self.objects.delete_cascading(&delete.object, grace, delete.cascade).await,
-        )
+        let deleted = self.objects.delete_cascading(&delete.object, grace, delete.cascade).await;
+        self.api(&format!("delete {}", delete.object), deleted)?;
+        self.wishes().deleted(&delete.object);
+        Ok(())
     }
 
     pub(super) async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {
@@ -40,6 +40,8 @@ impl Run<'_> {
     pub(super) async fn unschedulable(&self, node: &str, on: bool) -> Result<(), Failure> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let patch = json!({ "spec": { "unschedulable": if on { Value::Bool(true) } else { Value::Null } } });
-        self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await)
+        self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await)?;
+        self.wishes().cordoned(node, on);
+        Ok(())
     }
 }

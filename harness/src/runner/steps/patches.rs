@@ -8,7 +8,9 @@ impl Run<'_> {
     pub(super) async fn patch(&self, patch: &Patch) -> Result<(), Failure> {
         let taken = self.objects.patch_as(patch).await;
         let Some(refused) = &patch.fails else {
-            return self.api(&patch.to_string(), taken);
+            self.api(&patch.to_string(), taken)?;
+            self.wishes().patched(patch);
+            return Ok(());
         };
         let expected = format!("the API server refuses as {refused}: {patch}");
         match taken {

@@ -1,0 +1,113 @@
+//! Claims: they are bound if they can be, to what they ask for, and have their size.
+
+use fake_apiserver::events::{Claim, Volume};
+
+use super::{Comparison, Wish};
+use crate::invariants::asked::Stored;
+use crate::scenario::object::Kind;
+
+impl Comparison<'_> {
+    /// Compares each claim with its manifest, and its size with its request.
+    pub(super) fn claims(&mut self) {
+        let (asked, wishes) = (self.asked, self.wishes);
+        for (key, claim) in asked.claims() {
+            let wish = wishes.of(Kind::claim(), key);
+            let volume = claim.state.volume.as_deref().and_then(|name| asked.volume(name));
+            let handle = volume.and_then(|pv| pv.state.handle.as_deref());
+            let differs = wish.and_then(|wish| self.unlike_its_manifest(claim, wish));
+            let differs = differs.or_else(|| match volume {
+                Some(pv) if claim.state.phase.as_deref() == Some("Bound") => self.unlike_its_volume(key, claim, pv),
+                Some(_) => None,
+                None => wish.and_then(|wish| self.unbound(claim, wish)),
+            });
+            self.judge(handle, differs.map(|differs| format!("pvc/{key} {differs}")));
+        }
+    }
+
+    fn unlike_its_manifest(&self, claim: &Stored<Claim>, wish: &Wish) -> Option<String> {
+        if wish.manifest.is_null() {
+            return None;
+        }
+        if claim.state.deleting {
+            return Some("is being deleted, and its user did not ask for that".to_owned());
+        }
+        let (has, wants) = (&claim.spec, wish.said.spec.as_deref().cloned().unwrap_or_default());
+        let what = if has.access_modes != wants.access_modes {
+            "access modes"
+        } else if has.block != wants.block {
+            "volume mode"
+        } else if has.request != wants.request {
+            "size"
+        } else if wants.class.is_some() && has.class != wants.class {
+            "StorageClass"
+        } else if has.attributes_class != wants.attributes_class {
+            "VolumeAttributesClass"
+        } else {
+            return None;
+        };
+        Some(format!("asks for another {what} than its manifest"))
+    }
+
+    /// Returns the difference between a bound claim and its volume.
+    fn unlike_its_volume(&self, key: &str, claim: &Stored<Claim>, pv: &Stored<Volume>) -> Option<String> {
+        if pv.state.claim.as_deref() != Some(key) {
+            let of = pv.state.claim.as_deref().unwrap_or("no claim");
+            return Some(format!("is Bound, and its PersistentVolume belongs to {of}"));
+        }
+        let (request, handle) = (claim.spec.request?, pv.state.handle.as_deref()?);
+        if !self.wishes.have(&["csi-resizer", "csi-mock"]) || self.cannot_grow(handle) {
+            return None;
+        }
+        let capacity = pv.spec.capacity.filter(|capacity| *capacity < request);
+        if let Some(capacity) = capacity {
+            return Some(format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));
+        }
+        // The node expands a filesystem while a pod has it.
+        let name = key.split_once('/').map_or(key, |(_, name)| name);
+        let mut users = self.asked.users(key).map(|(_, pod)| pod);
+        users.find(|pod| {
+            let writes = !pv.spec.read_only && !pod.spec.read_only_claims.iter().any(|claim| claim == name);
+            writes && pod.state.phase.as_deref() == Some("Running")
+        })?;
+        let capacity = claim.spec.capacity.filter(|capacity| *capacity < request)?;
+        Some(format!("asks for {request} bytes, and its status says {capacity}, with a pod that runs"))
+    }
+
+    fn cannot_grow(&self, handle: &str) -> bool {
+        ["ControllerExpandVolume", "NodeExpandVolume"].iter().any(|rpc| self.present.is_refused(rpc, handle))
+    }
+
+    /// Returns the reason why a claim without a volume should have one.
+    fn unbound(&self, claim: &Stored<Claim>, wish: &Wish) -> Option<String> {
+        if claim.state.phase.as_deref() == Some("Lost") || !self.can_provision(claim, wish) {
+            return None;
+        }
+        let (class, mode) = self.class(claim)?;
+        let why = match (&claim.spec.selected_node, mode) {
+            (Some(node), _) => format!("and the scheduler chose {node} for it"),
+            (None, "WaitForFirstConsumer") => return None,
+            (None, _) => format!("and its StorageClass {class} binds at once"),
+        };
+        Some(format!("has no volume, {why}"))
+    }
+
+    /// Returns the class of a claim, if its manifest is known, and its binding mode.
+    pub(super) fn class(&self, claim: &Stored<Claim>) -> Option<(String, &str)> {
+        let name = claim.spec.class.as_deref()?;
+        let class = self.wishes.manifest("StorageClass", name)?;
+        (class["provisioner"] == *self.wishes.driver())
+            .then(|| (name.to_owned(), class["volumeBindingMode"].as_str().unwrap_or("Immediate")))
+    }
+
+    /// Returns true if a volume can be provisioned for a claim: all components run, no source and no volume is named,
+    /// and the driver has not refused it.
+    pub(super) fn can_provision(&self, claim: &Stored<Claim>, wish: &Wish) -> bool {
+        let spec = &wish.manifest["spec"];
+        let named = ["dataSource", "dataSourceRef", "volumeName", "selector"];
+        self.wishes.have(&["persistentvolume-binder-controller", "csi-provisioner", "csi-mock"])
+            && self.class(claim).is_some()
+            && !wish.manifest.is_null()
+            && named.iter().all(|field| spec[*field].is_null())
+            && !self.present.is_refused("CreateVolume", &wish.uid)
+    }
+}

@@ -1,0 +1,213 @@
+//! I12: the end of a run is as its manifests ask. An object that was applied and not deleted is there. A claim is bound
+//! and has its size; a pod is on a node and has its volumes; a provisioned volume is in the cloud with the parameters of
+//! its class. An object that was deleted is gone, and its volume is gone or kept, as the reclaim policy says. An
+//! occasion is such an object, or such a volume of a pod.
+//!
+//! It is asked when the cluster has converged (I8) and agrees (I4), so it finds work that no component knows of any
+//! more. Not judged: components that are left out; objects whose owner the garbage collector may delete; what a driver
+//! refused for good; volumes that a user changed in the cloud.
+
+mod claims;
+mod pods;
+mod volumes;
+mod wishes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::{Commit, CsiNode};
+use fake_apiserver::state::EventType;
+use substrate::Event;
+use substrate::json::Text;
+
+use super::Machines;
+use super::asked::Asked;
+use super::facts::Facts;
+pub(crate) use wishes::{Wish, Wishes};
+
+/// Codes with which a driver refuses a request that will not succeed if it is repeated unchanged.
+const REFUSALS: &[&str] = &[
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "OUT_OF_RANGE",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "UNIMPLEMENTED",
+];
+
+/// A difference between a cluster and what was asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The volume, if there is one.
+    pub volume: Option<String>,
+    /// The difference, in one sentence.
+    pub message: String,
+}
+
+impl Difference {
+    fn new(message: String, volume: Option<&str>) -> Self {
+        Self { message, volume: volume.map(str::to_owned) }
+    }
+}
+
+/// State of the cluster, beside the requirements of its objects.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    /// Resource and key of all objects that were created and not removed.
+    objects: BTreeSet<(Text, Arc<str>)>,
+    /// Users who deleted a pod: the first who asked for it.
+    pods_deleted_by: BTreeMap<Arc<str>, Text>,
+    /// Last node of each pod, also of those that are gone.
+    nodes_of_pods: BTreeMap<Arc<str>, Text>,
+    /// PersistentVolumes that the provisioner made.
+    provisioned: BTreeSet<Arc<str>>,
+    /// Number of taints of each node.
+    taints: BTreeMap<Arc<str>, usize>,
+    /// Nodes from which pods may have been evicted, or that are gone.
+    left: BTreeSet<Arc<str>>,
+    drivers: BTreeMap<Arc<str>, CsiNode>,
+    /// RPC and subject of each open call, by process and ordinal.
+    open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
+    /// Last code of each RPC and subject: a volume, or the name of a new one.
+    answers: BTreeMap<(Text, Text), Text>,
+}
+
+impl Present {
+    /// Records an event.
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit);
+        } else if let Some(call) = event.get::<CsiCall>() {
+            if let Some(subject) = call.volume.as_ref().or(call.target.as_ref()) {
+                self.open.insert((event.process.clone(), call.ordinal), (call.rpc.clone(), subject.clone()));
+            }
+        } else if let Some(done) = event.get::<CsiDone>()
+            && let Some(call) = self.open.remove(&(event.process.clone(), done.ordinal))
+        {
+            self.answers.insert(call, done.code.clone());
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit) {
+        let object = &commit.object;
+        let is_gone = commit.r#type == EventType::Deleted;
+        match commit.r#type {
+            EventType::Added if commit.resource != "events" => {
+                self.objects.insert((commit.resource.clone(), object.clone()));
+                if commit.pv.is_some() && commit.user.starts_with("csi-provisioner") {
+                    self.provisioned.insert(object.clone());
+                }
+            }
+            EventType::Deleted => drop(self.objects.remove(&(commit.resource.clone(), object.clone()))),
+            EventType::Added | EventType::Modified => {}
+        }
+        if let Some(pod) = &commit.pod {
+            if commit.r#type == EventType::Added {
+                self.pods_deleted_by.remove(object);
+                self.nodes_of_pods.remove(object);
+            }
+            if is_gone || pod.deleting {
+                self.pods_deleted_by.entry(object.clone()).or_insert_with(|| commit.user.clone());
+            }
+            if let Some(node) = &pod.node {
+                self.nodes_of_pods.insert(object.clone(), node.clone());
+            }
+        } else if commit.resource == "nodes" {
+            let node = commit.node.as_deref().cloned().unwrap_or_default();
+            if is_gone
+                || node.ready.as_deref() != Some("True")
+                || node.taints.iter().any(|taint| taint.ends_with(":NoExecute"))
+            {
+                self.left.insert(object.clone());
+            }
+            self.taints.insert(object.clone(), node.taints.len());
+        } else if commit.resource == "csinodes" {
+            self.drivers.insert(object.clone(), commit.csinode.as_deref().cloned().unwrap_or_default());
+        }
+    }
+
+    fn has(&self, resource: &str, key: &str) -> bool {
+        self.objects.contains(&(resource.into(), key.into()))
+    }
+
+    /// Returns true if the last answer to an RPC about a subject, which ends with `subject`, refuses it for good.
+    fn is_refused(&self, rpc: &str, subject: &str) -> bool {
+        let of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
+        of_it.into_iter().any(|(_, code)| REFUSALS.contains(&code.as_str()))
+    }
+}
+
+/// All that a comparison reads, and its result.
+struct Comparison<'a> {
+    wishes: &'a Wishes,
+    present: &'a Present,
+    asked: &'a Asked,
+    facts: &'a Facts,
+    machines: &'a Machines,
+    found: Vec<Difference>,
+    compared: u64,
+}
+
+/// Returns all differences, and the number of comparisons.
+pub(super) fn compare(
+    wishes: &Wishes,
+    present: &Present,
+    asked: &Asked,
+    facts: &Facts,
+    machines: &Machines,
+) -> (Vec<Difference>, u64) {
+    let mut comparison = Comparison { wishes, present, asked, facts, machines, found: Vec::new(), compared: 0 };
+    comparison.existence();
+    comparison.claims();
+    comparison.pods();
+    comparison.volumes();
+    (comparison.found, comparison.compared)
+}
+
+impl Comparison<'_> {
+    /// Adds the difference, if there is one, of an occasion.
+    fn judge(&mut self, volume: Option<&str>, differs: Option<String>) {
+        self.compared += 1;
+        self.found.extend(differs.map(|message| Difference::new(message, volume)));
+    }
+
+    /// Compares the existence of claims, pods and classes with the wishes for them.
+    fn existence(&mut self) {
+        for wish in self.wishes.all() {
+            let (resource, key) = (wish.object.kind.resource(), wish.object.key());
+            let is_there = self.present.has(resource, &key);
+            let name = format!("{}/{key}", wish.object.kind.short());
+            let differs = match resource {
+                "persistentvolumeclaims" if wish.deleted => {
+                    let is_used = || self.asked.users(&key).next().is_some();
+                    (is_there && !is_used()).then(|| format!("{name} is there, and it was deleted"))
+                }
+                "pods" if wish.deleted => is_there.then(|| format!("{name} is there, and it was deleted")),
+                "pods" => (!is_there && !self.may_be_evicted(&key))
+                    .then(|| format!("{name} is not there, and it was applied and not deleted")),
+                "persistentvolumeclaims" | "storageclasses" | "volumeattributesclasses" if !wish.deleted => {
+                    (!is_there).then(|| format!("{name} is not there, and it was applied and not deleted"))
+                }
+                _ => continue,
+            };
+            if !wish.manifest["metadata"]["ownerReferences"].is_null() {
+                continue;
+            }
+            self.judge(None, differs);
+        }
+    }
+
+    /// Returns true if a pod that is gone was deleted by another user, by the scheduler to make room, or by a controller
+    /// because of the state of its node.
+    fn may_be_evicted(&self, pod: &str) -> bool {
+        let Some(by) = self.present.pods_deleted_by.get(pod) else { return false };
+        let node = self.present.nodes_of_pods.get(pod);
+        !by.starts_with("kube-controller-manager") || node.is_some_and(|node| self.present.left.contains(node.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Pods: they are on a node if one has room for their volumes, run, and have their volumes.
+
+use std::collections::BTreeSet;
+
+use fake_apiserver::events::Pod;
+use substrate::json::Value;
+
+use super::{Comparison, Wish};
+use crate::invariants::asked::Stored;
+use crate::invariants::i9_mounts::only_reads;
+use crate::scenario::object::Kind;
+
+/// Fields of a pod with which it is scheduled by more than its volumes.
+const PLACED_BY: &[&str] =
+    &["affinity", "nodeSelector", "nodeName", "schedulerName", "schedulingGates", "topologySpreadConstraints"];
+
+impl Comparison<'_> {
+    /// Compares each pod that a user applied with its manifest.
+    pub(super) fn pods(&mut self) {
+        let (asked, wishes) = (self.asked, self.wishes);
+        for (key, pod) in asked.pods().filter(|(_, pod)| !pod.state.deleting) {
+            let Some(wish) = wishes.of(Kind::pod(), key).filter(|wish| !wish.manifest.is_null()) else { continue };
+            match (&pod.state.node, pod.state.phase.as_deref()) {
+                (Some(node), Some("Running")) => self.volumes_of(key, pod, wish, node),
+                (None, _) => {
+                    let differs = self.unplaced(key, pod, wish);
+                    self.judge(None, differs.map(|differs| format!("pod/{key} {differs}")));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Compares the volumes of a pod that runs with the mounts of its node.
+    fn volumes_of(&mut self, key: &str, pod: &Stored<Pod>, wish: &Wish, node: &str) {
+        let Some(mounts) = self.machines.mounts.get(node) else { return };
+        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+        for name in used_claims(&wish.manifest["spec"]) {
+            let claim = self.asked.claim(&format!("{namespace}/{name}"));
+            let pv = claim.and_then(|claim| self.asked.volume(claim.state.volume.as_deref()?));
+            let Some((pv, handle)) = pv.and_then(|pv| Some((pv, pv.state.handle.as_deref()?))) else { continue };
+            let mut of_pod = mounts.iter().filter(|mount| mount.path.to_string_lossy().contains(&wish.uid));
+            let mount = of_pod.find(|mount| mount.volume == handle);
+            let only_reads =
+                pv.spec.read_only || only_reads(pv) || pod.spec.read_only_claims.iter().any(|claim| *claim == name);
+            let differs = match mount {
+                None => Some("runs on {node} without {handle}, the volume of its claim {name}"),
+                Some(mount) if mount.kind.is_raw() && !pv.spec.block => {
+                    Some("has {handle} on {node} as a raw device, and its claim {name} asks for a filesystem")
+                }
+                Some(mount) if !mount.kind.is_raw() && pv.spec.block => {
+                    Some("has {handle} on {node} as a filesystem, and its claim {name} asks for a raw device")
+                }
+                Some(mount) if !pv.spec.block && mount.readonly && !only_reads => {
+                    Some("can only read {handle} on {node}, and asks to write")
+                }
+                Some(mount) if !pv.spec.block && !mount.readonly && only_reads => {
+                    Some("can write {handle} on {node}, and may only read")
+                }
+                Some(_) => None,
+            };
+            let fill = |text: &str| text.replace("{handle}", handle).replace("{node}", node).replace("{name}", &name);
+            self.judge(Some(handle), differs.map(|differs| format!("pod/{key} {}", fill(differs))));
+        }
+    }
+
+    /// Returns the reason why a pod without a node should have one.
+    fn unplaced(&self, key: &str, pod: &Stored<Pod>, wish: &Wish) -> Option<String> {
+        let spec = &wish.manifest["spec"];
+        let is_plain = PLACED_BY.iter().all(|field| spec[*field].is_null()) && asks_for_nothing_else(spec);
+        if !is_plain || !self.wishes.have(&["kube-scheduler", "csi-mock", "kubelet"]) {
+            return None;
+        }
+        let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+        let mut zones: Option<BTreeSet<&str>> = None;
+        let mut volumes = BTreeSet::new();
+        for name in &pod.state.claims {
+            let of = format!("{namespace}/{name}");
+            let claim = self.asked.claim(&of).filter(|claim| !claim.state.deleting)?;
+            let alone = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
+            if alone && self.asked.users(&of).any(|(user, _)| **user != *key) {
+                return None;
+            }
+            if let Some(pv) = claim.state.volume.as_deref().and_then(|name| self.asked.volume(name)) {
+                if !pv.spec.zones.is_empty() {
+                    let of_pv: BTreeSet<&str> = pv.spec.zones.iter().map(|zone| zone.as_str()).collect();
+                    zones = Some(zones.map_or(of_pv.clone(), |zones| zones.intersection(&of_pv).copied().collect()));
+                }
+            } else {
+                let wish = self.wishes.of(Kind::claim(), &of)?;
+                let class = claim.spec.class.as_deref()?;
+                let is_free = self.asked.class(class).iter().all(|class| class.zones.is_empty());
+                if !is_free || !self.can_provision(claim, wish) || self.class(claim)?.1 != "WaitForFirstConsumer" {
+                    return None;
+                }
+            }
+            volumes.insert(of);
+        }
+        let mut nodes = self.facts.nodes.iter().filter(|(_, node)| node.ready.as_deref() == Some("True"));
+        let (node, _) = nodes.find(|(node, _)| {
+            let zone = self.asked.zone(node).map(|zone| zone.as_str());
+            let is_in = zones.as_ref().is_none_or(|zones| zone.is_some_and(|zone| zones.contains(zone)));
+            is_in && self.is_open(node) && self.has_room(node, &volumes)
+        })?;
+        Some(format!("is on no node, and {node} has room for it and its volumes"))
+    }
+
+    /// Returns true if a node has no taint, and the driver.
+    fn is_open(&self, node: &str) -> bool {
+        let taints = self.present.taints.get(node).copied().unwrap_or_default();
+        let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
+        let has_driver = drivers.iter().any(|driver| driver.name == self.wishes.driver());
+        taints == 0 && !self.wishes.has_cordoned(node) && has_driver
+    }
+
+    /// Returns true if a node takes these claims beside those of its pods.
+    fn has_room(&self, node: &str, claims: &BTreeSet<String>) -> bool {
+        let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
+        let driver = drivers.iter().find(|driver| driver.name == self.wishes.driver());
+        let Some(limit) = driver.and_then(|driver| driver.limit) else { return true };
+        let mut all = claims.clone();
+        for (key, pod) in self.asked.pods().filter(|(_, pod)| pod.state.node.as_deref() == Some(node)) {
+            let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
+            all.extend(pod.state.claims.iter().map(|claim| format!("{namespace}/{claim}")));
+        }
+        all.len() as u64 <= limit
+    }
+}
+
+/// Returns the claims of the volumes that a container of the pod mounts.
+fn used_claims(spec: &Value) -> BTreeSet<String> {
+    let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
+    let mounted: BTreeSet<String> = containers
+        .flat_map(|container| ["volumeMounts", "volumeDevices"].into_iter().flat_map(move |f| list(&container, f)))
+        .filter_map(|mount| mount["name"].as_str().map(str::to_owned))
+        .collect();
+    let volumes = list(spec, "volumes");
+    let volumes = volumes.iter().filter(|volume| volume["name"].as_str().is_some_and(|name| mounted.contains(name)));
+    volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned)).collect()
+}
+
+/// Returns true if a pod needs nothing of a node except its claims.
+fn asks_for_nothing_else(spec: &Value) -> bool {
+    let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
+    let volumes = list(spec, "volumes").iter().all(|v| v["csi"].is_null() && v["ephemeral"].is_null());
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
+    let needs = |c: &Value| !c["resources"].is_null() || list(c, "ports").iter().any(|p| !p["hostPort"].is_null());
+    volumes && !containers.into_iter().any(|container| needs(&container))
+}
