@@ -107,6 +107,27 @@ fn simulated(scenario: &Path) -> Option<f64> {
     said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
+/// Processor time of all ended children in seconds.
+fn processor_time_of_children() -> Option<f64> {
+    /// Units of times in /proc/PID/stat, per second.
+    const TICKS: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // The 16th and 17th field of proc_pid_stat(5), cutime and cstime; the rest begins with the third.
+    let times = [fields.get(13)?, fields.get(14)?].map(|field| field.parse::<f64>().ok());
+    Some(times.into_iter().sum::<Option<f64>>()? / TICKS)
+}
+
+/// Processor time of a run that waits for lists of pods, relative to one that waits for each pod.
+fn lists_beside_single_waits(lists: &Path, single: &Path) -> Option<f64> {
+    let time = |scenario: &Path| {
+        let before = processor_time_of_children()?;
+        said(&["run", scenario.to_str()?])?;
+        Some(processor_time_of_children()? - before)
+    };
+    Some(time(lists)? / time(single)?)
+}
+
 /// Runs per second of a scenario of the repository with seeds 1 to 100 on two jobs, with invariants on, as `mooring
 /// run` reports it. It includes the destruction of each world.
 fn runs_per_second(scenario: &str) -> Option<f64> {
@@ -319,6 +340,19 @@ fn main() {
         Some(Bound::AtMost(700.0)),
         Sample::of(5, || simulated(&large)),
         Some(("toy prototype", 270.0)),
+    );
+    let waits = |name: &str, lists: bool| {
+        let path = home.path().join(name);
+        std::fs::write(&path, crowd::waits_for_many(30, 400, lists)).expect("there is room for two scenarios");
+        path
+    };
+    let (lists, single) = (waits("lists.yaml", true), waits("single.yaml", false));
+    report(
+        "CPU of list waits beside single waits, 30 × 400 volumes",
+        "times",
+        Some(Bound::AtMost(1.2)),
+        Sample::of(3, || lists_beside_single_waits(&lists, &single)),
+        None,
     );
     report(
         "node-crash-short, seeds 1 to 100, 2 jobs, per job",

@@ -6,6 +6,7 @@
 pub mod check;
 mod library;
 mod mutation;
+pub mod over;
 mod paths;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

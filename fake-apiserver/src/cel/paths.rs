@@ -43,10 +43,15 @@ impl Expression {
 
     /// Returns the variables that the expression mentions, except for those that its macros declare.
     pub(super) fn free_variables(&self) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        free(self.program.expression(), &[], &mut found);
-        found
+        free_in(self.program.expression())
     }
+}
+
+/// Returns the variables that `expr` mentions, except for those that its macros declare.
+pub(super) fn free_in(expr: &IdedExpr) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    free(expr, &[], &mut found);
+    found
 }
 
 fn free(expr: &IdedExpr, bound: &[&str], found: &mut BTreeSet<String>) {

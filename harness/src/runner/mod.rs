@@ -8,6 +8,7 @@ pub mod defaults;
 mod describe;
 pub(crate) mod ears;
 pub(crate) mod ec2;
+mod listed;
 mod metrics;
 mod mirror;
 mod nevers;

@@ -155,6 +155,14 @@ impl Objects {
         Ok((items, revision))
     }
 
+    /// Lists the objects at a URL path as text.
+    ///
+    /// # Errors
+    /// Returns the error of the API server.
+    pub(super) async fn list_text(&self, path: &str) -> Result<Bytes, ObjectError> {
+        self.send(Method::GET, path, None).await
+    }
+
     /// Opens a stream and returns its body.
     ///
     /// # Errors

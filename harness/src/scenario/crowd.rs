@@ -50,3 +50,23 @@ pub fn crash_of_many(nodes: usize, volumes: usize) -> String {
     text.push_str("  - expect: {elapsed: {at-least: 373s}}\nteardown: false\n");
     text
 }
+
+/// Text of a scenario in which `volumes` pods with claims start and are deleted. It waits for the list of pods if
+/// `lists`, else for each pod.
+pub fn waits_for_many(nodes: usize, volumes: usize, lists: bool) -> String {
+    let each = |what: &str| format!("  - repeat: {{count: {volumes}, as: i, do: [{what}]}}\n");
+    let wait = |each_is: &str, list_that: &str| match lists {
+        true => format!("  - wait: {{list: pods, that: \"{list_that}\", within: 20m}}\n"),
+        false => each(&format!("{{wait: {{object: 'pod/web-${{i}}', is: {each_is}, within: 20m}}}}")),
+    };
+    let running = format!("self.filter(p, p.status.phase == 'Running').size() == {volumes}");
+    [
+        format!("name: waits\ndeadline: 60m\nnodes: {{count: {nodes}}}\nsteps:\n"),
+        each("{claim: {name: 'data-${i}'}}, {pod: {name: 'web-${i}', claim: 'data-${i}'}}"),
+        wait("Running", &running),
+        each("{delete: {object: 'pod/web-${i}'}}"),
+        wait("gone", "self.size() == 0"),
+        "teardown: false\n".to_owned(),
+    ]
+    .concat()
+}

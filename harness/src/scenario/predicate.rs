@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fake_apiserver::cel::over::Over;
 use fake_apiserver::cel::{self, CelValue, Expression};
 use serde::Deserialize;
 use substrate::fault::Span;
@@ -92,6 +93,11 @@ impl That {
             CelValue::Bool(is) => Ok(is),
             other => Err(format!("it gives {other:?}, not true or false")),
         }
+    }
+
+    /// Prepares the evaluation for a list that is looked at again and again.
+    pub fn over(&self) -> Over {
+        Over::new(self.0.clone(), SELF)
     }
 
     /// Values of the fields in `value` that the condition mentions, and the error if it cannot be evaluated.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fake_apiserver::cel::over::Item;
 use http_body_util::BodyExt;
 use substrate::Clock;
 use substrate::body::Body;
@@ -89,7 +90,7 @@ impl Progress {
 pub(super) struct Follower {
     source: Objects,
     clock: Clock,
-    objects: BTreeMap<String, Value>,
+    objects: BTreeMap<String, Arc<Item>>,
     revision: u64,
     stream: Option<Body>,
     buffer: Vec<u8>,
@@ -110,8 +111,9 @@ impl Follower {
         let path = format!("{}{selector}", subject.collection_path());
         let (list, revision) =
             objects.list_tree(&path).await.map_err(|e| format!("{subject} could not be listed: {e}"))?;
-        let objects_there: BTreeMap<String, Value> = list.into_iter().map(|object| (key(&object), object)).collect();
-        let seen = objects_there.iter().map(|(key, object)| (key.clone(), number(object))).collect();
+        let objects_there: BTreeMap<String, Arc<Item>> =
+            list.into_iter().map(|object| (key(&object), Arc::new(Item::new(object)))).collect();
+        let seen = objects_there.iter().map(|(key, item)| (key.clone(), number(item.value()))).collect();
         let state = Mutex::new(Seen { objects: seen, to: revision, lost: None });
         let mut follower = Self {
             source: objects.clone(),
@@ -133,7 +135,7 @@ impl Follower {
     }
 
     /// Objects after the last revision that [`Follower::next`] returned.
-    pub(super) fn objects(&self) -> &BTreeMap<String, Value> {
+    pub(super) fn objects(&self) -> &BTreeMap<String, Arc<Item>> {
         &self.objects
     }
 
@@ -216,7 +218,7 @@ impl Follower {
         if revision.deleted {
             self.objects.remove(&revision.key);
         } else {
-            self.objects.insert(revision.key.clone(), object);
+            self.objects.insert(revision.key.clone(), Arc::new(Item::new(object)));
         }
         self.waiting.push_back(revision);
         Ok(())

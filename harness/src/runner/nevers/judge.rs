@@ -1,7 +1,9 @@
 //! Checks forbidden conditions against objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use fake_apiserver::cel::over::{Item, Over};
 use substrate::json::Value;
 
 use super::follow::Revision;
@@ -9,29 +11,61 @@ use crate::runner::steps::{event_count, is_event};
 use crate::scenario::model::EventSeen;
 use crate::scenario::predicate::{Holds, Subject, That};
 
+/// Reason for which a condition cannot be evaluated. Its text is made when it is read.
+#[derive(Clone, Debug)]
+pub(super) enum Unsaid {
+    Because(String),
+    Of(That, Items),
+}
+
+impl Unsaid {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Because(why) => why.clone(),
+            Self::Of(that, items) => that.seen(&items.value()),
+        }
+    }
+}
+
+/// Subject of a condition, at one revision.
+#[derive(Clone, Debug)]
+pub(super) enum Items {
+    One(Arc<Item>),
+    List(Vec<Arc<Item>>),
+}
+
+impl Items {
+    fn value(&self) -> Value {
+        match self {
+            Self::One(item) => item.value().clone(),
+            Self::List(items) => Value::Array(items.iter().map(|item| item.value().clone()).collect()),
+        }
+    }
+}
+
 /// Result of a check.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Verdict {
     /// The condition does not hold.
     Fine,
     /// The forbidden condition holds; with a description.
     Broken(String),
     /// The condition cannot be evaluated.
-    Unsaid(String),
+    Unsaid(Unsaid),
 }
 
 /// Checker of one forbidden condition.
 #[derive(Debug)]
 pub(super) enum Judge {
     /// A condition on an object or a list.
-    That(Subject, That),
+    That(Subject, That, Over),
     /// Events, by name: their counts at the beginning and now.
     Events(EventSeen, BTreeMap<String, (u64, u64)>),
 }
 
 impl Judge {
     pub(super) fn that(holds: &Holds) -> Self {
-        Self::That(holds.of.clone(), holds.that.clone())
+        Self::That(holds.of.clone(), holds.that.clone(), holds.that.over())
     }
 
     pub(super) fn events(event: &EventSeen) -> Self {
@@ -39,10 +73,11 @@ impl Judge {
     }
 
     /// Checks the initial objects.
-    pub(super) fn begin(&mut self, objects: &BTreeMap<String, Value>) -> Verdict {
+    pub(super) fn begin(&mut self, objects: &BTreeMap<String, Arc<Item>>) -> Verdict {
         if let Self::Events(wanted, seen) = self {
-            for (name, event) in objects.iter().filter(|(_, event)| is_event(event, wanted)) {
-                seen.insert(name.clone(), (event_count(event), event_count(event)));
+            for (name, event) in objects.iter().filter(|(_, event)| is_event(event.value(), wanted)) {
+                let count = event_count(event.value());
+                seen.insert(name.clone(), (count, count));
             }
             return Verdict::Fine;
         }
@@ -50,9 +85,9 @@ impl Judge {
     }
 
     /// Checks the objects after a change.
-    pub(super) fn look(&mut self, objects: &BTreeMap<String, Value>, revision: &Revision) -> Verdict {
+    pub(super) fn look(&mut self, objects: &BTreeMap<String, Arc<Item>>, revision: &Revision) -> Verdict {
         let Self::Events(wanted, seen) = self else { return self.of(objects) };
-        if let Some(event) = objects.get(&revision.key).filter(|event| is_event(event, wanted)) {
+        if let Some(event) = objects.get(&revision.key).map(|event| event.value()).filter(|event| is_event(event, wanted)) {
             let count = event_count(event);
             let (_, now) = seen.entry(revision.key.clone()).or_insert((0, count));
             *now = count.max(*now);
@@ -65,23 +100,19 @@ impl Judge {
         Verdict::Fine
     }
 
-    fn of(&self, objects: &BTreeMap<String, Value>) -> Verdict {
-        let Self::That(subject, that) = self else { return Verdict::Fine };
-        let list;
-        let value = match subject {
+    fn of(&mut self, objects: &BTreeMap<String, Arc<Item>>) -> Verdict {
+        let Self::That(subject, that, over) = self else { return Verdict::Fine };
+        let (said, items) = match subject {
             Subject::Object(object) => match objects.get(&object.key()) {
-                Some(value) => value,
-                None => return Verdict::Unsaid("it does not exist".to_owned()),
+                Some(item) => (that.holds(item.value()).ok(), Items::One(item.clone())),
+                None => return Verdict::Unsaid(Unsaid::Because("it does not exist".to_owned())),
             },
-            Subject::List(..) => {
-                list = Value::Array(objects.values().cloned().collect());
-                &list
-            }
+            Subject::List(..) => (over.holds(objects.values()), Items::List(objects.values().cloned().collect())),
         };
-        match that.holds(value) {
-            Ok(true) => Verdict::Broken(that.seen(value)),
-            Ok(false) => Verdict::Fine,
-            Err(_) => Verdict::Unsaid(that.seen(value)),
+        match said {
+            Some(true) => Verdict::Broken(that.seen(&items.value())),
+            Some(false) => Verdict::Fine,
+            None => Verdict::Unsaid(Unsaid::Of(that.clone(), items)),
         }
     }
 }

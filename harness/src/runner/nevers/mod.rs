@@ -18,7 +18,7 @@ use substrate::Clock;
 use tokio::sync::{Notify, mpsc};
 
 use self::follow::{Follower, Progress};
-use self::judge::{Judge, Verdict};
+use self::judge::{Judge, Unsaid, Verdict};
 use super::Failure;
 use super::describe::Teller;
 use super::ears::Ears;
@@ -55,7 +55,7 @@ struct Looked {
     /// The condition was evaluated to false at least once.
     said: bool,
     /// Last error of an evaluation.
-    error: Option<String>,
+    error: Option<Unsaid>,
 }
 
 impl Looks {
@@ -163,7 +163,7 @@ impl Nevers {
             (Forbidden::Cloud(cloud), _) if Mirror::tells(cloud) => {
                 let verdict = match self.tools.ears.lift(index) {
                     true => Verdict::Fine,
-                    false => Verdict::Unsaid("there is no such volume".to_owned()),
+                    false => Verdict::Unsaid(Unsaid::Because("there is no such volume".to_owned())),
                 };
                 if let Some(active) = self.active().get(&index) {
                     active.looks.note(&verdict);
@@ -185,7 +185,7 @@ impl Nevers {
             None => return Ok(()),
         };
         if !matches!(what.what, Forbidden::Calls(_)) && !looked.said {
-            let why = looked.error.unwrap_or_else(|| "it does not exist".to_owned());
+            let why = looked.error.map_or_else(|| "it does not exist".to_owned(), |error| error.text());
             return Err(self.failure(index, format!("it was never checked: at every attempt, {why}")));
         }
         self.active().remove(&index);
@@ -245,7 +245,7 @@ impl Nevers {
         let verdict = match seen {
             Ok((true, seen)) => Verdict::Broken(seen),
             Ok((false, _)) => Verdict::Fine,
-            Err(why) => Verdict::Unsaid(why),
+            Err(why) => Verdict::Unsaid(Unsaid::Because(why)),
         };
         let looks = self.active().get(&index).map(|active| active.looks.clone());
         if let Some(looks) = looks {
@@ -297,7 +297,7 @@ fn moment(at: Duration) -> String {
 }
 
 /// Key that identifies an object among others of its kind.
-fn key(object: &substrate::json::Value) -> String {
+pub(super) fn key(object: &substrate::json::Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     metadata["namespace"].as_str().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))

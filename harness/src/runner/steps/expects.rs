@@ -87,7 +87,7 @@ impl Run<'_> {
             if tokio::time::Instant::now() >= deadline {
                 return Err(failure);
             }
-            self.saw(Some(failure));
+            self.saw(Some(failure.into()));
             tokio::time::sleep(FIRED).await;
         }
     }

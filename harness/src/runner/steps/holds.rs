@@ -1,7 +1,12 @@
 //! Checks conditions on objects, lists, the cloud and metrics.
 
-use super::{Failure, Run};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fake_apiserver::cel::over::Item;
+
+use super::{Failure, Run, Unmet};
 use crate::runner::condition::{self, Look};
+use crate::runner::objects::ObjectError;
 use crate::runner::watchman::Sign;
 use crate::scenario::model::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};
@@ -10,54 +15,71 @@ use substrate::json::{Value, from_value};
 /// Kinds of events that report a change in the cloud.
 const CLOUD: &[&str] = &["ec2.volume", "ec2.attachment", "ec2.instance", "ec2.modification", "ec2.snapshot"];
 
+fn array(items: &[Arc<Item>]) -> Value {
+    Value::Array(items.iter().map(|item| item.value().clone()).collect())
+}
+
 impl Run<'_> {
     /// Waits until a condition holds.
     pub(super) async fn holds(&self, wanted: &Holds) -> Result<(), Failure> {
         let Holds { of, that, within } = wanted;
         let expected = format!("{of} satisfies `{that}` within {within:?}");
-        let sign = match of {
-            Subject::Object(object) => Sign::Object(object.clone(), object.key()),
-            Subject::List(kind, _) => Sign::Any(*kind),
-        };
-        self.until(*within, sign, async || {
-            let value = match of {
-                Subject::Object(object) => self.api(&format!("get {object}"), self.objects.get(object).await)?,
-                Subject::List(..) => {
-                    let listed = self.objects.list_tree(&of.collection_path()).await;
-                    let (items, _) = self.api(&format!("list for {of}"), listed)?;
-                    Some(Value::Array(items))
-                }
-            };
-            self.satisfied(&expected, that, value.as_ref())
-        })
-        .await
+        match of {
+            Subject::Object(object) => {
+                self.until(*within, Sign::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
+                    let value = self.api(&format!("get {object}"), self.objects.get(object).await)?;
+                    self.satisfied(&expected, that, value).map(drop)
+                })
+                .await
+            }
+            Subject::List(kind, _) => {
+                let (path, over) = (of.collection_path(), Mutex::new(that.over()));
+                self.until(*within, Sign::Any(*kind), async || -> Result<(), Unmet> {
+                    let text = self.api(&format!("list for {of}"), self.objects.list_text(&path).await)?;
+                    let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+                    let list = lists.entry(path.clone()).or_default();
+                    let taken = list.take(&text).map_err(|e| ObjectError::Transport(e.into()));
+                    self.api(&format!("list for {of}"), taken)?;
+                    if over.lock().unwrap_or_else(PoisonError::into_inner).holds(list.items()) == Some(true) {
+                        return Ok(());
+                    }
+                    let items: Vec<Arc<Item>> = list.items().cloned().collect();
+                    Err(self.unmet(&expected, that, move || array(&items)))
+                })
+                .await
+            }
+        }
     }
 
-    fn satisfied(&self, expected: &str, that: &That, value: Option<&Value>) -> Result<(), Failure> {
-        let seen = match value {
-            None => "it does not exist".to_owned(),
-            Some(value) if that.holds(value) == Ok(true) => return Ok(()),
-            Some(value) => that.seen(value),
-        };
-        Err(self.failure(expected, seen))
+    /// Returns the value if it satisfies a condition.
+    fn satisfied(&self, expected: &str, that: &That, value: Option<Value>) -> Result<Value, Unmet> {
+        match value {
+            None => Err(self.failure(expected, "it does not exist").into()),
+            Some(value) if that.holds(&value) == Ok(true) => Ok(value),
+            Some(value) => Err(self.unmet(expected, that, move || value)),
+        }
+    }
+
+    fn unmet(&self, expected: &str, that: &That, value: impl FnOnce() -> Value + Send + 'static) -> Unmet {
+        let (step, expected, that) = (self.now, expected.to_owned(), that.clone());
+        Unmet(Box::new(move || Failure { step, expected, seen: that.seen(&value()) }))
     }
 
     /// Waits until all conditions on an object hold at the same time.
     pub(super) async fn wait_that(&self, wait: &Wait, that: &That) -> Result<(), Failure> {
         let object = &wait.object;
         let expected = wait.to_string();
-        self.until(wait.within, Sign::Object(object.clone(), object.key()), async || {
+        self.until(wait.within, Sign::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
             let tree = self.api(&format!("get {object}"), self.objects.get(object).await)?;
-            self.satisfied(&expected, that, tree.as_ref())?;
-            let look: Look = tree.and_then(|tree| from_value(tree).ok()).unwrap_or_default();
+            let look: Look = from_value(self.satisfied(&expected, that, tree)?).unwrap_or_default();
             let is = wait.is.is_none_or(|state| condition::holds(object.kind, Some(&look), state));
             if !is || (wait.on.is_some() && wait.on.as_deref() != look.node()) {
-                return Err(self.failure(expected.clone(), condition::describe(object.kind, Some(&look))));
+                return Err(self.failure(expected.clone(), condition::describe(object.kind, Some(&look))).into());
             }
             let written = self.cluster.records_synced(&object.key());
             match wait.records {
                 Some(records) if written < records => {
-                    Err(self.failure(expected.clone(), format!("it has written {written} records")))
+                    Err(self.failure(expected.clone(), format!("it has written {written} records")).into())
                 }
                 _ => Ok(()),
             }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use super::Attendant;
 use super::describe::Teller;
 use super::ears::Ears;
+use super::listed::Listed;
 use super::metrics::Meter;
 use super::nevers::{Jobs, Nevers, Tools};
 use super::objects::{ObjectError, Objects};
@@ -60,7 +61,18 @@ pub(super) struct Run<'a> {
     saved: BTreeMap<String, String>,
     attendant: &'a Attendant,
     /// Last failed check of the current step.
-    last: Mutex<Option<Failure>>,
+    last: Mutex<Option<Unmet>>,
+    /// Lists as they were read last, by URL path.
+    lists: Mutex<BTreeMap<String, Listed>>,
+}
+
+/// A failed check. Its text is made when it is read.
+struct Unmet(Box<dyn FnOnce() -> Failure + Send>);
+
+impl From<Failure> for Unmet {
+    fn from(failure: Failure) -> Self {
+        Self(Box::new(|| failure))
+    }
 }
 
 impl<'a> Run<'a> {
@@ -106,6 +118,7 @@ impl<'a> Run<'a> {
             nevers: nevers.clone(),
             heard: Vec::new(),
             last: Mutex::default(),
+            lists: Mutex::default(),
         };
         (run, nevers, jobs)
     }
@@ -164,7 +177,7 @@ impl<'a> Run<'a> {
     /// Failure of steps that exceeded `limit`: the expectation of the current step, and the state that it saw last.
     pub(super) fn cut_off(&self, limit: &str) -> Failure {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match last {
+        match last.map(|last| last.0()) {
             Some(last) => Failure { expected: format!("{}, and {limit}", last.expected), ..last },
             None => self.failure(limit, "it was still at work on this step"),
         }
@@ -175,7 +188,7 @@ impl<'a> Run<'a> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, failure: Option<Failure>) {
+    fn saw(&self, failure: Option<Unmet>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
@@ -263,11 +276,11 @@ impl<'a> Run<'a> {
     }
 
     /// Calls `probe` now and after every sign in the trace, until it succeeds or `within` has passed.
-    async fn until<T>(
+    async fn until<T, E: Into<Unmet>>(
         &self,
         within: Duration,
         sign: Sign,
-        probe: impl AsyncFn() -> Result<T, Failure>,
+        probe: impl AsyncFn() -> Result<T, E>,
     ) -> Result<T, Failure> {
         let deadline = tokio::time::Instant::now() + self.cluster.scaled(within);
         self.watchman.look_for(sign);
@@ -276,17 +289,17 @@ impl<'a> Run<'a> {
             tokio::pin!(changed);
             // Registered before the check, so that a change between the check and the wait is not missed.
             changed.as_mut().enable();
-            let failure = match probe().await {
+            let unmet: Unmet = match probe().await {
                 Ok(value) => {
                     self.saw(None);
                     return Ok(value);
                 }
-                Err(failure) => failure,
+                Err(unmet) => unmet.into(),
             };
             if tokio::time::Instant::now() >= deadline {
-                return Err(failure);
+                return Err(unmet.0());
             }
-            self.saw(Some(failure));
+            self.saw(Some(unmet));
             tokio::select! { biased;
                 () = changed => {}
                 () = tokio::time::sleep(self.cluster.poll()) => {}
