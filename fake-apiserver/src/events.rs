@@ -228,6 +228,9 @@ pub struct Claim {
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
+    /// Its uid.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub uid: Text,
     /// The volume that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Text>,
@@ -243,6 +246,9 @@ pub struct Volume {
     /// The claim that it is bound to: `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Text>,
+    /// The uid of that claim; absent if the reference names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_uid: Option<Text>,
     /// The driver's id of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<Text>,
@@ -499,6 +505,7 @@ impl Claim {
             deleting: is_deleting(object),
             owner: controller(object),
             phase: word(&object["status"]["phase"]),
+            uid: word(&object["metadata"]["uid"]).unwrap_or_default(),
             volume: word(&object["spec"]["volumeName"]),
         }
     }
@@ -508,12 +515,14 @@ impl Volume {
     fn of(object: &Value) -> Self {
         let spec = &object["spec"];
         let claim = &spec["claimRef"];
+        let claim_uid = word(&claim["uid"]);
         let claim = claim["name"]
             .as_str()
             .map(|name| [claim["namespace"].as_str().unwrap_or_default(), "/", name].into_iter().collect());
         Self {
             access_modes: words(&spec["accessModes"], word),
             claim,
+            claim_uid,
             handle: word(&spec["csi"]["volumeHandle"]),
             phase: word(&object["status"]["phase"]),
             reclaim: word(&spec["persistentVolumeReclaimPolicy"]).filter(|policy| policy != "Delete"),

@@ -15,8 +15,10 @@ fn last(client: &client::Client) -> String {
     let commits: Vec<_> = lines.iter().filter(|line| line.kind == "api.commit").collect();
     let line = commits.last().unwrap();
     let mut fields = substrate::json::to_value(&line.fields).unwrap();
-    if let Some(pod) = fields.get_mut("pod").and_then(Value::as_object_mut) {
-        assert!(pod.remove("uid").is_some(), "uid");
+    for of in ["pod", "pvc"] {
+        if let Some(state) = fields.get_mut(of).and_then(Value::as_object_mut) {
+            assert!(state.remove("uid").is_some(), "uid of {of}");
+        }
     }
     for changing in ["rv", "user", "verb"] {
         assert!(fields.as_object_mut().unwrap().remove(changing).is_some(), "{changing}");

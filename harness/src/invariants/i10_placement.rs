@@ -76,6 +76,10 @@ fn provisioned_for<'a>(
         return None;
     }
     let claim = asked.claim(pv.state.claim.as_deref()?)?;
+    if pv.state.claim_uid.as_ref().is_some_and(|uid| *uid != claim.state.uid) {
+        // It was made for a claim of that name that is gone.
+        return None;
+    }
     let classes = asked.class(claim.spec.class.as_deref()?);
     (!classes.is_empty()).then_some((claim, classes))
 }
@@ -311,6 +315,10 @@ mod tests {
         let size = Story::found(|story| story.pv.capacity = Some(GIB));
         let why = format!("with {GIB} bytes, and its claim asks for {}", 4 * GIB);
         assert_eq!(size, [format!("made {why}"), format!("bound {why}")]);
+        let former = Story::found(|story| {
+            (story.pv.capacity, story.of_pv.claim_uid) = (Some(GIB), Some("former".into()));
+        });
+        assert_eq!(former, [format!("bound {why}")], "it was made for a former claim of that name");
         let modes = Story::found(|story| story.of_pv.access_modes.clear());
         assert_eq!(modes[0], "made without the access mode ReadWriteOnce of its claim");
         let mode = Story::found(|story| story.pv.block = true);
