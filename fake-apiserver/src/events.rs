@@ -222,6 +222,9 @@ pub struct Claim {
     /// Its phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Text>,
+    /// Its uid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<Text>,
     /// The volume that it is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Text>,
@@ -460,6 +463,7 @@ impl Claim {
         Self {
             deleting: is_deleting(object),
             phase: word(&object["status"]["phase"]),
+            uid: word(&object["metadata"]["uid"]),
             volume: word(&object["spec"]["volumeName"]),
         }
     }

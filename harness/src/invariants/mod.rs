@@ -59,7 +59,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controllers::events::Detach;
-use fake_apiserver::events::{ListWasStale, Reset};
+use fake_apiserver::events::Reset;
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
@@ -154,8 +154,6 @@ struct State {
     lifetimes: i11_lifetimes::Lifetimes,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
-    /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
-    stale_lists: BTreeSet<String>,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -200,6 +198,7 @@ impl Invariants {
             ..
         } = state;
         heard.observe(event, |instance| facts.name(instance).to_owned());
+        unsaved.observe(event);
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
@@ -212,13 +211,14 @@ impl Invariants {
             let lacks = heard.may_lack_volume(&detach.node, &detach.volume, event.ms);
             facts.note_listed(detach, lacks);
         }
-        blame.observe(event, |instance| facts.name(instance).to_owned());
+        let former_claim = |claim: &str| heard.may_schedule_by_former_claim(claim, event.ms);
+        blame.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
-        unsaved.observe(event);
         let i1 = one_writer.check(facts, checked, event);
         let compares = !*is_mixed;
         let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
-        let i2 = detach_after_unstage.check(facts, checked, event);
+        let former = |pv: &str, node: &str| heard.may_have_former_attachment(pv, node, event.ms);
+        let i2 = detach_after_unstage.check(facts, checked, event, former);
         let i3 = i3_order::check(facts, checked, event);
         let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
         let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
@@ -253,10 +253,6 @@ impl Invariants {
             (Id::I11, i11),
         ] {
             state.at(event, id, found);
-        }
-        if let Some(ListWasStale { caller, resource }) = event.get() {
-            let caller = caller.split('/').next().unwrap_or_default();
-            state.stale_lists.insert(format!("{caller} {resource}"));
         }
         if let Some(message) = broken(event) {
             let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
@@ -492,9 +488,6 @@ impl State {
             let Found { message, operation, volume, node, mut details } = found;
             if let Some(volume) = &volume {
                 details.extend(self.blame.details(volume, node.as_deref()));
-            }
-            if !self.stale_lists.is_empty() {
-                details.insert("staleLists", self.stale_lists.iter().map(String::as_str).collect());
             }
             let process = process.to_owned();
             self.violations.push(Violation {
