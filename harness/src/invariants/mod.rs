@@ -47,12 +47,14 @@ mod i6_released;
 mod i7_streams;
 mod i9_devices;
 mod i9_mounts;
+mod missing;
 mod unsaved;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
 pub use i4_agreement::{Disagreement, Machines};
 pub use i5_nothing_leaks::Leftovers;
+pub use missing::Missing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,6 +92,9 @@ pub struct Violation {
     pub node: Option<String>,
     /// Further details that distinguish causes.
     pub details: BTreeMap<&'static str, serde_json::Value>,
+    /// The call or write that should have come, of a violation that showed at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
@@ -142,6 +147,7 @@ struct State {
     heard: heard::Heard,
     forgotten: forgotten::Forgotten,
     unsaved: unsaved::Unsaved,
+    last_acts: missing::Last,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
@@ -184,6 +190,7 @@ impl Invariants {
             heard,
             forgotten,
             unsaved,
+            last_acts,
             checked,
             one_writer,
             detach_after_unstage,
@@ -214,6 +221,7 @@ impl Invariants {
         let former_claim = |claim: &str| heard.may_schedule_by_former_claim(claim, event.ms);
         blame.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
+        last_acts.observe(event);
         let i1 = one_writer.check(facts, checked, event);
         let compares = !*is_mixed;
         let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
@@ -396,6 +404,7 @@ impl State {
         self.blame = blame::Blame::default();
         self.asked = asked::Asked::default();
         self.heard = heard::Heard::new(self.facts.scale);
+        self.last_acts = missing::Last::default();
         (
             self.one_writer,
             self.detach_after_unstage,
@@ -479,7 +488,13 @@ impl State {
 
     fn found_at_end(&mut self, id: Id, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
+        let missing =
+            self.last_acts.missing(&self.facts, &found.message, found.volume.as_deref(), found.node.as_deref());
+        let kept = self.violations.len();
         self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
+        if let Some(violation) = self.violations.get_mut(kept) {
+            violation.missing = missing;
+        }
     }
 
     fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {
@@ -500,6 +515,7 @@ impl State {
                 volume,
                 node,
                 details,
+                missing: None,
                 declared: None,
             });
         }
