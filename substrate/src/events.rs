@@ -1,9 +1,22 @@
 //! Events that all components share: processes, links, faults.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fault::Effect;
 use crate::json::Text;
+
+impl FaultFired {
+    /// Returns the event of a fault at an operation without attributes.
+    pub fn new(fault: impl Into<String>, op: impl Into<Text>, effect: Effect) -> Self {
+        Self { fault: fault.into(), op: op.into(), effect, attributes: BTreeMap::new() }
+    }
+
+    /// Returns an attribute of the operation.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str)
+    }
+}
 
 crate::events! {
     /// A process started.
@@ -35,6 +48,9 @@ crate::events! {
         pub op: Text,
         /// The effect.
         pub effect: Effect,
+        /// Attributes of the operation, without empty ones.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        pub attributes: BTreeMap<String, String>,
     }
 
     /// A request was sent. Only at the trace level.

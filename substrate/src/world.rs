@@ -113,7 +113,8 @@ impl World {
             let lasts = matches!(hit.effect, Effect::Partition(_) | Effect::PartitionOneWay(_) | Effect::Skew(_));
             if !lasts || hit.hits == 1 {
                 let (fault, op, effect) = (hit.fault.clone(), hit.op.as_str().into(), hit.effect.clone());
-                told.info(&hit.process.as_str().into(), FaultFired { fault, op, effect });
+                let attributes = hit.attributes.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+                told.info(&hit.process.as_str().into(), FaultFired { fault, op, effect, attributes });
             }
         });
         Self(Arc::new(Inner {

@@ -161,7 +161,7 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
     }
     text += &format!("{}\n", style.paint(Tone::Faint, &format!("seen: {}", found.coverage.text())));
     for (id, runs) in &found.declared {
-        text += &format!("{} {id} in {runs} runs\n", style.paint(Tone::Warning, "declared"));
+        text += &format!("{} {id} in {}\n", style.paint(Tone::Warning, "declared"), found.told(*runs));
     }
     let mut files = Vec::new();
     for finding in found.ordered() {
@@ -218,7 +218,7 @@ fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
             columns: ["what became of it".to_owned(), "runs".to_owned()].into(),
             rows: rows.chain([total.into()]).collect(),
         }),
-        notes: found.declared.iter().map(|(id, runs)| format!("Declared: {id} in {runs} runs.")).collect(),
+        notes: found.declared.iter().map(|(id, runs)| format!("Declared: {id} in {}.", found.told(*runs))).collect(),
         ..Page::default()
     };
     for (at, finding) in found.ordered().into_iter().enumerate() {

@@ -24,7 +24,7 @@ struct Call {
     rpc: String,
     of: Key,
     path: String,
-    /// True if a fault hit the driver while the call was open.
+    /// True if a fault replaced the answer of this call.
     faulted: bool,
 }
 
@@ -54,6 +54,9 @@ pub(super) struct Blame {
     gone: VecDeque<String>,
 }
 
+/// Operations of a disk that mount.
+const MOUNTS: [&str; 3] = ["stage", "publish", "map"];
+
 /// Maximum number of remembered pods and of remembered deleted claims: a cluster can stay up for days.
 const MOST: usize = 1_000;
 
@@ -63,8 +66,8 @@ struct Claim {
     bound: bool,
     /// True if an earlier claim of this name was bound and is gone.
     had_another: bool,
-    /// Pods that the scheduler has placed while this claim was not bound. It does so only if its cache has a bound
-    /// claim of this name.
+    /// Pods that the scheduler has placed while this claim was not bound and its cache may have had a bound one of this
+    /// name.
     put: BTreeSet<String>,
 }
 
@@ -75,10 +78,11 @@ const LATE: [(AttachmentPhase, &str, &str); 2] = [
 ];
 
 impl Blame {
-    /// Records an event; `node_of` gives the node of an instance.
-    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+    /// Records an event; `node_of` gives the node of an instance, and `former` tells if the scheduler may have a claim
+    /// in its cache that was bound and is gone.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String, former: impl Fn(&str) -> bool) {
         if let Some(commit) = event.get::<Commit>() {
-            self.on_commit(commit);
+            self.on_commit(commit, former);
         } else if let Some(call) = event.get::<CsiCall>() {
             let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
             let path = call.target.as_deref().unwrap_or_default().to_owned();
@@ -92,9 +96,14 @@ impl Blame {
             if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
                 self.ended(call, &done.code);
             }
-        } else if event.get::<FaultFired>().is_some_and(|fired| !matches!(fired.effect, Effect::Delay(_))) {
+        } else if let Some(fired) = event.get::<FaultFired>().filter(|fired| !matches!(fired.effect, Effect::Delay(_)))
+        {
+            // A fault of the disk excuses a driver only if it hides the mount itself.
+            let hides = |call: &Call| call.rpc == *fired.op || MOUNTS.contains(&fired.op.as_str());
+            let is_answered =
+                |call: &Call| hides(call) && fired.attribute("volume").is_none_or(|volume| call.of.0 == volume);
             let open = self.open.iter_mut().filter(|((process, _), _)| **process == *event.process);
-            open.for_each(|(_, call)| call.faulted = true);
+            open.filter(|(_, call)| is_answered(call)).for_each(|(_, call)| call.faulted = true);
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.on_process(event);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
@@ -138,7 +147,7 @@ impl Blame {
         }
     }
 
-    fn on_commit(&mut self, commit: &Commit) {
+    fn on_commit(&mut self, commit: &Commit, former: impl Fn(&str) -> bool) {
         let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
         if let Some(stored) = &commit.pvc {
             // The claim exists (again).
@@ -155,10 +164,11 @@ impl Blame {
             let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
             let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
             for name in &pod.claims {
-                let Some(claim) = self.claims.get_mut(&format!("{namespace}/{name}")) else { continue };
+                let name = format!("{namespace}/{name}");
+                let Some(claim) = self.claims.get_mut(&name) else { continue };
                 if deleted {
                     claim.put.remove(object);
-                } else if is_put && claim.had_another && !claim.bound {
+                } else if is_put && claim.had_another && !claim.bound && former(&name) {
                     claim.put.insert(object.to_owned());
                 }
             }
@@ -349,7 +359,7 @@ mod tests {
         tell(&story);
         let mut blame = Blame::default();
         let node_of = |name: &str| if name == INSTANCE { NODE.to_owned() } else { name.to_owned() };
-        story.trace.events().iter().for_each(|event| blame.observe(event, node_of));
+        story.trace.events().iter().for_each(|event| blame.observe(event, node_of, |_| true));
         blame.details(VOLUME, Some(NODE)).into_keys().collect()
     }
 
@@ -384,6 +394,12 @@ mod tests {
             self.trace.info(&"driver".into(), DiskUnstaged { volume, node, path });
         }
 
+        fn refuses(&self, op: &str, volume: &str, code: &str) {
+            let fired = FaultFired::new("refused", op, Effect::Error(code.to_owned()));
+            let attributes = [("volume".to_owned(), volume.to_owned())].into();
+            self.trace.info(&"driver".into(), FaultFired { attributes, ..fired });
+        }
+
         fn attachment(&self, state: AttachmentPhase) {
             let (volume, instance) = (VOLUME.parse().unwrap(), INSTANCE.parse().unwrap());
             let changed = AttachmentChanged { volume, instance, device: "/dev/xvdaa".into(), state, forced: false };
@@ -399,9 +415,7 @@ mod tests {
                 story.staged();
             }
             if code != "OK" {
-                let (fault, op) = ("refused".to_owned(), "NodeStageVolume".into());
-                let effect = Effect::Error(code.to_owned());
-                story.trace.info(&"driver".into(), FaultFired { fault, op, effect });
+                story.refuses("NodeStageVolume", VOLUME, code);
             }
             story.done("NodeStageVolume", ordinal, code);
         };
@@ -423,6 +437,18 @@ mod tests {
             s.done("NodeStageVolume", 1, "INTERNAL");
         });
         assert!(by_itself.is_empty());
+        // Nor is one that leaves a mount after a fault of a later step, or of another volume's call.
+        let fails_after = |op: &'static str, volume: &'static str| {
+            befell(move |s| {
+                s.called("NodeStageVolume", 1);
+                s.staged();
+                s.refuses(op, volume, "INTERNAL");
+                s.done("NodeStageVolume", 1, "INTERNAL");
+            })
+        };
+        assert!(fails_after("expand", VOLUME).is_empty());
+        assert!(fails_after("NodeStageVolume", "vol-00000000000000000").is_empty());
+        assert_eq!(fails_after("stage", VOLUME), ["mountedByFailedCall"]);
         // The call had no effect, and the driver said so.
         assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
     }

@@ -36,12 +36,12 @@ impl Facts {
         }
         for (name, pod) in &self.pods {
             let Some(node) = &pod.node else {
-                if pod.deleting {
+                if pod.deleting_since.is_some() {
                     add(format!("pod/{name}"), "its end: it is terminating".to_owned());
                 }
                 continue;
             };
-            if pod.deleting {
+            if pod.deleting_since.is_some() {
                 add(format!("pod/{name}"), format!("its end on {node}: it is terminating"));
             } else if pod.phase == "Pending" {
                 add(format!("pod/{name}"), format!("its volumes and containers on {node}"));

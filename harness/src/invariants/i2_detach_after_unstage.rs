@@ -20,7 +20,14 @@ pub(super) struct DetachAfterUnstage {
 }
 
 impl DetachAfterUnstage {
-    pub fn check(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    /// Checks an event; `former` tells if the attacher may have a former VolumeAttachment of a volume and a node.
+    pub fn check(
+        &mut self,
+        facts: &Facts,
+        checked: &mut Checked,
+        event: &Event,
+        former: impl Fn(&str, &str) -> bool,
+    ) -> Option<Found> {
         let (what, operation, volume, node) = if let Some(call) = event.get::<CsiCall>() {
             if call.rpc != "ControllerUnpublishVolume" {
                 return None;
@@ -61,7 +68,8 @@ impl DetachAfterUnstage {
                 ("published", hold.published.len().into()),
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
                 ("attachmentStays", facts.wants_attached(volume, node).into()),
-                ("podsUnheard", facts.are_unheard(volume, node).into()),
+                ("formerAttachmentListed", facts.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
+                ("podsUnheard", facts.are_unheard(volume, node, event.ms).into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
             ]

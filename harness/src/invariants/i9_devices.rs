@@ -62,7 +62,7 @@ mod tests {
         trace.info(&"mock-ec2".into(), attached);
         if renamed {
             let effect = Effect::WrongDevice(true);
-            trace.info(&"node-a".into(), FaultFired { fault: "f".into(), op: "plug".into(), effect });
+            trace.info(&"node-a".into(), FaultFired::new("f", "plug", effect));
         }
         let (volume, node) = (VOLUME.into(), INSTANCE.into());
         trace.info(&"node-a/csi-node".into(), CsiWrongDevice { volume, node, told: told.into(), found: found.into() });

@@ -56,6 +56,7 @@ mod i8_pace;
 mod i9_devices;
 mod i9_mounts;
 mod i9_targets;
+mod missing;
 mod unsaved;
 
 pub use checked::{Checked, Id};
@@ -64,13 +65,14 @@ pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;
 pub use i12_as_asked::Difference;
 pub(crate) use i12_as_asked::Wishes;
+pub use missing::Missing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controllers::events::Detach;
-use fake_apiserver::events::{ListWasStale, Reset};
+use fake_apiserver::events::Reset;
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
@@ -101,6 +103,9 @@ pub struct Violation {
     pub node: Option<String>,
     /// Further details that distinguish causes.
     pub details: BTreeMap<&'static str, serde_json::Value>,
+    /// The call or write that should have come, of a violation that showed at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<String>,
@@ -153,6 +158,7 @@ struct State {
     heard: heard::Heard,
     forgotten: forgotten::Forgotten,
     unsaved: unsaved::Unsaved,
+    last_acts: missing::Last,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
@@ -172,8 +178,6 @@ struct State {
     present: i12_as_asked::Present,
     /// True if events come from several OS processes: events of the same millisecond may be out of order.
     is_mixed: bool,
-    /// Clients with the resource of each list that was answered from the past, as by an API server whose cache lags.
-    stale_lists: BTreeSet<String>,
     violations: Vec<Violation>,
     total: usize,
     last: Option<(u64, u64, String)>,
@@ -204,6 +208,7 @@ impl Invariants {
             heard,
             forgotten,
             unsaved,
+            last_acts,
             checked,
             one_writer,
             detach_after_unstage,
@@ -225,6 +230,7 @@ impl Invariants {
             ..
         } = state;
         heard.observe(event, |instance| facts.name(instance).to_owned());
+        unsaved.observe(event);
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
@@ -237,13 +243,15 @@ impl Invariants {
             let lacks = heard.may_lack_volume(&detach.node, &detach.volume, event.ms);
             facts.note_listed(detach, lacks);
         }
-        blame.observe(event, |instance| facts.name(instance).to_owned());
+        let former_claim = |claim: &str| heard.may_schedule_by_former_claim(claim, event.ms);
+        blame.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
         forgotten.observe(event, |instance| facts.name(instance).to_owned());
-        unsaved.observe(event);
+        last_acts.observe(event);
         let i1 = one_writer.check(facts, checked, event);
         let compares = !*is_mixed;
         let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
-        let i2 = detach_after_unstage.check(facts, checked, event);
+        let former = |pv: &str, node: &str| heard.may_have_former_attachment(pv, node, event.ms);
+        let i2 = detach_after_unstage.check(facts, checked, event, former);
         let i3 = i3_order::check(facts, checked, event);
         let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
         let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
@@ -296,10 +304,6 @@ impl Invariants {
         .chain(apart)
         {
             state.at(event, id, found);
-        }
-        if let Some(ListWasStale { caller, resource }) = event.get() {
-            let caller = caller.split('/').next().unwrap_or_default();
-            state.stale_lists.insert(format!("{caller} {resource}"));
         }
         if let Some(message) = broken(event) {
             let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
@@ -464,6 +468,7 @@ impl State {
         self.blame = blame::Blame::default();
         self.asked = asked::Asked::default();
         self.heard = heard::Heard::new(self.facts.scale);
+        self.last_acts = missing::Last::default();
         (
             self.one_writer,
             self.detach_after_unstage,
@@ -549,7 +554,13 @@ impl State {
 
     fn found_at_end(&mut self, id: Id, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
+        let missing =
+            self.last_acts.missing(&self.facts, &found.message, found.volume.as_deref(), found.node.as_deref());
+        let kept = self.violations.len();
         self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
+        if let Some(violation) = self.violations.get_mut(kept) {
+            violation.missing = missing;
+        }
     }
 
     fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {
@@ -558,9 +569,6 @@ impl State {
             let Found { message, operation, volume, node, mut details } = found;
             if let Some(volume) = &volume {
                 details.extend(self.blame.details(volume, node.as_deref()));
-            }
-            if !self.stale_lists.is_empty() {
-                details.insert("staleLists", self.stale_lists.iter().map(String::as_str).collect());
             }
             let process = process.to_owned();
             self.violations.push(Violation {
@@ -573,6 +581,7 @@ impl State {
                 volume,
                 node,
                 details,
+                missing: None,
                 declared: None,
             });
         }

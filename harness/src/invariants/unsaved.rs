@@ -8,9 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::{Commit, WatchOpened};
+use fake_apiserver::state::EventType;
 use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::json::Text;
 
 /// The process that creates volumes; a second replica has a number after its name.
 const PROVISIONER: &str = "csi-provisioner";
@@ -19,15 +22,31 @@ const PROVISIONER: &str = "csi-provisioner";
 /// `checkError`).
 const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
 
+/// Time in milliseconds in which a provisioner that sees a claim asks the driver for its volume.
+const ASKS_WITHIN: u64 = 60_000;
+
 /// Volumes of the cloud.
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
     /// For each volume, true if a provisioner has restarted since its creation.
     restarted: BTreeMap<String, bool>,
+    /// Names of the volumes, as a provisioner asks for them; several if the cloud made the volume while several calls
+    /// were unanswered.
+    names: BTreeMap<String, BTreeSet<Text>>,
+    /// Names that were asked for and are not saved.
+    asked: BTreeSet<Text>,
+    /// Those among them whose claim is gone, or is being deleted.
+    gone: BTreeSet<Text>,
+    /// Those whose volume the present provisioner has asked for.
+    known: BTreeSet<Text>,
+    /// Those whose claim a provisioner has seen for long, without a call, before the claim was deleted.
+    unserved: BTreeSet<Text>,
+    /// Time since which the present provisioner watches claims.
+    watches_since: Option<u64>,
     /// Volumes that the driver has created, although it answered that it had not.
     denied: BTreeSet<String>,
-    /// Open CreateVolume calls, by process and ordinal.
-    open: BTreeSet<(String, u64)>,
+    /// Names in open CreateVolume calls, by process and ordinal.
+    open: BTreeMap<(String, u64), Text>,
     /// Number of abandoned calls: the cloud may still create a volume for each.
     given_up: usize,
     /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
@@ -44,27 +63,70 @@ impl Unsaved {
                 (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
             }
             *self.restarted.entry(volume.to_string()).or_default() |= is_lost;
+            self.names.insert(volume.to_string(), self.asked.clone());
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
+            self.names.remove(volume.as_str());
+            self.restarted.remove(volume.as_str());
+        } else if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit, event.ms);
+        } else if let Some(WatchOpened { caller, resource, .. }) = event.get() {
+            if caller.starts_with(PROVISIONER) && resource == "persistentvolumeclaims" {
+                self.watches_since = Some(event.ms);
+            }
         } else if event.process.starts_with(PROVISIONER)
             && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
         {
             self.restarted.values_mut().for_each(|restarted| *restarted = true);
             self.lost = self.open.len() + self.given_up;
+            self.known.clear();
+            self.watches_since = None;
         } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
             let before = self.open.len();
-            self.open.retain(|(process, _)| *process != *event.process);
+            self.open.retain(|(process, _), _| *process != *event.process);
             self.given_up += before - self.open.len();
-        } else if let Some(CsiCall { rpc, ordinal, .. }) = event.get() {
+        } else if let Some(CsiCall { rpc, ordinal, target, .. }) = event.get() {
             if &**rpc == "CreateVolume" {
-                self.open.insert((event.process.to_string(), *ordinal));
+                let name = target.clone().unwrap_or_default();
+                self.open.insert((event.process.to_string(), *ordinal), name.clone());
+                self.asked.insert(name.clone());
+                self.known.insert(name);
             }
         } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
             self.on_done(&event.process, done);
         }
     }
 
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
+        if commit.pv.is_some() {
+            // A provisioner names a PersistentVolume as it names the volume.
+            self.asked.retain(|name| **name != *commit.object);
+            return;
+        }
+        let Some(claim) = commit.pvc.as_ref().filter(|claim| claim.deleting || commit.r#type == EventType::Deleted)
+        else {
+            return;
+        };
+        let Some(name) = claim.uid.as_ref().map(|uid| Text::from(format!("pvc-{uid}"))) else { return };
+        if self.asked.contains(&name) && self.gone.insert(name.clone()) {
+            let saw = self.watches_since.is_some_and(|since| ms - since >= ASKS_WITHIN);
+            if saw && !self.known.contains(&name) {
+                self.unserved.insert(name);
+            }
+        }
+    }
+
+    /// Returns true if the claim of a volume ended before a provisioner could ask for the volume again.
+    fn is_claim_gone(&self, volume: &str) -> bool {
+        let mut names = self.names.get(volume).into_iter().flatten();
+        names.any(|name| self.gone.contains(name) && !self.known.contains(name) && !self.unserved.contains(name))
+    }
+
     fn on_done(&mut self, process: &str, done: &CsiDone) {
-        self.open.remove(&(process.to_owned(), done.ordinal));
+        let name = self.open.remove(&(process.to_owned(), done.ordinal));
         let volume = done.volume.as_deref();
+        if let Some((volume, name)) = volume.zip(name) {
+            self.names.insert(volume.to_owned(), [name].into());
+        }
         if done.code == "OK" {
             // An abandoned request was repeated under the same name.
             self.given_up = self.given_up.saturating_sub(1);
@@ -82,14 +144,15 @@ impl Unsaved {
         }
     }
 
-    /// Returns the volumes after whose creation a provisioner restarted.
+    /// Returns the volumes after whose creation a provisioner restarted, and whose claim was gone then.
     pub fn restarted(&self) -> impl Iterator<Item = &String> {
-        self.restarted.iter().filter(|(_, restarted)| **restarted).map(|(volume, _)| volume)
+        let all = self.restarted.iter().filter(|(volume, restarted)| **restarted && self.is_claim_gone(volume));
+        all.map(|(volume, _)| volume)
     }
 
     /// Returns the reason why no provisioner knows `volume`, if none does and the reason is known.
     pub fn why(&self, volume: &str) -> Option<&'static str> {
-        if self.restarted.get(volume).copied().unwrap_or_default() {
+        if self.restarted.get(volume).copied().unwrap_or_default() && self.is_claim_gone(volume) {
             return Some("provisionerRestartedSinceMade");
         }
         self.denied.contains(volume).then_some("madeByFailedCall")
@@ -98,10 +161,12 @@ impl Unsaved {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::time::Duration;
 
+    use fake_apiserver::events::Claim;
     use substrate::clock::TimeScale;
-    use substrate::{Clock, Level, Trace};
+    use substrate::world::{Options, simulate};
+    use substrate::{Clock, Level, Trace, World};
 
     use super::*;
     use crate::invariants::{Invariants, Leftovers, declared};
@@ -112,17 +177,23 @@ mod tests {
         VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1)
     }
 
-    /// Returns the declared deviation of the volume that is left if the provisioner started this often before and after
-    /// its creation.
-    fn declared_after(before: u32, after: u32) -> Option<String> {
-        let trace = Trace::new(Clock::live(), Level::Info);
-        let provisioner: Arc<str> = PROVISIONER.into();
-        (1..=before).for_each(|incarnation| trace.info(&provisioner, ProcessStarted { incarnation }));
-        trace.info(&"mock-ec2".into(), made());
-        let then = before + 1..=before + after;
-        then.for_each(|incarnation| trace.info(&provisioner, ProcessStarted { incarnation }));
+    /// An event in the story of a claim and its volume.
+    #[derive(Clone, Copy, Debug)]
+    enum Does {
+        Asks,
+        Answers,
+        Made,
+        Starts(u32),
+        Watches,
+        Waits,
+        ClaimGoes,
+    }
+    use Does::*;
+
+    /// Returns the declared deviation of the volume that is left after a story.
+    fn declared_after(story: &[Does]) -> Option<String> {
         let invariants = Invariants::new(TimeScale::default());
-        trace.events().iter().for_each(|event| invariants.observe(event));
+        tell(story, &mut |event| invariants.observe(event));
         invariants.at_end(&Leftovers { cloud_volumes: vec![VOLUME.to_owned()], ..Leftovers::default() });
         let violations = invariants.violations();
         let found = violations.iter().find(|v| v.id == "I5").unwrap();
@@ -131,36 +202,83 @@ mod tests {
         known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
     }
 
+    fn why_after(story: &[Does]) -> Option<&'static str> {
+        let mut unsaved = Unsaved::default();
+        tell(story, &mut |event| unsaved.observe(event));
+        unsaved.why(VOLUME)
+    }
+
+    fn tell(story: &[Does], observe: &mut dyn FnMut(&Event)) {
+        let events = simulate(Options::default(), async |world| {
+            for does in story {
+                happens(&world, *does).await;
+            }
+            world.trace().events()
+        });
+        events.iter().for_each(|event| observe(event));
+    }
+
+    async fn happens(world: &World, does: Does) {
+        let (trace, apiserver, driver) = (world.trace(), "fake-apiserver".into(), "csi-controller".into());
+        let (volume, node) = (None, None);
+        match does {
+            Asks => {
+                let (rpc, target) = ("CreateVolume".into(), Some("pvc-1".into()));
+                let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+                trace.info(&driver, call);
+            }
+            Answers => {
+                let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
+                trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
+            }
+            Made => trace.info(&"mock-ec2".into(), made()),
+            Starts(incarnation) => trace.info(&PROVISIONER.into(), ProcessStarted { incarnation }),
+            Watches => {
+                let opened = WatchOpened {
+                    bookmarks: true,
+                    caller: "csi-provisioner/v6".into(),
+                    filtered: false,
+                    from_rv: 1,
+                    group: "".into(),
+                    initial: false,
+                    namespace: None,
+                    node: None,
+                    object: None,
+                    resource: "persistentvolumeclaims".into(),
+                    stream: 1,
+                };
+                trace.info(&apiserver, opened);
+            }
+            Waits => tokio::time::sleep(Duration::from_millis(ASKS_WITHIN)).await,
+            ClaimGoes => {
+                let pvc = Some(Box::new(Claim { uid: Some("1".into()), ..Claim::default() }));
+                let gone = Commit::new("persistentvolumeclaims", "default/data", 2, EventType::Deleted);
+                trace.info(&apiserver, Commit { pvc, ..gone });
+            }
+        }
+    }
+
     #[test]
     fn a_volume_that_the_cloud_makes_after_the_provisioner_has_gone_is_unknown_to_the_next() {
-        let why = |answered: bool| {
-            let trace = Trace::new(Clock::live(), Level::Info);
-            let driver: Arc<str> = "csi-controller".into();
-            let call = CsiCall {
-                caller: None,
-                rpc: "CreateVolume".into(),
-                volume: None,
-                node: None,
-                ordinal: 1,
-                target: None,
-                stages_nothing: false,
-            };
-            trace.info(&driver, call);
-            if answered {
-                let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
-                trace.info(
-                    &driver,
-                    CsiDone { rpc, volume: None, node: None, ordinal: 1, code, took_ms: 1, message: None },
-                );
-            }
-            trace.info(&PROVISIONER.into(), ProcessStarted { incarnation: 2 });
-            trace.info(&"mock-ec2".into(), made());
-            let mut unsaved = Unsaved::default();
-            trace.events().iter().for_each(|event| unsaved.observe(event));
-            unsaved.why(VOLUME)
-        };
-        assert_eq!(why(false), Some("provisionerRestartedSinceMade"));
-        assert_eq!(why(true), None, "nothing was under way");
+        let lost = Some("provisionerRestartedSinceMade");
+        assert_eq!(why_after(&[Asks, Starts(2), Made, ClaimGoes]), lost);
+        assert_eq!(why_after(&[Asks, Answers, Starts(2), Made, ClaimGoes]), None, "nothing was under way");
+    }
+
+    #[test]
+    fn a_provisioner_forgets_a_volume_whose_claim_is_gone_when_it_is_back() {
+        let forgets = Some("provisioner-forgets-volume-in-progress".to_owned());
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes, Starts(2), Watches]), forgets);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), ClaimGoes, Watches]), forgets);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, ClaimGoes]), forgets);
+        // It never ended, or had begun before.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Starts(2), Asks, Made, ClaimGoes]), None);
+        // The claim is still there: upstream asks again.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches]), None);
+        // It saw the claim for a minute and did nothing, or it has asked again.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, Waits, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, Asks, ClaimGoes]), None);
     }
 
     #[test]
@@ -188,33 +306,22 @@ mod tests {
 
     #[test]
     fn a_provisioner_that_was_told_of_a_volume_after_its_start_is_not_excused() {
-        let why = |told: bool, restarts: bool| {
-            let trace = Trace::new(Clock::live(), Level::Info);
-            let start = |incarnation: u32| trace.info(&PROVISIONER.into(), ProcessStarted { incarnation });
-            start(1);
-            trace.info(&"mock-ec2".into(), made());
-            start(2);
-            if told {
-                let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
-                let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
-                trace.info(&"csi-controller".into(), done);
-            }
-            if restarts {
-                start(3);
-            }
+        let told = |then: &[Does]| {
             let mut unsaved = Unsaved::default();
-            trace.events().iter().for_each(|event| unsaved.observe(event));
+            let mut observe = |event: &Event| {
+                unsaved.observe(event);
+                // The driver answers with the volume at once.
+                if event.get::<CsiCall>().is_some() && event.n > 3 {
+                    let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
+                    let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
+                    unsaved.on_done("csi-controller", &done);
+                }
+            };
+            tell(&[&[Asks, Made, Starts(2)][..], then].concat(), &mut observe);
             unsaved.why(VOLUME)
         };
-        assert_eq!(why(false, false), Some("provisionerRestartedSinceMade"));
-        assert_eq!(why(true, false), None);
-        assert_eq!(why(true, true), Some("provisionerRestartedSinceMade"));
-    }
-
-    #[test]
-    fn a_provisioner_that_starts_anew_forgets_a_volume_without_a_persistent_volume() {
-        assert_eq!(declared_after(1, 1).as_deref(), Some("provisioner-forgets-volume-in-progress"));
-        assert_eq!(declared_after(1, 0), None);
-        assert_eq!(declared_after(2, 0), None);
+        assert_eq!(told(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(told(&[Asks, ClaimGoes]), None);
+        assert_eq!(told(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
     }
 }

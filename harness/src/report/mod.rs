@@ -204,6 +204,9 @@ impl Report {
             let when = format!("at {}.{:03}s, event {}", violation.ms / 1000, violation.ms % 1000, violation.n);
             let id = style.paint(Tone::Bad, &format!("invariant {}", violation.id));
             out += &format!("{id} {}\n  {}\n", style.paint(Tone::Faint, &when), violation.message);
+            if let Some(missing) = &violation.missing {
+                out += &format!("  {}\n", missing.text);
+            }
         }
         for fault in &self.silent_faults {
             out += &format!(

@@ -108,7 +108,7 @@ impl Facts {
         if let Some(step) = event.get::<ScenarioStep>() {
             self.role = Role::Step;
             self.say(0, format!("{}. {}", step.step + 1, step.does));
-        } else if let Some(FaultFired { fault, op, effect }) = event.get() {
+        } else if let Some(FaultFired { fault, op, effect, .. }) = event.get() {
             self.role = Role::Fired { ends: matches!(effect, Effect::Crash(_) | Effect::Reboot(_)) };
             self.look = Look::Bad;
             self.say(0, format!("fault {fault} at {op}"));

@@ -91,7 +91,7 @@ fn a_process_that_a_fault_ends_follows_from_it_and_its_start_from_its_end() {
         let process = "csi-attacher".into();
         trace.info(&process, ProcessStarted { incarnation: 1 });
         let effect = Effect::Crash("csi-attacher".to_owned());
-        trace.info(&"mock-ec2".into(), FaultFired { fault: "end".to_owned(), op: "AttachVolume".into(), effect });
+        trace.info(&"mock-ec2".into(), FaultFired::new("end", "AttachVolume", effect));
         trace.info(&process, ProcessCrashed {});
         trace.info(&process, ProcessStarted { incarnation: 2 });
     });

@@ -108,6 +108,13 @@ impl Found {
         all
     }
 
+    /// Number of runs, with its share if that is more than one percent: so large a share can hide a bug.
+    pub fn told(&self, runs: usize) -> String {
+        let share = runs as f64 * 100.0 / self.runs.max(1) as f64;
+        let what = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        if share > 1.0 { format!("{what}, {share:.1} % of {}", self.runs) } else { what }
+    }
+
     /// Results as JSON. Those of several parts can be added up.
     pub fn data(&self, plan: &Plan) -> Value {
         let finding = |finding: &&Finding| {
@@ -139,6 +146,12 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_declaration_that_excuses_much_is_told_with_its_share() {
+        let found = Found { runs: 300, ..Found::default() };
+        assert_eq!([1, 3, 4].map(|runs| found.told(runs)), ["1 run", "3 runs", "4 runs, 1.3 % of 300"]);
+    }
 
     #[test]
     fn what_is_found_does_not_depend_on_the_order_of_the_runs() {

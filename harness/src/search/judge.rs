@@ -285,11 +285,10 @@ pub(crate) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut d
         (Some(usual), true) => differences(&ends, usual),
         _ => Vec::new(),
     };
-    let (class, signature, message) = if let Some(first) = own.iter().find(|v| v.id != "I5").or(own.first()) {
-        let class = if first.id == "I5" { Class::Leaked } else { Class::Violated };
-        let at = format!("{} {} {}", first.id, signature::of(&first.process), signature::of(&first.operation));
-        let said = signature::of(&first.message);
-        (class, format!("{}: {said}", at.trim_end()), first.message.clone())
+    let (class, signature, message) = if let Some((first, signature)) = signature::of_violations(&own) {
+        let class = if own.iter().all(|violation| violation.id == "I5") { Class::Leaked } else { Class::Violated };
+        let missing = first.missing.as_ref().map(|missing| format!("\n{}", missing.text)).unwrap_or_default();
+        (class, signature, first.message.clone() + &missing)
     } else if let Some(failure) = outcome.failure.as_ref().filter(|failure| !waits_for_held(failure)) {
         let text = format!("expected {}; seen {}", failure.expected, failure.seen);
         let seen = failure.seen.lines().next().unwrap_or_default();

@@ -157,8 +157,7 @@ impl Plan {
                         (of, How::ExistsOne)
                     }
                     (operators::ADD, [accu, made])
-                        if is_accu(accu)
-                            && matches!(&only(made)?.expr, Expr::Ident(name) if *name == all.iter_var) =>
+                        if is_accu(accu) && matches!(&only(made)?.expr, Expr::Ident(name) if *name == all.iter_var) =>
                     {
                         (of, |_| How::Items)
                     }

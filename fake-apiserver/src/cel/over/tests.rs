@@ -100,7 +100,8 @@ proptest! {
 #[test]
 fn each_condition_has_both_answers() {
     // Without this the property above could hold because no condition ever does.
-    let lists = [json!([]), json!([{"a": 1}]), json!([{"a": 1, "b": [1], "name": "x0"}, {"a": 1, "b": [1], "name": "x1"}])];
+    let lists =
+        [json!([]), json!([{"a": 1}]), json!([{"a": 1, "b": [1], "name": "x0"}, {"a": 1, "b": [1], "name": "x1"}])];
     let items = |list: &Value| -> Vec<Arc<Item>> {
         list.as_array().unwrap().iter().map(|item| Arc::new(Item::new(item.clone()))).collect()
     };

@@ -465,7 +465,7 @@ mod tests {
     async fn a_fault_that_fires_often_is_told_of_seldom() {
         let lines = told(|trace| {
             for _ in 0..100 {
-                let fired = FaultFired { fault: "f".into(), op: "AttachVolume".into(), effect: Effect::Count(true) };
+                let fired = FaultFired::new("f", "AttachVolume", Effect::Count(true));
                 trace.info(&Arc::from("mock-ec2"), fired);
             }
         });

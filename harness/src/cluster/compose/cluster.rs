@@ -153,8 +153,7 @@ impl Desk {
                 self.wire(&service, network, "disconnect")
                     .await
                     .map_err(|why| Mistake::new("effect.partition", why))?;
-                let fired =
-                    FaultFired { fault: fault.name.clone(), op: "network".into(), effect: fault.effect.clone() };
+                let fired = FaultFired::new(fault.name.as_str(), "network", fault.effect.clone());
                 self.world.trace().info(&Arc::from("docker"), fired);
                 Ok(())
             }

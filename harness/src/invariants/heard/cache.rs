@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake_apiserver::events::{Commit, Told, WatchOpened, WatchSent};
+use fake_apiserver::events::{Commit, ListWasStale, Told, WatchOpened, WatchSent};
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{FaultFired, ProcessStarted};
@@ -19,6 +19,8 @@ use crate::invariants::MAKE_LATE;
 
 /// Time in milliseconds after which an event has been received, if no fault delays it. Latencies are far below.
 const TRAVEL: u64 = 1_000;
+/// The process of the API server.
+const APISERVER: &str = "fake-apiserver";
 /// Maximum silence of a stream in milliseconds before its reader opens another one.
 const SILENCE: u64 = 20 * 60 * 1_000;
 
@@ -51,12 +53,23 @@ pub(super) struct Cache<S> {
     stream: Option<(Arc<str>, u64)>,
     /// Time until which faults delay sent events.
     held_until: u64,
+    /// True if a list was answered from the past and its stream is not open yet.
+    is_from_the_past: bool,
 }
 
 impl<S: PartialEq> Cache<S> {
     /// Creates a cache without objects; faults divide their delays by `scale`.
     pub fn new(scale: TimeScale, watcher: &'static str, resource: &'static str) -> Self {
-        Self { scale, watcher, resource, objects: BTreeMap::new(), base: Vec::new(), stream: None, held_until: 0 }
+        Self {
+            scale,
+            watcher,
+            resource,
+            objects: BTreeMap::new(),
+            base: Vec::new(),
+            stream: None,
+            held_until: 0,
+            is_from_the_past: false,
+        }
     }
 
     /// Records an event; `state` gives the state of the object in a commit of the resource.
@@ -69,9 +82,11 @@ impl<S: PartialEq> Cache<S> {
             if commit.resource == self.resource {
                 self.stored(&commit.object, commit.rv, state(commit));
             }
-        } else if let Some(FaultFired { op, effect, .. }) = event.get() {
-            match effect {
-                Effect::Delay(Span(delay)) if MAKE_LATE.contains(&op.as_str()) => {
+        } else if let Some(ListWasStale { caller, resource }) = event.get() {
+            self.is_from_the_past |= resource == self.resource && client(caller) == self.watcher;
+        } else if let Some(fired) = event.get::<FaultFired>().filter(|fired| self.is_hit(event, fired)) {
+            match &fired.effect {
+                Effect::Delay(Span(delay)) if MAKE_LATE.contains(&fired.op.as_str()) => {
                     let delay = millis(self.scale.apply(*delay));
                     self.hold(event.ms, event.ms + delay + TRAVEL);
                 }
@@ -85,9 +100,21 @@ impl<S: PartialEq> Cache<S> {
         } else if event.is::<ProcessStarted>() && &*event.process == self.watcher {
             // A cache starts empty.
             self.base.clear();
+            self.is_from_the_past = false;
             self.stream = None;
             self.objects.values_mut().for_each(|object| object.told.clear());
         }
+    }
+
+    /// Returns true if a fault may delay what the API server tells the watcher.
+    fn is_hit(&self, event: &Event, fired: &FaultFired) -> bool {
+        if matches!(fired.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
+            // It is reported once, for whichever call meets it first.
+            return true;
+        }
+        let of_resource = fired.attribute("resource").is_none_or(|resource| resource == self.resource);
+        let caller = fired.attribute("userAgent").or(fired.attribute("caller")).unwrap_or(&event.process);
+        of_resource && (client(caller).starts_with(self.watcher) || caller == APISERVER)
     }
 
     /// Delays events that are in transit at `ms`, and those that are sent before `until`.
@@ -100,14 +127,13 @@ impl<S: PartialEq> Cache<S> {
     }
 
     fn on_opened(&mut self, event: &Event, opened: &WatchOpened) {
-        let caller = opened.caller.split('/').next().unwrap_or_default();
-        let is_ours = (opened.resource.as_str(), caller) == (self.resource, self.watcher);
+        let is_ours = (opened.resource.as_str(), client(&opened.caller)) == (self.resource, self.watcher);
         if !is_ours || opened.filtered || opened.object.is_some() {
             return;
         }
         self.stream = Some((event.process.clone(), opened.stream));
         // The delayed events belonged to the previous stream.
-        self.held_until = 0;
+        (self.held_until, self.is_from_the_past) = (0, false);
         if !opened.initial {
             // The reader has the list already.
             self.base = vec![News { arrives: event.ms, revision: opened.from_rv }];
@@ -154,6 +180,35 @@ impl<S: PartialEq> Cache<S> {
         let at_known = object.changes.iter().rposition(|(revision, _)| *revision <= known).unwrap_or(0);
         object.changes[at_known..].iter().any(|(revision, state)| is(*revision, state))
     }
+
+    /// Returns true if the client may have an object in its cache at `ms` that its list had and that is no more, in a
+    /// state that `is` accepts; `exists` tells states of objects that are there.
+    pub fn may_have_former(&self, ms: u64, exists: impl Fn(&S) -> bool, is: impl Fn(&S) -> bool) -> bool {
+        let listed = self.base.last().map(|news| news.revision);
+        let from_list = |revision: u64| match listed {
+            Some(listed) => revision <= listed,
+            None => self.is_from_the_past,
+        };
+        self.objects.keys().any(|object| {
+            let gone = self.last(object, |state| !exists(state));
+            gone.is_some_and(|gone| {
+                self.may_have(object, ms, |revision, state| revision < gone && from_list(revision) && is(state))
+            })
+        })
+    }
+
+    /// Returns the states at a revision of those objects that have changed since.
+    pub fn outdated(&self, revision: u64) -> impl Iterator<Item = &S> {
+        self.objects.values().filter_map(move |object| {
+            let at = object.changes.iter().rposition(|(changed, _)| *changed <= revision)?;
+            object.changes.get(at).filter(|_| at + 1 < object.changes.len()).map(|(_, state)| state)
+        })
+    }
+}
+
+/// Returns the client of a User-Agent.
+pub(super) fn client(caller: &str) -> &str {
+    caller.split('/').next().unwrap_or_default()
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -201,6 +256,50 @@ mod tests {
         assert!(former(10_500), "revision 2 can be on its way");
         assert!(!former(11_000));
         assert_eq!((taints.last(&node, |is| *is), taints.last("node-c", |is| *is)), (Some(2), None));
+    }
+
+    #[test]
+    fn only_a_fault_on_the_way_to_the_watcher_makes_its_news_late() {
+        use substrate::{Clock, Level, Trace};
+        let late = |process: &str, attributes: &[(&str, &str)]| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let hang = FaultFired::new("slow", "watch-event", Effect::Hang(true));
+            trace.info(&process.into(), FaultFired { attributes, ..hang });
+            let (node, mut taints) = told(0, None);
+            trace.events().iter().for_each(|event| taints.observe(event, |_| false));
+            taints.told(&node, 3, 10_000);
+            may(&taints, &node, 60_000)
+        };
+        let manager = "kube-controller-manager/v1.36.2 (linux/amd64)";
+        assert!(late("fake-apiserver", &[("resource", "nodes"), ("userAgent", manager)]));
+        assert!(late("kube-controller-manager", &[("caller", "kube-controller-manager"), ("to", "fake-apiserver")]));
+        assert!(late("fake-apiserver", &[]), "the server itself hangs");
+        assert!(!late("fake-apiserver", &[("resource", "pods"), ("userAgent", manager)]));
+        assert!(!late("fake-apiserver", &[("resource", "nodes"), ("userAgent", "kubelet/v1.36.2")]));
+        assert!(!late("csi-controller", &[("caller", "csi-attacher")]));
+        assert!(!late("mock-ec2", &[]));
+    }
+
+    #[test]
+    fn a_former_object_is_in_a_cache_whose_list_had_it() {
+        let has_former = |listed: u64, told: bool, ms: u64| {
+            let (node, mut taints) = (Arc::from("node-a"), nodes());
+            // It exists while the state is true.
+            for (revision, is) in [(1, true), (2, false), (3, true)] {
+                taints.stored(&node, revision, is);
+            }
+            taints.base = vec![News { arrives: 0, revision: listed }];
+            if told {
+                taints.told(&node, 3, 0);
+            }
+            taints.may_have_former(ms, |is| *is, |is| *is)
+        };
+        assert!(has_former(1, false, 60_000));
+        assert!(has_former(1, true, 900), "the news is on its way");
+        assert!(!has_former(1, true, 1_000), "it has been told since");
+        assert!(!has_former(2, false, 60_000), "the list did not have it");
+        assert!(!has_former(3, false, 60_000), "the list had the present one");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod unheard;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csi_mock::events::CsiCall;
 use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent};
 use fake_apiserver::state::EventType;
 use serde_json::Value;
@@ -24,6 +25,9 @@ use super::blame::namespaced;
 
 /// The process of attach-detach and the binder, and the User-Agent of the client that watches for them.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+
+/// The process of the attacher, and the User-Agent of its client.
+const ATTACHER: &str = "csi-attacher";
 
 /// A node, as attach-detach reads it.
 #[derive(Debug, Default, PartialEq)]
@@ -73,7 +77,27 @@ pub(super) struct Heard {
     past: past::Past,
     unheard: unheard::Unheard,
     nodes: cache::Cache<Node>,
-    claims: cache::Cache<bool>,
+    /// The volume of each claim that exists, empty before it is bound.
+    claims: cache::Cache<Option<Text>>,
+    /// The same, as the scheduler reads them.
+    scheduled_by: cache::Cache<Option<Text>>,
+    /// The VolumeAttachments that exist, as the attacher reads them.
+    attachments: cache::Cache<Option<Attachment>>,
+}
+
+/// A VolumeAttachment.
+#[derive(Debug, PartialEq)]
+struct Attachment {
+    pv: Text,
+    node: Text,
+    deleting: bool,
+}
+
+impl Attachment {
+    fn of(commit: &Commit) -> Option<Self> {
+        let is = commit.volumeattachment.as_ref().filter(|_| commit.r#type != EventType::Deleted)?;
+        Some(Self { pv: is.pv.clone()?, node: is.node.clone()?, deleting: is.deleting })
+    }
 }
 
 impl Default for Heard {
@@ -93,6 +117,8 @@ impl Heard {
             unheard: unheard::Unheard::default(),
             nodes: cache::Cache::new(scale, CONTROLLER_MANAGER, "nodes"),
             claims: cache::Cache::new(scale, CONTROLLER_MANAGER, "persistentvolumeclaims"),
+            scheduled_by: cache::Cache::new(scale, "kube-scheduler", "persistentvolumeclaims"),
+            attachments: cache::Cache::new(scale, ATTACHER, "volumeattachments"),
         }
     }
 
@@ -109,14 +135,33 @@ impl Heard {
 
     /// Returns true if kube-controller-manager may have a claim in its cache at `ms` that is gone.
     pub fn may_have_former_claim(&self, claim: &str, ms: u64) -> bool {
-        let gone = self.claims.last(claim, |is_there| !is_there);
-        gone.is_some_and(|gone| self.claims.may_have(claim, ms, |revision, is_there| *is_there && revision < gone))
+        let gone = self.claims.last(claim, Option::is_none);
+        gone.is_some_and(|gone| self.claims.may_have(claim, ms, |revision, is| is.is_some() && revision < gone))
+    }
+
+    /// Returns true if the scheduler may have a claim in its cache at `ms` that was bound and is gone.
+    pub fn may_schedule_by_former_claim(&self, claim: &str, ms: u64) -> bool {
+        let is_bound = |is: &Option<Text>| is.as_ref().is_some_and(|volume| !volume.is_empty());
+        let gone = self.scheduled_by.last(claim, Option::is_none);
+        gone.is_some_and(|gone| self.scheduled_by.may_have(claim, ms, |revision, is| is_bound(is) && revision < gone))
+    }
+
+    /// Returns true if the attacher may have a VolumeAttachment in its cache at `ms` that its list had, that is gone,
+    /// and that waited to be detached.
+    pub fn may_have_former_attachment(&self, pv: &str, node: &str, ms: u64) -> bool {
+        let waits =
+            |is: &Option<Attachment>| is.as_ref().is_some_and(|is| is.deleting && is.pv == pv && is.node == node);
+        self.attachments.may_have_former(ms, Option::is_some, waits)
     }
 
     /// Records an event; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         self.nodes.observe(event, Node::of);
-        self.claims.observe(event, |commit| commit.r#type != EventType::Deleted);
+        let volume = |commit: &Commit| commit.pvc.as_ref().and_then(|claim| claim.volume.clone()).unwrap_or_default();
+        let claim = |commit: &Commit| (commit.r#type != EventType::Deleted).then(|| volume(commit));
+        self.claims.observe(event, claim);
+        self.scheduled_by.observe(event, claim);
+        self.attachments.observe(event, Attachment::of);
         if let Some(opened) = event.get::<WatchOpened>() {
             self.on_opened(event, opened);
         } else if let Some(WatchClosed { stream }) = event.get() {
@@ -130,16 +175,30 @@ impl Heard {
             self.on_commit(commit);
         } else {
             self.early.observe(event, &node_of);
-            self.past.observe(event, node_of);
+            if let Some(CsiCall { rpc, volume: Some(volume), node: Some(node), .. }) = event.get()
+                && &**rpc == "ControllerPublishVolume"
+            {
+                let (past, attachments) = (&mut self.past, &self.attachments);
+                past.on_publish(volume, node_of(node), |pv, node| {
+                    let is = |is: &Option<Attachment>| is.as_ref().is_some_and(|is| is.pv == pv && is.node == node);
+                    attachments.may_have_former(event.ms, Option::is_some, is)
+                });
+            } else {
+                self.past.observe(event, node_of);
+            }
         }
     }
 
     fn on_opened(&mut self, event: &Event, opened: &WatchOpened) {
-        let caller = opened.caller.split('/').next().unwrap_or_default();
-        let Some((resource, _)) = OF.iter().find(|of| **of == (opened.resource.as_str(), caller)) else { return };
+        let caller = cache::client(&opened.caller);
         if opened.filtered || opened.namespace.is_some() || opened.node.is_some() || opened.object.is_some() {
             return;
         }
+        if (opened.resource.as_str(), caller) == ("persistentvolumeclaims", CONTROLLER_MANAGER) {
+            let former = self.claims.outdated(opened.from_rv).flatten().filter(|volume| !volume.is_empty());
+            self.past.on_claims_listed(former.map(ToString::to_string));
+        }
+        let Some((resource, _)) = OF.iter().find(|of| **of == (opened.resource.as_str(), caller)) else { return };
         self.streams.insert((event.process.clone(), opened.stream), resource);
         if *resource == "persistentvolumes" {
             let volumes = self.objects.get(resource);
@@ -185,7 +244,8 @@ impl Heard {
         self.unheard.kept()
     }
 
-    /// Returns the nodes to which a volume was attached although no VolumeAttachment wanted it.
+    /// Returns the nodes to which a volume was attached for a VolumeAttachment that is gone and that the attacher had in
+    /// its list.
     pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
         self.past.for_nobody(volume)
     }
@@ -200,6 +260,7 @@ impl Heard {
         let key = namespaced(name);
         let detail = match kind {
             "volumeattachment" if self.past.leaves_out(name) => "volumeUnknownAtStart",
+            "volumeattachment" if self.past.is_for_former_claim(name) => "formerClaimListed",
             "pod" if self.early.is_one_too_many(&key) => "limitUnknownWhenPlaced",
             "pvc" if self.unheard.kept().any(|claim| claim == key) => "lastPodUnheard",
             _ => return None,
@@ -321,6 +382,29 @@ mod tests {
         assert!(!has_former(3, false), "the list was fresh");
         assert!(!has_former(2, false), "the claim was gone, and not there yet");
         assert!(!has_former(1, true), "the watch has told of the new one");
+    }
+
+    #[test]
+    fn the_scheduler_may_have_a_former_claim_until_it_is_told_of_its_end() {
+        let has_former = |was_bound: bool, told: &[u64]| {
+            let mut story = Story::new();
+            story.watches("kube-scheduler", "persistentvolumeclaims", 5);
+            for (n, r#type) in (1..).zip([EventType::Added, EventType::Deleted, EventType::Added]) {
+                let volume = (was_bound && n == 1).then(|| "pvc-1".into());
+                story.committed("persistentvolumeclaims", "default/data", r#type, |commit| {
+                    commit.pvc = Some(Box::new(Claim { volume, ..Claim::default() }));
+                });
+                if told.contains(&n) {
+                    story.told("default/data", 5);
+                }
+            }
+            let mut heard = Heard::default();
+            story.trace.events().iter().for_each(|event| heard.observe(event, |_| "node-a".to_owned()));
+            heard.may_schedule_by_former_claim("default/data", u64::MAX)
+        };
+        assert!(has_former(true, &[1]), "its watch is late");
+        assert!(!has_former(false, &[1]), "the former claim was not bound");
+        assert!(!has_former(true, &[1, 2, 3]), "it placed the pod for another reason");
     }
 
     #[test]

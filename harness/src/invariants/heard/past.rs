@@ -2,11 +2,11 @@
 //!
 //! An attacher whose first list contains a deleted VolumeAttachment attaches the volume, and no loop detaches it. An
 //! attach-detach that does not find the volume of a VolumeAttachment in its first list leaves the attachment out of its
-//! actual state of the world, and never deletes it.
+//! actual state of the world, and never deletes it. One whose first list has a former claim attaches the volume of that
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_mock::events::CsiCall;
 use fake_apiserver::events::{Commit, WatchOpened};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
@@ -23,38 +23,50 @@ pub(super) struct Past {
     attachments: BTreeMap<String, Key>,
     /// PersistentVolumes by handle.
     handles: BTreeMap<String, String>,
-    /// Volumes that the driver was asked to attach although no VolumeAttachment wanted them.
+    /// Volumes that the driver was asked to attach for a VolumeAttachment that is gone and that the attacher had listed.
     for_nobody: BTreeSet<Key>,
     /// True if kube-controller-manager has started and does not watch volumes yet.
     begins: bool,
     /// VolumeAttachments whose volume was unknown to it at its start.
     left_out: BTreeSet<String>,
+    /// PersistentVolumes of claims as kube-controller-manager has listed them, which were not so any more.
+    of_former_claims: BTreeSet<String>,
+    /// VolumeAttachments that were made for these volumes.
+    for_former_claims: BTreeSet<String>,
 }
 
 impl Past {
     /// Records an event that is not a commit; `node_of` gives the node of an instance.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
         if event.is::<ProcessStarted>() {
-            self.begins |= event.process.starts_with("kube-controller-manager");
-        } else if let Some(CsiCall { rpc, volume: Some(volume), node: Some(node), .. }) = event.get() {
-            if &**rpc == "ControllerPublishVolume" {
-                self.on_publish(volume, node_of(node));
+            if event.process.starts_with("kube-controller-manager") {
+                self.begins = true;
+                self.of_former_claims.clear();
+                self.for_former_claims.clear();
             }
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             self.for_nobody.remove(&(volume.as_str().to_owned(), node_of(instance.as_str())));
         }
     }
 
-    fn on_publish(&mut self, volume: &str, node: String) {
+    /// Records that the driver is asked to attach a volume; `listed` tells if the attacher may have a former
+    /// VolumeAttachment of a volume and a node.
+    pub fn on_publish(&mut self, volume: &str, node: String, listed: impl Fn(&str, &str) -> bool) {
         let pv = self.handles.get(volume).cloned().unwrap_or_default();
         let wanted = (pv, node);
         let is_wanted = self.attachments.values().any(|key| *key == wanted);
+        let is_former = !is_wanted && listed(&wanted.0, &wanted.1);
         let key = (volume.to_owned(), wanted.1);
-        if is_wanted {
-            self.for_nobody.remove(&key);
-        } else {
+        if is_former {
             self.for_nobody.insert(key);
+        } else {
+            self.for_nobody.remove(&key);
         }
+    }
+
+    /// Records the volumes of claims that are in a list of kube-controller-manager and were not so any more.
+    pub fn on_claims_listed(&mut self, volumes: impl Iterator<Item = String>) {
+        self.of_former_claims.extend(volumes);
     }
 
     /// Records that kube-controller-manager starts to watch volumes; `first` gives the first revision of one.
@@ -73,8 +85,12 @@ impl Past {
             if deleted {
                 self.attachments.remove(object);
                 self.left_out.remove(object);
+                self.for_former_claims.remove(object);
             } else if let (Some(pv), Some(node)) = (&attachment.pv, &attachment.node) {
-                self.attachments.insert(object.to_owned(), (pv.to_string(), node.to_string()));
+                let is_new = self.attachments.insert(object.to_owned(), (pv.to_string(), node.to_string())).is_none();
+                if is_new && self.of_former_claims.contains(pv.as_str()) {
+                    self.for_former_claims.insert(object.to_owned());
+                }
             }
         } else if let Some(handle) = commit.pv.as_ref().and_then(|pv| pv.handle.as_ref()) {
             if deleted {
@@ -90,7 +106,12 @@ impl Past {
         self.left_out.contains(attachment)
     }
 
-    /// Returns the nodes to which a volume was attached although no VolumeAttachment wanted it.
+    /// Returns true if attach-detach made the VolumeAttachment when a list had told it of a former claim.
+    pub fn is_for_former_claim(&self, attachment: &str) -> bool {
+        self.for_former_claims.contains(attachment)
+    }
+
+    /// Returns the nodes to which a volume was attached for a VolumeAttachment that is gone.
     pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
         self.for_nobody.iter().filter(move |(of, _)| of == volume).map(|(_, node)| node.clone())
     }
@@ -124,18 +145,39 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_is_attached_for_a_former_claim_only_if_the_list_had_that_claim() {
+        let is_for_former = |listed: bool, restarts: bool| {
+            let mut past = Past::default();
+            past.on_claims_listed(listed.then(|| "pvc-1".to_owned()).into_iter());
+            past.on_commit(&attachment(EventType::Added));
+            if restarts {
+                use substrate::{Clock, Level, Trace};
+                let trace = Trace::new(Clock::live(), Level::Info);
+                trace.info(&"kube-controller-manager".into(), ProcessStarted { incarnation: 2 });
+                trace.events().iter().for_each(|event| past.observe(event, str::to_owned));
+            }
+            past.is_for_former_claim("csi-1")
+        };
+        assert!(is_for_former(true, false));
+        assert!(!is_for_former(false, false), "it made the same attachment for another reason");
+        assert!(!is_for_former(true, true), "the next one has a list of its own");
+    }
+
+    #[test]
     fn what_is_attached_without_an_attachment_is_attached_for_nobody() {
         let sentence = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
         let mut past = with_attachment();
-        past.on_publish("vol-1", "node-a".to_owned());
+        past.on_publish("vol-1", "node-a".to_owned(), |_, _| true);
         assert!(!past.is_for_nobody(sentence));
-        past.on_publish("vol-1", "node-b".to_owned());
+        past.on_publish("vol-1", "node-b".to_owned(), |_, _| true);
         assert!(!past.is_for_nobody(sentence), "that is another node");
         past.on_commit(&attachment(EventType::Deleted));
-        past.on_publish("vol-1", "node-a".to_owned());
+        past.on_publish("vol-1", "node-a".to_owned(), |_, _| false);
+        assert!(!past.is_for_nobody(sentence), "the attacher did not have the former one");
+        past.on_publish("vol-1", "node-a".to_owned(), |pv, node| (pv, node) == ("pvc-1", "node-a"));
         assert!(past.is_for_nobody(sentence));
         past.on_commit(&attachment(EventType::Added));
-        past.on_publish("vol-1", "node-a".to_owned());
+        past.on_publish("vol-1", "node-a".to_owned(), |_, _| true);
         assert!(!past.is_for_nobody(sentence), "it is wanted again");
     }
 

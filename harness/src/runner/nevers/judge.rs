@@ -87,7 +87,9 @@ impl Judge {
     /// Checks the objects after a change.
     pub(super) fn look(&mut self, objects: &BTreeMap<String, Arc<Item>>, revision: &Revision) -> Verdict {
         let Self::Events(wanted, seen) = self else { return self.of(objects) };
-        if let Some(event) = objects.get(&revision.key).map(|event| event.value()).filter(|event| is_event(event, wanted)) {
+        if let Some(event) =
+            objects.get(&revision.key).map(|event| event.value()).filter(|event| is_event(event, wanted))
+        {
             let count = event_count(event);
             let (_, now) = seen.entry(revision.key.clone()).or_insert((0, count));
             *now = count.max(*now);

@@ -1,0 +1,82 @@
+//! Attachments in the cloud, and detaches by attach-detach.
+
+use std::time::Duration;
+
+use controllers::events::Detach;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+
+use super::Facts;
+use crate::invariants::FORCE_AFTER;
+
+impl Facts {
+    pub(super) fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
+        let key = (changed.volume.to_string(), self.name(changed.instance.as_str()).to_owned());
+        if changed.forced
+            && let Some(hold) = self.holds.get_mut(&key)
+        {
+            // The operator did it directly in the cloud, which has a record of it.
+            hold.forced = true;
+        }
+        match changed.state {
+            AttachmentPhase::Detached => {
+                self.devices.remove(&key);
+                self.asked_to_stage.remove(&key);
+                self.cloud.remove(&key);
+            }
+            state => {
+                self.devices.insert(key.clone(), changed.device.to_string());
+                if state == AttachmentPhase::Attaching {
+                    self.held_since_attached.remove(&key);
+                }
+                self.cloud.insert(key, state);
+            }
+        }
+    }
+
+    /// Records whether attach-detach may still have seen the out-of-service taint that justified its forced detach.
+    pub fn note_cache(&mut self, detach: &Detach, may_be_behind: bool) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.taint_in_cache = may_be_behind;
+        }
+    }
+
+    /// Records whether attach-detach may have had a cached node that does not list the volume that it detaches.
+    pub fn note_listed(&mut self, detach: &Detach, may_lack: bool) {
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        if may_lack {
+            self.unlisted.insert(key);
+        } else {
+            self.unlisted.remove(&key);
+        }
+    }
+
+    /// Returns true if attach-detach, at its last detach of the volume, may have had a cached node that did not list
+    /// it.
+    pub fn was_unlisted(&self, volume: &str, node: &str) -> bool {
+        self.unlisted.contains(&(volume.to_owned(), node.to_owned()))
+    }
+
+    pub(super) fn on_detach(&mut self, detach: &Detach, ms: u64) {
+        if !detach.forced {
+            return;
+        }
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        let legitimate = self.may_force(&key, ms);
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.forced = legitimate;
+            hold.wrongly_forced = detach.reason.filter(|_| !legitimate);
+        }
+    }
+
+    /// Returns true if upstream would force a detach now, by stored objects instead of cached ones.
+    fn may_force(&self, key: &(String, String), ms: u64) -> bool {
+        let node = self.nodes.get(&key.1);
+        if node.is_some_and(|node| node.out_of_service) {
+            return true;
+        }
+        let healthy = node.is_some_and(|node| node.ready.as_deref() == Some("True"));
+        let waited = self.unwanted_since.get(key).map(|since| Duration::from_millis(ms.saturating_sub(*since)));
+        !healthy && waited.is_some_and(|waited| waited >= self.scale.apply(FORCE_AFTER))
+    }
+}

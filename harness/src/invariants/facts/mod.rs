@@ -1,0 +1,227 @@
+//! State of the cluster according to the trace: the holders of each volume, the stored Kubernetes objects, and the
+//! forced detaches.
+
+mod detaches;
+mod mounts;
+mod objects;
+mod queries;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use controllers::events::Detach;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use mock_ec2::events::{
+    AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, VolumeChanged, VolumePhase,
+};
+use substrate::Event;
+use substrate::clock::TimeScale;
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::{Effect, Span};
+use substrate::json::Text;
+
+use super::hold::Hold;
+use crate::events::ClusterNode;
+
+/// Maximum wait for a change that a fault holds back.
+const HELD_AT_MOST: Duration = Duration::from_secs(10 * 60);
+
+/// A VolumeAttachment object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attachment {
+    pub pv: String,
+    pub node: String,
+    pub attached: bool,
+    pub deleting: bool,
+}
+
+/// A Node object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub ready: Option<String>,
+    pub out_of_service: bool,
+    /// Taints that say that it is not Ready, which are removed when it is.
+    pub keeps_away: Vec<String>,
+    pub attached: BTreeSet<String>,
+    pub in_use: BTreeSet<String>,
+}
+
+/// A Pod object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pod {
+    pub node: Option<String>,
+    pub phase: String,
+    /// Time in milliseconds since which it is being deleted.
+    pub deleting_since: Option<u64>,
+    /// `namespace/name` of its claims.
+    pub claims: Vec<String>,
+}
+
+impl Pod {
+    fn is_over(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+}
+
+/// A PersistentVolume object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Volume {
+    pub handle: String,
+    pub claim: Option<String>,
+    /// True if more than one node may write to it.
+    pub shared: bool,
+    /// True if its phase is Bound, so that it does not belong to an earlier claim of that name.
+    pub bound: bool,
+}
+
+/// All facts. Volumes are cloud volume ids, nodes are node names.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub scale: TimeScale,
+    instances: BTreeMap<String, String>,
+    pub holds: BTreeMap<(String, String), Hold>,
+    /// By PV name.
+    pub volumes: BTreeMap<String, Volume>,
+    /// PV name by handle.
+    by_handle: BTreeMap<String, String>,
+    /// Handles that Kubernetes knows or has known.
+    known: BTreeSet<String>,
+    /// Handles whose PersistentVolume, in its last version, keeps them after their claim is gone.
+    kept: BTreeSet<String>,
+    pub attachments: BTreeMap<String, Attachment>,
+    pub nodes: BTreeMap<String, Node>,
+    pub pods: BTreeMap<String, Pod>,
+    /// The pods that name a claim.
+    users: BTreeMap<String, BTreeSet<String>>,
+    /// The PV for a claim.
+    pv_of_claim: BTreeMap<String, String>,
+    /// Attachments in the cloud, with their state.
+    pub cloud: BTreeMap<(String, String), AttachmentPhase>,
+    /// Device names of attachments in the cloud.
+    devices: BTreeMap<(String, String), String>,
+    multi_attach: BTreeSet<String>,
+    /// Volumes that the cloud has reported.
+    in_our_cloud: BTreeSet<String>,
+    /// Volumes that were staged or published on a node since they were last attached to it.
+    pub held_since_attached: BTreeSet<(String, String)>,
+    /// Time in milliseconds since which no pod wants a volume on a node.
+    unwanted_since: BTreeMap<(String, String), u64>,
+    /// Open calls of drivers, by process and ordinal.
+    pub open: BTreeMap<(String, u64), String>,
+    /// Target paths of the publish calls among them.
+    publishing: BTreeMap<(String, u64), Text>,
+    /// Volumes and nodes whose driver was asked to stage; true if the kubelet that asked has ended since.
+    asked_to_stage: BTreeMap<(String, String), bool>,
+    made: BTreeSet<String>,
+    /// Volumes and nodes for which attach-detach, at its last detach, may have had a cached Node that did not list the
+    /// volume.
+    unlisted: BTreeSet<(String, String)>,
+    /// True if there is a node lifecycle controller: it has written a node.
+    pub has_node_controller: bool,
+    pub(super) last_unrest: (u64, String),
+    /// Time in milliseconds until which a fault that fired holds a change back, and the fault.
+    pub(super) held_back: (u64, String),
+}
+
+impl Facts {
+    /// Returns the number of cloud volumes that were created.
+    pub fn made(&self) -> u64 {
+        self.made.len() as u64
+    }
+
+    /// Returns the facts that are still true after a reset.
+    pub(super) fn of_a_reset(&self) -> Self {
+        Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
+    }
+
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(commit) = event.get::<Commit>() {
+            return self.on_commit(commit, event.ms);
+        }
+        if let Some(call) = event.get::<CsiCall>() {
+            let what = format!("{} of {}", call.rpc, call.volume.as_deref().unwrap_or("the driver"));
+            if !only_looks(&call.rpc) {
+                self.stir(event.ms, || what.clone());
+            }
+            self.open.insert((event.process.to_string(), call.ordinal), what);
+            self.on_kubelet_asks(call);
+            if call.rpc == "NodePublishVolume" {
+                let target = call.target.clone().unwrap_or_default();
+                self.publishing.insert((event.process.to_string(), call.ordinal), target);
+            }
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.open.remove(&(event.process.to_string(), done.ordinal));
+            self.on_staged_by_word(done);
+            self.on_unstaged_by_word(done);
+            self.on_published_by_word(event, done);
+        } else if let Some(changed) = event.get::<AttachmentChanged>() {
+            self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
+            self.on_cloud_attachment(changed);
+        } else if let Some(changed) = event.get::<VolumeChanged>() {
+            self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
+            self.in_our_cloud.insert(changed.volume.to_string());
+            if changed.multi_attach {
+                self.multi_attach.insert(changed.volume.to_string());
+            }
+            if changed.state == VolumePhase::Creating {
+                self.made.insert(changed.volume.to_string());
+            }
+        } else if let Some(staged) = event.get::<DiskStaged>() {
+            self.on_staged(staged);
+        } else if let Some(DiskPublished { volume, node, path, readonly }) = event.get() {
+            self.on_published(volume, node, path, *readonly);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            self.on_unpublished(volume, node, path);
+        } else if let Some(DiskUnstaged { volume, node, .. }) = event.get() {
+            self.of(volume, node).staged = None;
+            self.forget_if_empty(volume, node);
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            let node = self.name(node).to_owned();
+            self.holds.retain(|(_, n), _| *n != node);
+        } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
+            // The cloud removes the machine with everything that it held, so this is not a detach under a running node.
+            let node = self.name(instance.as_str()).to_owned();
+            self.holds.retain(|(_, n), _| *n != node);
+        } else if let Some(detach) = event.get::<Detach>() {
+            self.on_detach(detach, event.ms);
+        } else if let Some(ClusterNode { node, instance, .. }) = event.get() {
+            self.instances.insert(instance.to_string(), node.to_string());
+        } else if let Some(FaultFired { fault, effect: Effect::Delay(Span(delay)), .. }) = event.get() {
+            // A fault that ends does not release what it already holds.
+            let held = self.scale.apply((*delay).min(HELD_AT_MOST));
+            let until = event.ms + u64::try_from(held.as_millis()).unwrap_or_default();
+            if until > self.held_back.0 {
+                self.held_back = (until, format!("the fault `{fault}` held something back"));
+            }
+        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
+            self.open.retain(|(process, _), _| **process != *event.process);
+            self.publishing.retain(|(process, _), _| **process != *event.process);
+            if event.is::<ProcessStarted>() {
+                self.on_started(&event.process);
+            }
+        }
+    }
+
+    /// Records a change that is not a heartbeat.
+    fn stir(&mut self, ms: u64, what: impl FnOnce() -> String) {
+        self.last_unrest = (ms, what());
+    }
+
+    fn of(&mut self, volume: &str, node: &str) -> &mut Hold {
+        let node = self.name(node).to_owned();
+        self.holds.entry((volume.to_owned(), node)).or_default()
+    }
+
+    fn forget_if_empty(&mut self, volume: &str, node: &str) {
+        let key = (volume.to_owned(), self.name(node).to_owned());
+        if self.holds.get(&key).is_some_and(|hold| hold.staged.is_none() && hold.published.is_empty()) {
+            self.holds.remove(&key);
+        }
+    }
+}
+
+/// Returns true if an RPC changes nothing.
+pub(super) fn only_looks(rpc: &str) -> bool {
+    ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
+}

@@ -1,0 +1,279 @@
+//! Calls and writes that should have come and did not, with the last call or write that did.
+//!
+//! A checker that speaks of the end of a run sees a symptom: a mount that is left, or a pod that waits. One omission
+//! gives many symptoms, so each symptom names the omission, and the first omission of a chain (unpublish, unstage,
+//! detach, removal) is that of the run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{VolumeChanged, VolumePhase};
+use serde::Serialize;
+use substrate::Event;
+use substrate::json::Text;
+
+use super::facts::Facts;
+
+/// An act that should have come.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Missing {
+    /// Its place in the chain of acts that end the use of a volume.
+    #[serde(skip)]
+    pub place: usize,
+    /// The act, without names.
+    pub act: String,
+    /// A sentence with the names, and the last call or write.
+    pub text: String,
+}
+
+/// Acts in the order in which one waits for the other, each with its symptoms: beginnings of leftovers, or parts of
+/// sentences about pending work.
+const ACTS: &[(&str, &[&str])] = &[
+    ("NodeUnpublishVolume", &["waits for NodeUnpublishVolume", "mount left /pods/"]),
+    ("NodeUnstageVolume", &["waits for NodeUnstageVolume", "mount left "]),
+    (
+        "ControllerUnpublishVolume",
+        &[
+            "waits for the detach of ",
+            "is attached in the cloud, and not attached by its VolumeAttachment",
+            "device left ",
+            "cloud attachment left ",
+        ],
+    ),
+    ("deletion of the VolumeAttachment", &["waits for its deletion", "VolumeAttachment left "]),
+    ("ControllerPublishVolume", &["waits for the attach of "]),
+    ("patch of the node's status.volumesAttached", &["is in status.volumesAttached of the node, and not attached"]),
+    ("end of the pod", &["waits for its end"]),
+    ("start of the pod's containers", &["waits for its volumes and containers"]),
+    ("removal of the staging or target directory", &["directory left "]),
+    ("removal of the finalizer", &["finalizer left "]),
+    ("deletion of the PersistentVolume", &["PersistentVolume left "]),
+    ("DeleteVolume", &["cloud volume left "]),
+];
+
+/// Components that remove a finalizer, by a part of its name.
+const REMOVERS: &[(&str, &str)] = &[
+    ("pvc-protection", "kube-controller-manager"),
+    ("pv-protection", "kube-controller-manager"),
+    ("external-attacher", "csi-attacher"),
+    ("external-provisioner", "csi-provisioner"),
+    ("pvc-as-source-protection", "csi-snapshotter"),
+];
+
+/// Last calls and writes.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    /// The last call that changes a volume, and its result.
+    calls: BTreeMap<String, String>,
+    /// The last write of an object, by resource and key: its verb, user and time.
+    writes: BTreeMap<Text, BTreeMap<Arc<str>, (Text, Text, u64)>>,
+    /// The last deletion of a pod that used a claim, by the claim.
+    pods: BTreeMap<String, String>,
+}
+
+impl Last {
+    /// Records an event.
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(call) = event.get::<CsiCall>() {
+            self.on_call(event, call);
+        } else if let Some(CsiDone { rpc, volume: Some(volume), code, .. }) = event.get() {
+            if let Some(last) = self.calls.get_mut(volume.as_str()).filter(|last| last.starts_with(rpc.as_str())) {
+                *last = format!("{}, answered with {code}", last.split(", answered").next().unwrap_or_default());
+            }
+        } else if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(event, commit);
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
+            self.calls.remove(volume.as_str());
+        }
+    }
+
+    fn on_call(&mut self, event: &Event, call: &CsiCall) {
+        let Some(volume) = call.volume.as_ref().filter(|_| !super::facts::only_looks(&call.rpc)) else { return };
+        let node = call.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        self.calls.insert(volume.to_string(), format!("{}{node} at {}", call.rpc, moment(event.ms)));
+    }
+
+    fn on_commit(&mut self, event: &Event, commit: &Commit) {
+        if matches!(commit.resource.as_str(), "leases" | "events") {
+            return;
+        }
+        let writes = self.writes.entry(commit.resource.clone()).or_default();
+        if commit.r#type != EventType::Deleted {
+            writes.insert(commit.object.clone(), (commit.verb.clone(), commit.user.clone(), event.ms));
+            return;
+        }
+        writes.remove(&*commit.object);
+        if let Some(pod) = &commit.pod {
+            let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", &commit.object));
+            for claim in &pod.claims {
+                let text = format!("pod/{} was deleted at {}", commit.object, moment(event.ms));
+                self.pods.insert(format!("{namespace}/{claim}"), text);
+            }
+        } else if commit.pvc.is_some() {
+            self.pods.remove(&*commit.object);
+        }
+    }
+
+    /// Returns the act that a sentence about the end of a run lacks, if it is known.
+    pub fn missing(&self, facts: &Facts, message: &str, volume: Option<&str>, node: Option<&str>) -> Option<Missing> {
+        let symptom = symptom(message);
+        let (place, (act, _)) =
+            ACTS.iter().enumerate().find(|(_, (_, signs))| signs.iter().any(|s| is(&symptom, s)))?;
+        let first = symptom.split(" left ").nth(1).or(message.split(' ').next()).unwrap_or_default();
+        let first = first.split(", ").next().unwrap_or_default();
+        let remover = REMOVERS.iter().find(|(part, _)| *act == "removal of the finalizer" && first.contains(part));
+        let act = match remover {
+            Some((part, by)) => format!("{act} {part} by {by}"),
+            None => (*act).to_owned(),
+        };
+        let of = match volume {
+            Some(volume) if !first.contains(volume) => format!("{volume} ({first})"),
+            _ => first.to_owned(),
+        };
+        let on = node.filter(|node| !of.contains(*node)).map(|node| format!(" on {node}")).unwrap_or_default();
+        let claim = volume.and_then(|volume| facts.volumes.get(facts.pv_of(volume)?)?.claim.as_deref());
+        let after =
+            claim.and_then(|claim| self.pods.get(claim)).map(|pod| format!(", after {pod}")).unwrap_or_default();
+        let mut text = format!("expected: {act} for {of}{on}{after}");
+        if let Some(call) = volume.and_then(|volume| self.calls.get(volume)) {
+            text += &format!("; the last call was {call}");
+        }
+        if let Some(write) = self.write(facts, first, volume) {
+            text += &format!("; the last write was {write}");
+        }
+        Some(Missing { place, act, text })
+    }
+
+    /// Returns the last write of the object that a symptom names, or of the volume's PersistentVolume.
+    fn write(&self, facts: &Facts, first: &str, volume: Option<&str>) -> Option<String> {
+        let of = |resource: &str, key: &str| {
+            let (verb, user, ms) = self.writes.get(resource)?.get(key)?;
+            let user = user.split('/').next().unwrap_or_default();
+            Some(format!("that of {resource}/{key}: {verb} by {user} at {}", moment(*ms)))
+        };
+        let named = first.trim_end_matches(':').split_once('/').and_then(|(kind, name)| {
+            let name = name.split([':', ' ']).next()?;
+            match kind {
+                "volumeattachment" => of("volumeattachments", name),
+                "pv" | "persistentvolume" => of("persistentvolumes", name),
+                "pvc" => of("persistentvolumeclaims", &super::blame::namespaced(name)),
+                "pod" => of("pods", &super::blame::namespaced(name)),
+                _ => None,
+            }
+        });
+        let bare = || of("volumeattachments", first).or_else(|| of("persistentvolumes", first));
+        named.or_else(bare).or_else(|| of("persistentvolumes", facts.pv_of(volume?)?))
+    }
+}
+
+/// Returns true if a symptom shows a sign, whose words may have others between them.
+fn is(symptom: &str, sign: &str) -> bool {
+    match sign.split_once(" left ") {
+        Some((kind, part)) => symptom.starts_with(&format!("{kind} left ")) && symptom.contains(part),
+        None => symptom.contains(sign),
+    }
+}
+
+/// Rewrites `a mount is left over: …` and `3 mounts are left over: …` to `mount left …`.
+fn symptom(message: &str) -> String {
+    let Some((head, list)) = message.split_once(" left over: ") else { return message.to_owned() };
+    let kind = head.split_once(' ').map_or(head, |(_, kind)| kind);
+    let kind = kind.strip_suffix(" is").or(kind.strip_suffix(" are")).unwrap_or(kind);
+    let kind = match kind.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => kind.strip_suffix('s').unwrap_or(kind).to_owned(),
+    };
+    format!("{kind} left {list}")
+}
+
+/// Formats a time of the run: `12.345s`.
+fn moment(ms: u64) -> String {
+    format!("{}.{:03}s", ms / 1_000, ms % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fake_apiserver::events;
+    use substrate::world::{Options, simulate};
+
+    use super::*;
+
+    fn act(message: &str) -> Option<String> {
+        Last::default().missing(&Facts::default(), message, None, None).map(|missing| missing.act)
+    }
+
+    #[test]
+    fn the_symptoms_of_one_omission_name_the_same_act() {
+        for (wanted, messages) in [
+            (
+                "NodeUnstageVolume",
+                &[
+                    "vol-1 on node-a waits for NodeUnstageVolume: nothing there wants it",
+                    "a mount is left over: node-a: /var/lib/kubelet/plugins/x/globalmount",
+                    "3 mounts are left over: node-a: /var/lib/kubelet/plugins/x/globalmount, node-b: /y, node-b: /z",
+                ][..],
+            ),
+            ("NodeUnpublishVolume", &["a mount is left over: node-a: /var/lib/kubelet/pods/u/volumes/v/mount"]),
+            (
+                "ControllerUnpublishVolume",
+                &[
+                    "volumeattachment/csi-1 waits for the detach of pvc-1 from node-a",
+                    "2 devices are left over: node-a: /dev/xvdaa, node-b: /dev/xvdaa",
+                    "a cloud attachment is left over: vol-1 on i-1",
+                    "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment",
+                ],
+            ),
+            ("removal of the staging or target directory", &["2 directories are left over: node-a: /p, node-b: /p"]),
+            (
+                "removal of the finalizer pvc-protection by kube-controller-manager",
+                &["a finalizer is left over: pvc/data: [\"kubernetes.io/pvc-protection\"]"],
+            ),
+            ("DeleteVolume", &["a cloud volume is left over: vol-1", "7 cloud volumes are left over: vol-1, vol-2"]),
+        ] {
+            for message in messages {
+                assert_eq!(act(message).as_deref(), Some(wanted), "{message}");
+            }
+        }
+        assert_eq!(act("node/node-a waits for Ready=True from its kubelet"), None);
+    }
+
+    #[test]
+    fn a_sentence_has_the_last_call_and_the_deletion_of_the_pod() {
+        let events = simulate(Options::default(), async |world| {
+            let tell = world.trace();
+            let apiserver = "fake-apiserver".into();
+            let (claim, handle) = (Some("default/data".into()), Some("vol-1".into()));
+            let pv = Some(Box::new(events::Volume { claim, handle, ..Default::default() }));
+            let commit = Commit::new("persistentvolumes", "pvc-1", 1, EventType::Added);
+            tell.info(&apiserver, Commit { pv, user: "csi-provisioner/v6".into(), verb: "create".into(), ..commit });
+            let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
+            let call = CsiCall { caller: None, rpc, volume, node, target: None, ordinal: 1, stages_nothing: false };
+            tell.info(&"node-a/csi-node".into(), call);
+            let (rpc, volume, node) = ("NodeUnpublishVolume".into(), Some("vol-1".into()), Some("node-a".into()));
+            let done = CsiDone { rpc, volume, node, ordinal: 1, code: "OK".into(), took_ms: 1, message: None };
+            tell.info(&"node-a/csi-node".into(), done);
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            let pod = Some(Box::new(events::Pod { claims: vec!["data".into()], ..Default::default() }));
+            tell.info(&apiserver, Commit { pod, ..Commit::new("pods", "default/web", 2, EventType::Deleted) });
+            tell.events()
+        });
+        let (mut facts, mut last) = (Facts::default(), Last::default());
+        for event in &events {
+            facts.observe(event);
+            last.observe(event);
+        }
+        let message = "vol-1 on node-a waits for NodeUnstageVolume: nothing there wants it";
+        let missing = last.missing(&facts, message, Some("vol-1"), Some("node-a")).unwrap();
+        assert_eq!(
+            missing.text,
+            "expected: NodeUnstageVolume for vol-1 on node-a, after pod/default/web was deleted at 1.500s; the last call \
+             was NodeUnpublishVolume on node-a at 0.000s, answered with OK; the last write was that of \
+             persistentvolumes/pvc-1: create by csi-provisioner at 0.000s"
+        );
+    }
+}
