@@ -147,11 +147,6 @@ impl Asked {
         self.attributes_classes.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns all pods, each with its key.
-    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &Stored<Pod>)> {
-        self.pods.iter()
-    }
-
     /// Returns the zone of a node.
     pub fn zone(&self, node: &str) -> Option<&Text> {
         self.zones.get(node)

@@ -106,7 +106,10 @@ impl Unsaved {
         else {
             return;
         };
-        let Some(name) = claim.uid.as_ref().map(|uid| Text::from(format!("pvc-{uid}"))) else { return };
+        if claim.uid.is_empty() {
+            return;
+        }
+        let name = Text::from(format!("pvc-{}", claim.uid));
         if self.asked.contains(&name) && self.gone.insert(name.clone()) {
             let saw = self.watches_since.is_some_and(|since| ms - since >= ASKS_WITHIN);
             if saw && !self.known.contains(&name) {
@@ -251,7 +254,7 @@ mod tests {
             }
             Waits => tokio::time::sleep(Duration::from_millis(ASKS_WITHIN)).await,
             ClaimGoes => {
-                let pvc = Some(Box::new(Claim { uid: Some("1".into()), ..Claim::default() }));
+                let pvc = Some(Box::new(Claim { uid: "1".into(), ..Claim::default() }));
                 let gone = Commit::new("persistentvolumeclaims", "default/data", 2, EventType::Deleted);
                 trace.info(&apiserver, Commit { pvc, ..gone });
             }
