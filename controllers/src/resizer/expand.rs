@@ -133,14 +133,12 @@ impl Resizer {
         volume: &PersistentVolume,
         target: &Quantity,
     ) -> Result<(), String> {
-        let early = PersistentVolume::clone(volume);
-        let volume = &if mutant!(self.common.ctx, "size-before-expansion") {
-            let mut new = early.clone();
-            let capacity = new.spec.get_or_insert_default().capacity.get_or_insert_default();
-            capacity.insert("storage".to_owned(), target.clone());
-            self.write_volume(&early, &new).await.map_or(new, |written| PersistentVolume::clone(&written))
+        let early;
+        let volume = if mutant!(self.common.ctx, "size-before-expansion") {
+            early = self.write_size(volume, target).await?;
+            &*early
         } else {
-            early
+            volume
         };
         let (size, node_expands) = match self.resize(volume, target).await {
             Ok(answer) => answer,
@@ -151,13 +149,7 @@ impl Resizer {
             memory.final_errors.remove(key);
             memory.slow.remove(key);
         }
-        let mut new = volume.clone();
-        let capacity = new.spec.get_or_insert_default().capacity.get_or_insert_default();
-        capacity.insert("storage".to_owned(), size.clone());
-        self.write_volume(volume, &new).await.map_err(|e| {
-            let name = volume.name();
-            format!("error updating pv {name:?} by resizer: updating capacity of PV {name:?} to {} failed: {e}", size.0)
-        })?;
+        self.write_size(volume, &size).await?;
         if node_expands && !mutant!(self.common.ctx, "node-expansion-not-asked") {
             let new = size_status::node_pending(claim, self.common.ctx.now().wall);
             self.write_claim(claim, &new, Guard::ResourceVersion)
@@ -173,6 +165,17 @@ impl Resizer {
             self.event(claim, "Normal", "VolumeResizeSuccessful", "Resize volume succeeded".to_owned());
         }
         Ok(())
+    }
+
+    /// Writes the volume's size to its object.
+    async fn write_size(&self, volume: &PersistentVolume, size: &Quantity) -> Result<Arc<PersistentVolume>, String> {
+        let mut new = volume.clone();
+        let capacity = new.spec.get_or_insert_default().capacity.get_or_insert_default();
+        capacity.insert("storage".to_owned(), size.clone());
+        self.write_volume(volume, &new).await.map_err(|e| {
+            let name = volume.name();
+            format!("error updating pv {name:?} by resizer: updating capacity of PV {name:?} to {} failed: {e}", size.0)
+        })
     }
 
     /// Calls ControllerExpandVolume. Returns the size, and true if a node must expand the volume too. A driver that

@@ -92,7 +92,7 @@ pub const SLIPS: &[Slip] = &[
     slip("lease-never-expires", leader_gone, "pod/web"),
     slip("source-dropped", cloned, "intact records"),
     slip("limit-not-told", one_too_many, "FailedScheduling"),
-    slip("volume-goes-with-instance", instance_terminated, "volume"),
+    slip("volume-goes-with-instance", instance_terminated, "pod/next"),
 ];
 
 /// Returns a scenario with these other fields and steps.
@@ -179,7 +179,15 @@ fn retained_and_claimed_again() -> String {
     let goes = "delete: {object: pvc/data}";
     let gone = "wait: {object: pvc/data, is: gone, within: 3m}";
     let class = class("reclaimPolicy: Retain");
-    file(&class, &[claim, WEB, WEB_WRITES, WEB_GOES, WEB_IS_GONE, goes, gone, "sleep: 1m", claim, NEXT, NEXT_WRITES])
+    let lives = [WEB, WEB_WRITES, WEB_GOES, WEB_IS_GONE];
+    let again = [goes, gone, "sleep: 1m", claim, NEXT, NEXT_WRITES];
+    let second = [
+        "pod: {name: second, claim: data, node: node-b, grace: 5s}",
+        "wait: {object: pod/second, records: 3, within: 10m}",
+        "delete: {object: pod/second}",
+        "wait: {object: pod/second, is: gone, within: 5m}",
+    ];
+    file(&class, &[&[claim][..], &lives, &second, &again].concat())
 }
 
 fn bound_volume_deleted() -> String {
