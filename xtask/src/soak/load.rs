@@ -265,7 +265,7 @@ impl<'a> Load<'a> {
                 return false;
             }
         }
-        let made = self.asks(self.objects.apply(&Manifest { object, value })).map(|made| made.map(drop));
+        let made = self.asks(self.objects.apply(&Manifest { object, value })).map(|result| result.map(drop));
         let is_made = is_ok(&made);
         self.note(made);
         is_made
