@@ -203,6 +203,9 @@ mod tests {
         let refusal = check(&pod(spec("1500m", json!({}))), &node(), there.iter()).expect_err("a refusal");
         assert_eq!(refusal.message, "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2");
         let refusal = check(&pod(spec("1800m", json!({}))), &node(), there[..1].iter()).expect_err("a refusal");
-        assert_eq!(refusal.message, "Node didn't have enough resource: cpu, requested: 1800, used: 500, capacity: 2000");
+        assert_eq!(
+            refusal.message,
+            "Node didn't have enough resource: cpu, requested: 1800, used: 500, capacity: 2000"
+        );
     }
 }

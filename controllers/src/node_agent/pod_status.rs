@@ -38,8 +38,7 @@ pub struct PodFacts {
 }
 
 /// Conditions that only kubelet writes (`PodConditionsByKubelet`).
-const CONDITIONS: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+const CONDITIONS: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 /// Returns how often the pod's containers were restarted, according to its status. None if they never ran.
 pub fn started_before(pod: &Pod) -> Option<u32> {

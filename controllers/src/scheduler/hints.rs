@@ -56,7 +56,8 @@ fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
         (Plugin::NodeResourcesFit, E::Node(old, new)) => {
             old.is_none_or(|old| Resources::allocatable(old) != Resources::allocatable(new))
         }
-        (Plugin::NodeResourcesFit | Plugin::NodePorts, E::AssignedPodGone(_)) | (Plugin::NodePorts, E::Node(None, _)) => true,
+        (Plugin::NodeResourcesFit | Plugin::NodePorts, E::AssignedPodGone(_))
+        | (Plugin::NodePorts, E::Node(None, _)) => true,
 
         (Plugin::VolumeRestrictions, E::AssignedPodGone(gone)) => {
             gone.namespace() == pod.namespace()

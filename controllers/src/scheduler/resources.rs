@@ -192,7 +192,9 @@ mod tests {
     fn each_resource_that_is_short_is_told_in_order() {
         let node = |list: Value| Resources::of(Some(&from_value(list).expect("quantities")));
         let has = node(json!({ "cpu": "1", "memory": "1Ki", "pods": "1", "ephemeral-storage": "10", "a.b/c": "1" }));
-        let asks = node(json!({ "cpu": "2", "memory": "1Ki", "pods": "1", "ephemeral-storage": "11", "a.b/c": "1", "d.e/f": "1" }));
+        let asks = node(
+            json!({ "cpu": "2", "memory": "1Ki", "pods": "1", "ephemeral-storage": "11", "a.b/c": "1", "d.e/f": "1" }),
+        );
         let used = node(json!({ "memory": "1", "pods": "1", "a.b/c": "1" }));
         let lacks: Vec<_> = lacks(&asks, &used, &has).into_iter().map(|l| (l.reason(), l.is_hopeless())).collect();
         let expected = [

@@ -132,7 +132,8 @@ pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodV
         }
         Err(reason) => reasons.push(reason),
     }
-    Rejection::of(Plugin::VolumeBinding, reasons.into_iter().map(Into::into), true).map_or_else(|| Ok(found.unwrap_or_default()), Err)
+    Rejection::of(Plugin::VolumeBinding, reasons.into_iter().map(Into::into), true)
+        .map_or_else(|| Ok(found.unwrap_or_default()), Err)
 }
 
 enum Bound {

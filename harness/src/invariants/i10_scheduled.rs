@@ -233,7 +233,12 @@ mod tests {
         }
 
         fn late(self) -> Self {
-            let fired = FaultFired { fault: "f".into(), op: "watch".into(), effect: Effect::Hang(true), attributes: Default::default() };
+            let fired = FaultFired {
+                fault: "f".into(),
+                op: "watch".into(),
+                effect: Effect::Hang(true),
+                attributes: Default::default(),
+            };
             self.0.info(&"fake-apiserver".into(), fired);
             self
         }

@@ -40,7 +40,8 @@ fn a_pod_that_does_not_fit_is_failed_and_never_runs() {
         rig.bind("second", "600m", &any);
         rig.until("refused", 1, || rig.is_failed("second", "OutOfcpu")).await;
         let status = rig.status("second");
-        let message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000";
+        let message =
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000";
         assert_eq!((&status["message"], status["containerStatuses"].is_null()), (&json!(message), true));
         rig.bind("third", "400m", &json!({ "disk": "ssd" }));
         rig.until("refused", 1, || rig.is_failed("third", "NodeAffinity")).await;
