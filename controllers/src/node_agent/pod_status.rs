@@ -58,6 +58,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     }
     if *phase == Phase::Refused {
         status.phase = Some("Failed".to_owned());
+        status.observed_generation = pod.metadata.generation;
         status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
         if let Some(conditions) = &mut status.conditions {
             conditions.retain(|c| !CONDITIONS.contains(&c.type_.as_str()));
