@@ -185,15 +185,15 @@ impl<S: PartialEq> Cache<S> {
     /// state that `is` accepts; `exists` tells states of objects that are there.
     pub fn may_have_former(&self, ms: u64, exists: impl Fn(&S) -> bool, is: impl Fn(&S) -> bool) -> bool {
         let listed = self.base.last().map(|news| news.revision);
-        let from_list = |revision: u64| match listed {
-            Some(listed) => revision <= listed,
-            None => self.is_from_the_past,
-        };
-        self.objects.keys().any(|object| {
-            let gone = self.last(object, |state| !exists(state));
-            gone.is_some_and(|gone| {
-                self.may_have(object, ms, |revision, state| revision < gone && from_list(revision) && is(state))
-            })
+        self.objects.iter().any(|(name, object)| {
+            let Some(gone) = self.last(name, |state| !exists(state)) else { return false };
+            // The stream after an old list tells of the end only after everything before it.
+            let had = |listed: u64| {
+                let at = object.changes.iter().rev().find(|(revision, _)| *revision <= listed);
+                listed < gone && at.is_some_and(|(_, state)| exists(state))
+            };
+            listed.map_or(self.is_from_the_past, had)
+                && self.may_have(name, ms, |revision, state| revision < gone && is(state))
         })
     }
 
