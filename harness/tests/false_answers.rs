@@ -132,7 +132,7 @@ const CASES: &[Case] = &[
         calls: ("NodeExpandVolume", 2),
         ..PLAIN
     },
-    // No attach succeeds until the driver has registered again.
+    // A CSINode keeps the id of a driver, so no attach succeeds until it is deleted and the driver registers again.
     Case {
         op: "NodeGetInfo",
         effect: "wrong_node",
@@ -140,6 +140,7 @@ const CASES: &[Case] = &[
             AGAIN,
             "
   - expect: {event: {object: pod/web, reason: FailedAttachVolume, contains: does not exist, within: 5m}}
+  - delete: {object: csinode/node-a}
   - crash: node-a
   - restart: node-a
   - wait: {object: pod/web, records: 3, within: 20m}",

@@ -85,6 +85,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let (since, limit) = (Since::now(), args.time.map(|time| time.0));
     let mut found = Found::default();
     let mut digests = BTreeMap::new();
+    let drew = plan.clone();
     let work = {
         let plan = plan.clone();
         move |at: usize| (at < most && limit.is_none_or(|limit| since.elapsed() < limit)).then(|| plan.task(at))
@@ -94,6 +95,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
             digests.insert(at, verdict.digest.clone());
         }
         found.take(at, verdict);
+        found.drew(drew.kinds(at));
         let rate = found.runs as f64 / since.elapsed().as_secs_f64().max(1e-3);
         let hours = found.world_ms as f64 / 3.6e6;
         let bugs = found.findings.len();
@@ -160,6 +162,7 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
         text += &format!("{:<14}{runs:>8}\n", class.word());
     }
     text += &format!("{}\n", style.paint(Tone::Faint, &format!("seen: {}", found.coverage.text())));
+    text += &format!("{}\n", style.paint(Tone::Faint, &format!("drawn: {}", found.kinds())));
     for (id, runs) in &found.declared {
         text += &format!("{} {id} in {}\n", style.paint(Tone::Warning, "declared"), found.told(*runs));
     }

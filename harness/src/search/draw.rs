@@ -5,6 +5,7 @@
 
 mod asks;
 mod extras;
+mod pairs;
 mod stories;
 
 use std::collections::BTreeMap;
@@ -66,8 +67,22 @@ const DISK: &[&str] = &[
 const RESOURCES: &[&str] =
     &["pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "csinodes"];
 
+/// A drawn scenario, and the kinds of what was added to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// The scenario.
+    pub document: Document,
+    /// Names of the additions.
+    pub kinds: Vec<&'static str>,
+}
+
 /// Draws the run number `run` of the exploration with `seed`.
 pub fn draw(seed: u64, run: u64) -> Document {
+    drawn(seed, run).document
+}
+
+/// The same, with the kinds of what was added.
+pub fn drawn(seed: u64, run: u64) -> Drawn {
     let rng = Seed::root(seed).child("explore").child(&run.to_string()).rng();
     let mut drawing = Drawing {
         rng,
@@ -81,8 +96,14 @@ pub fn draw(seed: u64, run: u64) -> Document {
     };
     let document = drawing.whole(run);
     let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
-    let document = stories::add(extras::add(document, stream("explore more")), stream("explore wider"));
-    asks::add(document, stream("explore asks"))
+    let drawn = extras::add(Drawn { document, kinds: Vec::new() }, stream("explore more"));
+    let drawn = asks::add(stories::add(drawn, stream("explore wider")), stream("explore asks"));
+    pairs::add(drawn, stream("explore pairs"))
+}
+
+/// Returns the names of all kinds of additions.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    [extras::KINDS, stories::KINDS].concat().into_iter().chain(asks::kinds()).chain(pairs::kinds())
 }
 
 /// An existing pod and its claim.
@@ -436,6 +457,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn each_kind_is_drawn_within_a_hundred_runs() {
+        let mut missing: BTreeSet<&str> = kinds().collect();
+        for run in 1..=100 {
+            for kind in drawn(7, run).kinds {
+                missing.remove(kind);
+            }
+        }
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 
     #[test]
     fn what_is_drawn_is_a_scenario_and_the_same_when_it_is_drawn_again() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::coverage::Coverage;
 use super::document::Document;
-use super::draw::draw;
+use super::draw::{draw, drawn, kinds};
 use super::judge::{Class, Task, Verdict};
 use super::shard::Shard;
 
@@ -30,6 +30,11 @@ impl Plan {
     /// Drawn scenario of the run.
     pub fn document(&self, at: usize) -> Document {
         draw(self.seed, self.number(at))
+    }
+
+    /// Kinds of what was added to the run.
+    pub fn kinds(&self, at: usize) -> Vec<&'static str> {
+        drawn(self.seed, self.number(at)).kinds
     }
 
     /// Task of the run.
@@ -67,6 +72,8 @@ pub struct Found {
     pub findings: BTreeMap<String, Finding>,
     /// Coverage of all runs.
     pub coverage: Coverage,
+    /// Number of runs with each kind of addition.
+    pub drawn: BTreeMap<&'static str, usize>,
 }
 
 impl Found {
@@ -81,6 +88,20 @@ impl Found {
             *self.declared.entry(id.clone()).or_default() += 1;
         }
         self.find(at, verdict);
+    }
+
+    /// Counts the kinds of what was added to a run.
+    pub fn drew(&mut self, kinds: Vec<&'static str>) {
+        for kind in kinds {
+            *self.drawn.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Numbers of runs with each kind of addition in words, in the order in which they are drawn; also those that did
+    /// not occur.
+    pub fn kinds(&self) -> String {
+        let count = |kind: &'static str| format!("{kind} {}", self.drawn.get(kind).copied().unwrap_or_default());
+        kinds().map(count).collect::<Vec<_>>().join(" · ")
     }
 
     /// Records that a repetition of the run `at` diverged.
@@ -138,6 +159,7 @@ impl Found {
             "outcomes": classes,
             "declared": self.declared,
             "coverage": self.coverage.data(),
+            "drawn": kinds().map(|kind| (kind, self.drawn.get(kind).copied().unwrap_or_default())).collect::<BTreeMap<_, _>>(),
             "findings": self.ordered().iter().map(finding).collect::<Vec<_>>(),
         })
     }

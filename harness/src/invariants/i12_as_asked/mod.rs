@@ -135,8 +135,8 @@ impl Present {
 
     /// Returns true if the last answer to an RPC about a subject, which ends with `subject`, refuses it for good.
     fn is_refused(&self, rpc: &str, subject: &str) -> bool {
-        let of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
-        of_it.into_iter().any(|(_, code)| REFUSALS.contains(&code.as_str()))
+        let mut of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
+        of_it.any(|(_, code)| REFUSALS.contains(&code.as_str()))
     }
 }
 

@@ -144,7 +144,7 @@ fn used_claims(spec: &Value) -> BTreeSet<String> {
 fn asks_for_nothing_else(spec: &Value) -> bool {
     let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
     let volumes = list(spec, "volumes").iter().all(|v| v["csi"].is_null() && v["ephemeral"].is_null());
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
+    let mut containers = ["containers", "initContainers"].into_iter().flat_map(|field| list(spec, field));
     let needs = |c: &Value| !c["resources"].is_null() || list(c, "ports").iter().any(|p| !p["hostPort"].is_null());
-    volumes && !containers.into_iter().any(|container| needs(&container))
+    volumes && !containers.any(|container| needs(&container))
 }

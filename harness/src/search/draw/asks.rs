@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::seed::between;
 
+use super::Drawn;
 use super::extras::cloud_is_left_alone;
 use crate::cluster::spec::node_name;
 use crate::search::document::Document;
@@ -21,31 +22,41 @@ const ZONE: &str = "us-east-1b";
 /// An addition: adds its objects and steps to a document.
 type Addition = fn(&mut Asks);
 
-/// All additions. The random stream is consumed in this order.
-const ADDITIONS: &[Addition] = &[
-    Asks::zone,
-    Asks::retain,
-    Asks::made_beforehand,
-    Asks::raw,
-    Asks::read_only,
-    Asks::filesystem,
-    Asks::attributes,
-    Asks::for_one_pod,
-    Asks::same_name,
-    Asks::unmount_fails,
+/// All additions with their names. The random stream is consumed in this order.
+const ADDITIONS: &[(&str, Addition)] = &[
+    ("zones", Asks::zone),
+    ("Retain", Asks::retain),
+    ("static volume", Asks::made_beforehand),
+    ("raw device", Asks::raw),
+    ("read-only pod", Asks::read_only),
+    ("filesystem and mount options", Asks::filesystem),
+    ("VolumeAttributesClass", Asks::attributes),
+    ("ReadWriteOncePod", Asks::for_one_pod),
+    ("pod of the same name", Asks::same_name),
+    ("unmount that fails for eight minutes", Asks::unmount_fails),
 ];
 
-/// Adds the drawn requests to `document`.
-pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
+/// Returns the names of the additions.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    ADDITIONS.iter().map(|(name, _)| *name)
+}
+
+/// Adds the drawn requests to `drawn`.
+pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
+    let Drawn { document, mut kinds } = drawn;
     let mut asks = Asks { rng, tree: document.tree().clone() };
     // With a limit on volumes per node there may be no room.
     let fits = asks.tree["driver"]["attach-limit"].is_null();
-    for addition in ADDITIONS {
+    for (kind, addition) in ADDITIONS {
         if between(&mut asks.rng, 1, ONE_OF) == 1 && fits {
+            let before = asks.tree.clone();
             addition(&mut asks);
+            if asks.tree != before {
+                kinds.push(kind);
+            }
         }
     }
-    Document::of_tree(asks.tree)
+    Drawn { document: Document::of_tree(asks.tree), kinds }
 }
 
 struct Asks {

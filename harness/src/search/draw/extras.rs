@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::seed::between;
 
+use super::Drawn;
 use crate::search::document::Document;
 
 /// Delay of a snapshot before its blocks are complete, on top of the cloud's own.
@@ -12,19 +13,25 @@ const COPYING: &[&str] = &["1s", "3s", "6s"];
 /// Name of the claim and the volume that are created by hand.
 const COPY: &str = "copy";
 
-/// Adds the drawn extras to `document`.
-pub(super) fn add(document: Document, mut rng: ChaCha8Rng) -> Document {
+/// Names of the additions.
+pub(super) const KINDS: &[&str] = &["two replicas of every loop", "volume of a snapshot"];
+
+/// Adds the drawn extras to `drawn`.
+pub(super) fn add(drawn: Drawn, mut rng: ChaCha8Rng) -> Drawn {
+    let Drawn { document, mut kinds } = drawn;
     let mut one_of = |n: u64| between(&mut rng, 1, n) == 1;
     let (replicas, copies) = (one_of(8), one_of(6));
     let mut tree = document.tree().clone();
     if replicas {
         tree["replicas"] = 2.into();
+        kinds.push(KINDS[0]);
     }
     if copies && cloud_is_left_alone(&tree) {
         let at = between(&mut rng, 0, COPYING.len() as u64 - 1) as usize;
         copy(&mut tree, COPYING[at]);
+        kinds.push(KINDS[1]);
     }
-    Document::of_tree(tree)
+    Drawn { document: Document::of_tree(tree), kinds }
 }
 
 /// Returns true if no fault affects the cloud (the user's calls to it are not retried), if snapshots take time there,

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::seed::between;
 
+use super::Drawn;
 use super::extras::cloud_is_left_alone;
 use crate::search::document::Document;
 
@@ -47,43 +48,49 @@ const TROUBLE: &[(&str, &str, &str, &str)] = &[
 /// Spans for which a process is down or up.
 const SPANS: &[&str] = &["1s", "5s", "20s"];
 
-/// Adds the drawn steps to `document`.
-pub(super) fn add(document: Document, rng: ChaCha8Rng) -> Document {
+/// Names of the additions.
+pub(super) const KINDS: &[&str] = &[
+    "move with a failure",
+    "volumes in another order",
+    "kubelet cut off",
+    "attach abandoned",
+    "loop that misses news",
+    "replicas that compete",
+    "list from the past",
+    "request that is refused",
+    "pods that stay",
+];
+
+/// Adds the drawn steps to `drawn`.
+pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
+    let Drawn { document, mut kinds } = drawn;
     let mut stories = Stories { rng, tree: document.tree().clone() };
     let (contends, lags, tries) = (stories.one_of(4), stories.one_of(4), stories.one_of(8));
     let (moves, swaps, cuts) = (stories.one_of(2), stories.one_of(8), stories.one_of(6));
     let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
     // Without a limit there is room for more volumes.
     let fits = stories.tree["driver"]["attach-limit"].is_null();
-    if moves && fits {
-        stories.moves();
+    let additions: [(bool, fn(&mut Stories)); KINDS.len()] = [
+        (moves && fits, Stories::moves),
+        (swaps && fits, Stories::swap),
+        (cuts && fits, Stories::cut_off),
+        (abandons && fits, Stories::abandon),
+        (is_blind && fits, Stories::blind),
+        (contends, Stories::contend),
+        (lags, Stories::lag),
+        (tries, Stories::try_what_is_refused),
+        (stays, Stories::stay),
+    ];
+    for ((is_drawn, addition), kind) in additions.into_iter().zip(KINDS) {
+        let before = stories.tree.clone();
+        if is_drawn {
+            addition(&mut stories);
+        }
+        if stories.tree != before {
+            kinds.push(kind);
+        }
     }
-    if swaps && fits {
-        stories.swap();
-    }
-    if cuts && fits {
-        stories.cut_off();
-    }
-    if abandons && fits {
-        stories.abandon();
-    }
-    if is_blind && fits {
-        stories.blind();
-    }
-    if contends {
-        stories.contend();
-    }
-    if lags {
-        stories.lag();
-    }
-    if tries && cloud_is_left_alone(&stories.tree) {
-        stories.try_what_is_refused();
-    }
-    if stays {
-        // Behaviour that repeats forever while pods run is visible only while they run.
-        stories.tree["teardown"] = false.into();
-    }
-    Document::of_tree(stories.tree)
+    Drawn { document: Document::of_tree(stories.tree), kinds }
 }
 
 struct Stories {
@@ -306,8 +313,16 @@ impl Stories {
         }
     }
 
+    /// Leaves the pods at the end: behaviour that repeats forever while pods run is visible only while they run.
+    fn stay(&mut self) {
+        self.tree["teardown"] = false.into();
+    }
+
     /// Deletes by hand a volume to which a pod writes; the cloud refuses that.
     fn try_what_is_refused(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
         let Some(steps) = self.tree["steps"].as_array() else { return };
         let waits = |step: &&Value| step["wait"]["is"] == "Running";
         let pod = steps.iter().rev().find(waits).and_then(|step| step["wait"]["object"].as_str()).map(str::to_owned);
