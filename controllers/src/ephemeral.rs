@@ -66,7 +66,7 @@ struct Controller {
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     recorder: EventRecorder,
-    /// Planted defect: claims have no owner.
+    /// Planted defect: creates claims without an owner.
     forgets_owner: bool,
 }
 

@@ -460,7 +460,7 @@ impl Call {
             | Effect::WrongCapacity(_)
             | Effect::WrongNode(_)
             | Effect::WrongZone(_)) => {
-                // One fault falsifies an answer.
+                // Only the first such fault falsifies the answer.
                 let _ = self.falsifies.set(falsifies);
                 Ok(false)
             }

@@ -1,4 +1,5 @@
-//! False answers: a fault makes an answer say something else than the truth. The effect of the call stays as it is.
+//! False answers: a fault changes the content of an answer. The call has its usual effect, and the trace has both
+//! contents.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,8 @@ impl Call {
         self.ctx().emit(CsiFalsified { rpc, volume, node, effect, said, truth });
     }
 
-    /// Omits an entry of a list, or repeats it: the first of those that `matter`, or else the first.
+    /// Omits or repeats an entry of a list if a fault asks for that: the first entry that `matter` accepts, or else the
+    /// first.
     pub(crate) fn falsify_list<T: Clone>(&self, entries: &mut Vec<T>, matter: impl Fn(&T) -> bool) {
         let at = entries.iter().position(matter).unwrap_or_default();
         let truth = entries.len();
@@ -30,7 +32,7 @@ impl Call {
         self.falsified(format!("{} entries", entries.len()), format!("{truth} entries"));
     }
 
-    /// Returns the capacity that the answer gives for one of `bytes`.
+    /// Returns `bytes`, or the wrong capacity that a fault puts in the answer.
     pub(crate) fn falsify_capacity(&self, bytes: i64) -> i64 {
         let said = match self.falsifies() {
             Some(Effect::WrongCapacity(how)) if how == "less" => bytes / 2,
@@ -42,7 +44,7 @@ impl Call {
         said
     }
 
-    /// Returns the zone that the answer gives for `zone`: another one of the region.
+    /// Returns `zone`, or another zone of the region if a fault asks for that.
     pub(crate) fn falsify_zone(&self, zone: &str) -> String {
         if !matches!(self.falsifies(), Some(Effect::WrongZone(true))) {
             return zone.to_owned();
@@ -53,7 +55,7 @@ impl Call {
         said
     }
 
-    /// Returns the node id that the answer gives for `node`: one that does not exist.
+    /// Returns `node`, or the id of a node that does not exist if a fault asks for that.
     pub(crate) fn falsify_node(&self, node: &str) -> String {
         if !matches!(self.falsifies(), Some(Effect::WrongNode(true))) {
             return node.to_owned();
@@ -62,7 +64,7 @@ impl Call {
         NO_NODE.to_owned()
     }
 
-    /// Returns the publish context of the answer.
+    /// Returns `context`, or an empty context if a fault asks for that.
     pub(crate) fn falsify_context(&self, context: BTreeMap<String, String>) -> BTreeMap<String, String> {
         if !matches!(self.falsifies(), Some(Effect::NoContext(true))) {
             return context;

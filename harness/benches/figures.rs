@@ -107,18 +107,18 @@ fn simulated(scenario: &Path) -> Option<f64> {
     said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
-/// Processor time of all ended children in seconds.
+/// Returns the processor time of all ended children in seconds.
 fn processor_time_of_children() -> Option<f64> {
-    /// Units of times in /proc/PID/stat, per second.
+    /// Clock ticks per second, the unit of times in /proc/PID/stat.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    // The 16th and 17th field of proc_pid_stat(5), cutime and cstime; the rest begins with the third.
+    // cutime and cstime are fields 16 and 17 of proc_pid_stat(5); the first element here is field 3.
     let times = [fields.get(13)?, fields.get(14)?].map(|field| field.parse::<f64>().ok());
     Some(times.into_iter().sum::<Option<f64>>()? / TICKS)
 }
 
-/// Processor time of a run that waits for lists of pods, relative to one that waits for each pod.
+/// Returns the processor time of a run that waits for lists of pods, relative to one that waits for each pod.
 fn lists_beside_single_waits(lists: &Path, single: &Path) -> Option<f64> {
     let time = |scenario: &Path| {
         let before = processor_time_of_children()?;

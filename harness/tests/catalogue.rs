@@ -1,4 +1,4 @@
-//! Rows of the fault catalogue, in whole simulated clusters. Each accepted combination of plane, operation, moment
+//! Tries rows of the fault catalogue in whole simulated clusters. Each accepted combination of plane, operation, moment
 //! and effect is added to a scenario that reaches the operation. The fault must fire, and the trace must show its
 //! effect compared with the run without it. An ordinary run tries a sample; `MOORING_CATALOGUE=whole` tries every row.
 
@@ -170,11 +170,12 @@ fn visit_all(planes: &[Plane]) {
     visit_those(planes, |_| true);
 }
 
-/// Variable that selects the rows: `whole` tries all of them, as the nightly run does.
+/// Environment variable that selects the rows. `whole` selects all of them, as in the nightly run.
 const WHICH: &str = "MOORING_CATALOGUE";
 
-/// Returns the rows for an ordinary test run. Each operation occurs with each of its moments, and each effect of a plane
-/// with each of its moments. The order of choice is mixed, so that operations differ in their effects.
+/// Returns the rows for a test run: all if [`WHICH`] says so, otherwise a sample. In the sample each operation occurs
+/// at each of its moments, and each effect of a plane at each of its moments. The rows are sorted by a digest, so that
+/// operations differ in their effects.
 fn sample(mut rows: Vec<Row>) -> Vec<Row> {
     match std::env::var(WHICH).as_deref() {
         Ok("whole") => return rows,

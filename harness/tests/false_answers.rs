@@ -1,4 +1,4 @@
-//! Drivers whose answers are false: the reaction of the control loops to each, in whole simulated clusters.
+//! Reaction of the control loops to each false answer of a driver, in whole simulated clusters.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -29,17 +29,17 @@ struct Case {
     effect: &'static str,
     /// Value of the effect.
     value: &'static str,
-    /// Lines of the header.
+    /// Further lines of the scenario's header.
     head: &'static str,
     /// Steps before and after the claim and its pod.
     steps: (&'static str, &'static str),
-    /// An RPC, and the number of its calls.
+    /// An RPC, and the expected number of its calls.
     calls: (&'static str, usize),
-    /// The invariants that the driver breaks with it.
+    /// Invariants that the false answer breaks.
     breaks: &'static [&'static str],
 }
 
-/// The pod runs, as if the answer were true.
+/// A false answer without consequences: the pod runs.
 const PLAIN: Case = Case {
     op: "",
     effect: "",
@@ -154,7 +154,7 @@ const CASES: &[Case] = &[
 
 fn text(case: &Case) -> String {
     let Case { op, effect, value, head, steps: (before, after), .. } = case;
-    // A list is false only once there is a volume in it.
+    // A list can be false only if it has a volume.
     let when = if *op == "ListVolumes" { "{first: 1, after: 30s}" } else { "{first: 1}" };
     format!(
         "name: false-answer
@@ -199,7 +199,7 @@ fn each_false_answer_has_its_reaction() {
     }
 }
 
-/// No loop of these clusters lists snapshots; the driver's own tests show those lists.
+/// Excludes ListSnapshots: no loop of these clusters calls it, and the driver's own tests cover it.
 #[test]
 fn each_false_answer_of_the_catalogue_is_here_and_says_what_csi_thinks_of_it() {
     for operation in CONTROLLER.iter().chain(NODE_SERVICE) {

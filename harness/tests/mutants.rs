@@ -31,7 +31,7 @@ const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: I
     Case { mutants, story, breaks, says }
 }
 
-/// A defect, a scenario that fails with it, and part of what the failure says. The defect breaks what a step expects.
+/// A defect that fails a step, the scenario with that step, and a part of the failure's text.
 struct Slip {
     mutant: &'static str,
     story: fn() -> String,
@@ -42,7 +42,7 @@ const fn slip(mutant: &'static str, story: fn() -> String, says: &'static str) -
     Slip { mutant, story, says }
 }
 
-/// Returns all cases.
+/// Returns all defects that break an invariant.
 fn cases() -> impl Iterator<Item = &'static Case> {
     CASES.iter().chain(more::CASES)
 }
@@ -257,7 +257,7 @@ fn grown() -> String {
     story("", &(up() + grows)).replace("reclaimPolicy: Delete", "reclaimPolicy: Delete\n    allowVolumeExpansion: true")
 }
 
-/// A claim asks for more while its volume is still enlarged. No step waits for the second size.
+/// A claim requests a second expansion while the first is in progress. No step waits for the second size.
 fn grown_twice() -> String {
     let fault = "{name: fails, match: {plane: csi, op: ControllerExpandVolume}, when: {first: 2}, \
                  effect: {grpc: UNAVAILABLE}}";

@@ -120,7 +120,7 @@ pub struct Reconciler {
     pub(super) remembers_out_of_service: bool,
     /// Planted defect: forces a detach from a Ready node.
     pub(super) forces_ready_nodes: bool,
-    /// Planted defect: an attach that failed attached nothing.
+    /// Planted defect: treats an attach that failed as one without effect.
     pub(super) forgets_failed_attaches: bool,
 }
 

@@ -27,11 +27,11 @@ pub struct World {
     waiting_pods: BTreeMap<ClaimKey, BTreeSet<String>>,
     /// Planted defect: claims with the same name are the same claim.
     pub(super) ignores_uids: bool,
-    /// Planted defect: a claim gets a volume without its access modes.
+    /// Planted defect: binds a claim to a volume without its access modes.
     pub(super) ignores_access_modes: bool,
-    /// Planted defect: a claim gets a volume that is too small.
+    /// Planted defect: binds a claim to a volume that is too small.
     pub(super) ignores_size: bool,
-    /// Planted defect: a released volume can be bound again.
+    /// Planted defect: binds a released volume again.
     pub(super) offers_released: bool,
 }
 
@@ -160,7 +160,7 @@ impl World {
         matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
     }
 
-    /// Planted defects: returns the claim without the requirements that the binder ignores.
+    /// Returns the claim without the requirements that planted defects ignore; `None` without such a defect.
     fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
         if !self.ignores_access_modes && !self.ignores_size {
             return None;

@@ -1,7 +1,7 @@
-//! Kubelet's own check of a pod that was bound to its node, whoever bound it (upstream
+//! Kubelet's own check of each pod that is bound to its node, by the scheduler or by name (upstream
 //! `pkg/kubelet/lifecycle/predicate.go`). A refused pod is Failed and never runs.
 //!
-//! Upstream also evicts pods for a critical pod that lacks resources; here such a pod is refused.
+//! Upstream evicts other pods for a critical pod that lacks resources; this kubelet refuses the critical pod.
 
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ pub fn check<'a>(pod: &Pod, node: &Node, others: impl Iterator<Item = &'a Pod> +
     Ok(())
 }
 
-/// Admits a pod to this node. If only its node selector or affinity does not match, the node is read again, because its
-/// labels may be newer than the cache.
+/// Admits a pod to this node. If its node selector or affinity does not match, the check is repeated with the node from
+/// the API server, because the cached labels may be old.
 ///
 /// # Errors
 /// The reason for a refusal.
@@ -110,9 +110,9 @@ pub(super) async fn admit(agent: &Agent, pod: &Pod) -> Result<(), Refusal> {
     }
 }
 
-/// Decides about a pod whose volumes could not be attached in time: it is refused if the driver says that the node can
-/// attach no more, and if the driver's CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` (upstream
-/// `VerifyExhaustedResource`). The driver is then asked for its limit at once. `missing` describes the volumes.
+/// Returns a refusal for a pod whose volumes could not be attached in time, if the driver says that the node can attach
+/// no more and its CSIDriver sets `nodeAllocatableUpdatePeriodSeconds` (upstream `VerifyExhaustedResource`). It then
+/// asks the driver for its limit at once. `missing` describes the volumes.
 pub(super) async fn refuse_unattached(agent: &Agent, uid: &str, missing: &str) -> Option<Refusal> {
     let volumes = agent.volumes().unattached(uid);
     for volume in volumes {

@@ -12,7 +12,7 @@ use crate::kube::time;
 /// Progress of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Refused. The facts have the reason.
+    /// Refused; `PodFacts::refusal` has the reason.
     Refused,
     /// Accepted, but volumes or containers are not ready.
     Waiting,

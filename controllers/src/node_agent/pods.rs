@@ -476,7 +476,7 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.
 ///
 /// # Errors
-/// A refusal, because the node can attach no more.
+/// A refusal, if the node can attach no more volumes.
 async fn mounted(
     agent: &Agent,
     uid: &str,
@@ -595,7 +595,7 @@ struct Unmounted {
     timeout: bool,
 }
 
-/// WaitForAttachAndMount: checks at once and every 300 ms, for 2 m 3 s.
+/// Waits until the volumes are mounted (`WaitForAttachAndMount`): checks at once and every 300 ms, for 2 m 3 s.
 async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Result<(), Unmounted> {
     let timers = &agent.config.timers;
     let begun = agent.ctx.now().mono;

@@ -8,7 +8,7 @@ pub const PORTS_TAKEN: &str = "node(s) didn't have free ports for the requested 
 /// Address that stands for all addresses of a node.
 const ANY: &str = "0.0.0.0";
 
-/// Port of the node that a container takes.
+/// Port of the node that a container uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HostPort<'a> {
     ip: &'a str,
@@ -39,7 +39,7 @@ fn or<'a>(text: &'a Option<String>, default: &'static str) -> &'a str {
     text.as_deref().filter(|text| !text.is_empty()).unwrap_or(default)
 }
 
-/// Returns true if no other pod of the node has a host port of `pod`.
+/// Returns true if no pod of `others` uses a host port of `pod`.
 pub fn ports_free<'a>(pod: &Pod, others: impl IntoIterator<Item = &'a Pod>) -> bool {
     let wanted: Vec<HostPort<'_>> = host_ports(pod).collect();
     wanted.is_empty()

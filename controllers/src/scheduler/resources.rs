@@ -35,9 +35,9 @@ impl Resources {
         Self::of(node.status.as_ref().and_then(|s| s.allocatable.as_ref()))
     }
 
-    /// Returns a pod's requests: those of the pod as a whole, where it has them. Otherwise the sum of its containers,
-    /// or its largest init container if that is more. The overhead of its runtime is added. Restartable init containers
-    /// count as containers.
+    /// Returns a pod's requests. For each resource it is the request of the pod as a whole, if there is one. Otherwise
+    /// it is the sum of the containers, or the need of the largest init container if that is more. Restartable init
+    /// containers count as containers. The overhead of the runtime and 1 for `pods` are added.
     pub fn requested(pod: &Pod) -> Self {
         let one = Self(BTreeMap::from([(PODS.to_owned(), 1)]));
         let Some(spec) = &pod.spec else { return one };
@@ -107,7 +107,7 @@ fn of_whole_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// Returns true for a name with a domain other than upstream's own (`IsExtendedResourceName`).
+/// Returns true for a name with a domain other than `kubernetes.io` (`IsExtendedResourceName`).
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
@@ -136,8 +136,8 @@ impl Lack {
         }
     }
 
-    /// Returns true if no eviction could help, because the node is too small. Upstream assumes that of no number of
-    /// pods.
+    /// Returns true if no eviction could help, because the node is too small. For the number of pods, upstream always
+    /// assumes that an eviction could help.
     pub fn is_hopeless(&self) -> bool {
         self.resource != PODS && self.requested > self.capacity
     }

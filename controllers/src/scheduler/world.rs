@@ -77,15 +77,15 @@ pub struct CountedVolume {
 /// Planted defects of the scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
-    /// The node affinity of volumes is ignored.
+    /// Ignores the node affinity of volumes.
     pub ignores_zones: bool,
-    /// NodeVolumeLimits is ignored.
+    /// Ignores NodeVolumeLimits.
     pub ignores_limits: bool,
-    /// NodeVolumeLimits lets one volume too many pass.
+    /// Accepts one volume more than NodeVolumeLimits allows.
     pub one_too_many: bool,
-    /// A ReadWriteOncePod claim may be used twice.
+    /// Accepts a second pod with a ReadWriteOncePod claim.
     pub ignores_once_pod: bool,
-    /// A pod may use the claim of an ephemeral volume of another pod.
+    /// Accepts a pod whose ephemeral volume has the claim of another pod.
     pub takes_foreign_claims: bool,
 }
 

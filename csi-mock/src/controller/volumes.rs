@@ -88,7 +88,7 @@ impl ControllerService {
         })
     }
 
-    /// Planted defects: changes an order before the cloud sees it.
+    /// Changes an order as planted defects do, before the cloud sees it.
     fn spoil(&self, order: &mut Order) {
         let ctx = self.calls.ctx();
         if mutant!(ctx, "iops-dropped") {

@@ -210,7 +210,7 @@ impl NodeService {
         there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
     }
 
-    /// Planted defects: drops parts of a request.
+    /// Drops parts of a request, as planted defects do.
     fn spoiled(&self, mut stage: Stage) -> Stage {
         if mutant!(self.calls.ctx(), "mount-flags-ignored") {
             stage.mount_flags.clear();

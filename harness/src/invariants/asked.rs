@@ -92,7 +92,7 @@ impl Asked {
         }
     }
 
-    /// Returns the versions of a class.
+    /// Returns the versions of a StorageClass or a VolumeAttributesClass.
     fn versions(&mut self, resource: &str, name: &Arc<str>) -> Option<&mut Vec<Spec>> {
         let classes = match resource {
             "storageclasses" => &mut self.classes,

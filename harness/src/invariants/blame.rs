@@ -24,7 +24,7 @@ struct Call {
     rpc: String,
     of: Key,
     path: String,
-    /// True if a fault replaced the answer of this call.
+    /// True if a fault hit this call, or the disk's mount during it.
     faulted: bool,
 }
 
@@ -66,8 +66,8 @@ struct Claim {
     bound: bool,
     /// True if an earlier claim of this name was bound and is gone.
     had_another: bool,
-    /// Pods that the scheduler has placed while this claim was not bound and its cache may have had a bound one of this
-    /// name.
+    /// Pods that the scheduler has placed while this claim was not bound, and while its cache may have had a bound
+    /// claim of this name.
     put: BTreeSet<String>,
 }
 
@@ -78,8 +78,8 @@ const LATE: [(AttachmentPhase, &str, &str); 2] = [
 ];
 
 impl Blame {
-    /// Records an event; `node_of` gives the node of an instance, and `former` tells if the scheduler may have a claim
-    /// in its cache that was bound and is gone.
+    /// Records an event. `node_of` gives the node of an instance. `former` returns true if the scheduler's cache may
+    /// have a bound claim of that name that is gone.
     pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String, former: impl Fn(&str) -> bool) {
         if let Some(commit) = event.get::<Commit>() {
             self.on_commit(commit, former);
@@ -98,7 +98,7 @@ impl Blame {
             }
         } else if let Some(fired) = event.get::<FaultFired>().filter(|fired| !matches!(fired.effect, Effect::Delay(_)))
         {
-            // A fault of the disk excuses a driver only if it hides the mount itself.
+            // A fault of the disk excuses a driver only if it hits the mount itself.
             let hides = |call: &Call| call.rpc == *fired.op || MOUNTS.contains(&fired.op.as_str());
             let is_answered =
                 |call: &Call| hides(call) && fired.attribute("volume").is_none_or(|volume| call.of.0 == volume);

@@ -1,6 +1,6 @@
-//! I10: external-resizer tells of a change only when the cloud has made it: a PersistentVolume has no more bytes than its
-//! cloud volume, and a claim has the VolumeAttributesClass whose properties its cloud volume has. An occasion is a new
-//! size, or a new class.
+//! I10: external-resizer reports a change only when the cloud has made it. It gives a PersistentVolume no more bytes
+//! than the cloud volume has, and a claim only a VolumeAttributesClass whose parameters the cloud volume has. An
+//! occasion is a new size or a new class.
 //!
 //! Volumes that are not of our cloud are not judged.
 
@@ -33,7 +33,7 @@ pub(super) fn check(asked: &Asked, checked: &mut Checked, event: &Event) -> Opti
         let handle = asked.volume(claim.volume.as_deref()?)?.state.handle.clone()?;
         let (cloud, versions) = (asked.in_cloud(&handle)?, asked.attributes_class(class));
         checked.add(Id::I10, 1);
-        // A version of the class that the cloud satisfies is enough: the resizer uses the one that it knows.
+        // The cloud volume must satisfy one version of the class: the resizer uses the version in its cache.
         let differs = versions.iter().map(|version| differs(cloud, version)).collect::<Option<Vec<_>>>()?;
         let why = differs.into_iter().next_back()?;
         (format!("pvc/{object} says that it has the VolumeAttributesClass {class}, and the cloud has {why}"), handle)
@@ -41,7 +41,7 @@ pub(super) fn check(asked: &Asked, checked: &mut Checked, event: &Event) -> Opti
     Some(Found { message, operation: commit.verb.to_string(), volume: Some(handle.to_string()), ..Found::default() })
 }
 
-/// Returns the difference between a cloud volume and a class, as the end of a sentence.
+/// Returns the first difference between a cloud volume and a class, as the end of a sentence.
 fn differs(cloud: &VolumeChanged, class: &Spec) -> Option<String> {
     class.parameters.iter().find_map(|(key, value)| {
         let key = key.to_lowercase();
@@ -68,8 +68,8 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
-    /// Returns the sentences of I10 of a run in which the cloud has these GiB and IOPS when a component writes the size
-    /// of 2 GiB to the volume and the class `gold`, of 6000 IOPS, to the claim.
+    /// Returns the messages of I10 for a run in which the cloud has these GiB and IOPS. A component writes the size of
+    /// 2 GiB to the volume, and the class `gold` of 6000 IOPS to the claim.
     fn found(size_gib: u64, iops: u64, user: &str) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         trace.info(&"mock-ec2".into(), VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Available, "a", 1));

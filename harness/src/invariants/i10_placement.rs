@@ -77,7 +77,7 @@ fn provisioned_for<'a>(
     }
     let claim = asked.claim(pv.state.claim.as_deref()?)?;
     if pv.state.claim_uid.as_ref().is_some_and(|uid| *uid != claim.state.uid) {
-        // It was made for a claim of that name that is gone.
+        // It was created for an earlier claim of that name.
         return None;
     }
     let classes = asked.class(claim.spec.class.as_deref()?);

@@ -3,9 +3,9 @@
 //! attached to a node than its CSINode ever allowed. An occasion is a pod that the scheduler puts on a node with a limit,
 //! or with such a claim, and a volume that begins to be attached to a node with a limit.
 //!
-//! The scheduler decides by its caches. A limit counts only if the CSINode has named it since before the pod was created,
-//! and the largest limit of that time counts. After a fault at reads of the API server, the scheduler's caches may be
-//! behind, so pods are not judged for ten minutes.
+//! The scheduler decides by its caches. So a node is judged only if its CSINode has had a limit since before the pod
+//! was created, and the largest limit since then applies. After a fault at reads of the API server, the scheduler's
+//! caches may be behind, so no pod is judged for ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::{Checked, Found, Id, MAKE_LATE};
 /// Time in milliseconds for which caches may be behind after a fault.
 const LATE: u64 = 10 * 60 * 1000;
 
-/// Limit of a node from an event on; `None` for no limit.
+/// Number of an event, and the limit of a node from then on; `None` for no limit.
 type Since = (u64, Option<u64>);
 
 /// Limits of nodes, and pods that the scheduler has placed.
@@ -31,7 +31,7 @@ type Since = (u64, Option<u64>);
 pub(super) struct Scheduled {
     /// By node: the changes of its limit, oldest first.
     limits: BTreeMap<Arc<str>, Vec<Since>>,
-    /// Event by which each pod was created.
+    /// Number of the event that created each pod.
     created: BTreeMap<Arc<str>, u64>,
     /// Pods that the scheduler has placed.
     placed: BTreeSet<Arc<str>>,
@@ -54,7 +54,7 @@ impl Scheduled {
         let commit = event.get::<Commit>()?;
         let object = &commit.object;
         if let Some(node) = &commit.csinode {
-            // Handles do not name their driver: volumes are counted only where one driver has a limit.
+            // A volume handle does not name its driver: volumes are counted only if exactly one driver has a limit.
             let mut limits = node.drivers.iter().filter_map(|driver| driver.limit);
             let limit = limits.next().filter(|_| limits.next().is_none());
             self.note(object, event.n, limit.filter(|_| commit.r#type != EventType::Deleted));
@@ -118,14 +118,14 @@ impl Scheduled {
             .then(|| format!("as the pod with the {all}. volume there, and its CSINode allows {limit}"))
     }
 
-    /// Returns the largest limit of a node since `created`, if there was one all the time.
+    /// Returns the largest limit of a node since `created`, if the node had a limit all the time.
     fn limit_since(&self, node: &str, created: u64) -> Option<u64> {
         let limits = self.limits.get(node)?;
         let before = limits.iter().rposition(|(since, _)| *since <= created)?;
         limits[before..].iter().map(|(_, limit)| *limit).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Finds a volume that is attached to a node beyond each limit that its CSINode has ever named.
+    /// Finds a volume that is attached to a node beyond every limit that its CSINode has had.
     fn attaches(&self, facts: &Facts, checked: &mut Checked, changed: &AttachmentChanged) -> Option<Found> {
         let (volume, node) = (changed.volume.as_str(), facts.name(changed.instance.as_str()));
         if changed.state != AttachmentPhase::Attaching || !facts.was_saved(volume) {
@@ -142,7 +142,7 @@ impl Scheduled {
     }
 }
 
-/// Returns the names of the volumes that the pods on a node use, and of those that a pod adds.
+/// Returns the names of the volumes that other pods on a node use, and of those that the pod uses.
 fn volumes<'a>(
     asked: &'a Asked,
     object: &str,

@@ -1,8 +1,8 @@
-//! I11: kube-controller-manager deletes nothing that lives. The garbage collector deletes no claim whose owner exists,
-//! and pod garbage collection removes no pod from a node that is Ready. An occasion is such a deletion.
+//! I11: kube-controller-manager deletes no object that is still needed. The garbage collector deletes no claim whose
+//! owner exists. Pod garbage collection removes no pod because of an out-of-service taint if the node is Ready. An
+//! occasion is a claim with an owner, or a pod on a node, that kube-controller-manager deletes.
 //!
-//! The owner of a claim is known if it is a pod. A pod that is being deleted may take its claims with it, and a finished
-//! pod may go from a Ready node.
+//! Only owners that are pods are known. The claims of a terminating pod may be deleted with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::asked::Asked;
 use super::facts::Facts;
 use super::{Checked, Found, Id};
 
-/// Time in milliseconds after which each cache has heard that a node is Ready.
+/// Time in milliseconds after which each cache knows that a node is Ready.
 const HEARD: u64 = 60 * 1000;
 
 /// Claims whose deletion has begun, and nodes that are Ready.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     deleting: BTreeSet<Arc<str>>,
-    /// Time since which each node is Ready, in milliseconds.
+    /// Time in milliseconds since which each node is Ready.
     ready: BTreeMap<Arc<str>, u64>,
 }
 

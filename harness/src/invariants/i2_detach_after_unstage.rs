@@ -20,7 +20,8 @@ pub(super) struct DetachAfterUnstage {
 }
 
 impl DetachAfterUnstage {
-    /// Checks an event; `former` tells if the attacher may have a former VolumeAttachment of a volume and a node.
+    /// Checks an event. `former` returns true if the attacher's cache may have a VolumeAttachment of a PersistentVolume
+    /// and a node that is gone.
     pub fn check(
         &mut self,
         facts: &Facts,

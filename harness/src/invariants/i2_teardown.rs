@@ -1,7 +1,7 @@
-//! I2: a kubelet takes a volume from a pod before it unstages the volume, and before it removes the pod from the API.
+//! I2: a kubelet unpublishes a volume before it unstages the volume, and before it removes the pod from the API.
 //!
-//! Only publishes that the driver answered with OK count, and none from before the kubelet's last start: it may not know
-//! them.
+//! A publish counts if the driver answered OK. Publishes from before the kubelet's last start do not count, because the
+//! kubelet may not know them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::Found;
 use super::facts::Facts;
 use crate::cluster::names;
 
-/// Target paths that a kubelet knows, by node and volume.
+/// Published target paths that a kubelet knows.
 #[derive(Debug, Default)]
 pub(super) struct Teardown {
     /// Publish and unpublish calls in progress, by process and ordinal.

@@ -1,8 +1,8 @@
 //! I3: a kubelet stages a volume only when its node's status lists the volume in volumesInUse. Otherwise attach-detach
 //! may detach it meanwhile.
 //!
-//! A node that was deleted and made again is not judged: its kubelet does not look again. Nor is a kubelet that has
-//! restarted: the status of its node may be older than its volumes.
+//! A node that was deleted and created again is not judged, because its kubelet does not check the list again. A node
+//! whose kubelet has crashed is not judged either, because its status may be older than its volumes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! I8: a component that repeats a failed call waits between its attempts. An occasion is a call that failed.
+//! I8: a component that repeats a failed call waits between its attempts.
 //!
 //! The shortest backoff of upstream's components starts at half a second and doubles. A new pod or a restart starts it
 //! again, so only many failures within a short time are a violation.
@@ -18,7 +18,7 @@ const MOST: usize = 30;
 /// Span in milliseconds.
 const SPAN: u64 = 10_000;
 
-/// Operation, volume and target of a call.
+/// Operation, volume, node and target of a call.
 type Key = (Text, Text, Text, Text);
 
 /// Recent failures of each call.
@@ -26,7 +26,7 @@ type Key = (Text, Text, Text, Text);
 pub(super) struct Pace {
     open: BTreeMap<(Arc<str>, u64), Text>,
     failures: BTreeMap<Key, VecDeque<u64>>,
-    /// Calls of which a violation was reported.
+    /// Calls for which a violation was reported.
     reported: BTreeSet<Key>,
 }
 

@@ -1,7 +1,7 @@
 //! I9: a kubelet publishes a volume in the directory of a pod on its node that uses the volume, under the name of its
 //! PersistentVolume. An occasion is a publish in a directory that belongs to a pod.
 //!
-//! Volumes without a PersistentVolume are not judged, nor a publish for a pod that is gone meanwhile.
+//! A volume without a PersistentVolume is not judged, nor a publish for a pod that is already gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,8 +84,8 @@ mod tests {
 
     const VOLUME: &str = "vol-0123456789abcdef0";
 
-    /// Returns the sentences of I9 of a run in which a volume is published at this path. There are two pods: `web` with
-    /// the volume and `other` without, on one node; a third one is elsewhere, and a fourth is gone.
+    /// Returns the messages of I9 for a run in which a volume is published at this path. On its node the pod `web` uses
+    /// the volume and the pod `other` does not. A third pod is on another node, and a fourth is gone.
     fn found(path: &str) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         let mut rv = 0;

@@ -1,8 +1,8 @@
 //! Calls and writes that should have come and did not, with the last call or write that did.
 //!
-//! A checker that speaks of the end of a run sees a symptom: a mount that is left, or a pod that waits. One omission
-//! gives many symptoms, so each symptom names the omission, and the first omission of a chain (unpublish, unstage,
-//! detach, removal) is that of the run.
+//! A checker of the end of a run sees a symptom: a mount that is left over, or a pod that waits. One missing act causes
+//! many symptoms, so each symptom names the missing act. The first missing act of a chain (unpublish, unstage, detach,
+//! removal) is the cause of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct Missing {
     pub text: String,
 }
 
-/// Acts in the order in which one waits for the other, each with its symptoms: beginnings of leftovers, or parts of
-/// sentences about pending work.
+/// Acts, each after those that it waits for, with their symptoms: beginnings of lists of leftovers, or parts of
+/// messages about pending work.
 const ACTS: &[(&str, &[&str])] = &[
     ("NodeUnpublishVolume", &["waits for NodeUnpublishVolume", "mount left /pods/"]),
     ("NodeUnstageVolume", &["waits for NodeUnstageVolume", "mount left "]),
@@ -117,7 +117,7 @@ impl Last {
         }
     }
 
-    /// Returns the act that a sentence about the end of a run lacks, if it is known.
+    /// Returns the missing act that a message about the end of a run is a symptom of, if it is known.
     pub fn missing(&self, facts: &Facts, message: &str, volume: Option<&str>, node: Option<&str>) -> Option<Missing> {
         let symptom = symptom(message);
         let (place, (act, _)) =
@@ -169,7 +169,7 @@ impl Last {
     }
 }
 
-/// Returns true if a symptom shows a sign, whose words may have others between them.
+/// Returns true if a symptom has a sign of [`ACTS`]. In a leftover, other text may stand before the sign's last part.
 fn is(symptom: &str, sign: &str) -> bool {
     match sign.split_once(" left ") {
         Some((kind, part)) => symptom.starts_with(&format!("{kind} left ")) && symptom.contains(part),

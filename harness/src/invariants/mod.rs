@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
 //! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced; no volume is taken from a pod whose container writes; a kubelet unpublishes before it unstages, and before it removes the pod | at every event |
-//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds; a volume is staged only when its node says that it is in use | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached; the driver answers that a volume is detached only when it is; a replica that lost its lease leads no more after 30 seconds; a volume is staged only when its node's `status.volumesInUse` lists it | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards; a volume of a snapshot has what was synced when that was asked for; no claim gets the bytes of one that is gone | at every event |
@@ -12,7 +12,7 @@
 //! | I8 | when faults are over, everything converges within 20 minutes; failed calls are repeated after a pause | at quiescence, and at every event |
 //! | I9 | a volume is staged from the device that its attachment's metadata names, and mounted as and where its PersistentVolume and its pods ask | at every event |
 //! | I10 | volumes are made, changed, bound and used where and as claims, classes, limits and the scheduler ask | at every event |
-//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, or what has a living owner or a Ready node | at every event |
+//! | I11 | no driver deletes a volume that its PersistentVolume keeps (Retain), or with which a pod runs; no component removes a claim in use, a bound volume, a pod that was not deleted, a claim whose owner exists, or, for an out-of-service taint, a pod of a Ready node | at every event |
 //! | I12 | each object, and the volume of each claim and pod, is at the end as its manifest asks; what was deleted is gone | at quiescence |
 //!
 //! A force is legitimate if, at that moment, the stored Node has the out-of-service taint, or is not Ready and
@@ -103,7 +103,7 @@ pub struct Violation {
     pub node: Option<String>,
     /// Further details that distinguish causes.
     pub details: BTreeMap<&'static str, serde_json::Value>,
-    /// The call or write that should have come, of a violation that showed at the end.
+    /// The missing call or write that a violation at the end of a run is a symptom of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
     /// The declared deviation of upstream that explains it, from `scenarios/upstream-bugs.yaml`.
@@ -342,8 +342,7 @@ impl Invariants {
         }
     }
 
-    /// Returns the current differences between the cluster and what was asked of it (I12), and the number of
-    /// comparisons.
+    /// Returns the current differences between the cluster and its wishes (I12), and the number of comparisons.
     pub(crate) fn differences(&self, wishes: &Wishes, machines: &Machines) -> (Vec<Difference>, u64) {
         let state = self.state();
         let (mut found, judged) = i12_as_asked::compare(wishes, &state.present, &state.asked, &state.facts, machines);

@@ -30,18 +30,18 @@ const ASKS_WITHIN: u64 = 60_000;
 pub(super) struct Unsaved {
     /// For each volume, true if a provisioner has restarted since its creation.
     restarted: BTreeMap<String, bool>,
-    /// Names of the volumes, as a provisioner asks for them; several if the cloud made the volume while several calls
-    /// were unanswered.
+    /// Names under which a provisioner may have asked for each volume. There are several until the driver has answered
+    /// with the volume.
     names: BTreeMap<String, BTreeSet<Text>>,
-    /// Names that were asked for and are not saved.
+    /// Names that a provisioner asked for, and that have no PersistentVolume yet.
     asked: BTreeSet<Text>,
-    /// Those among them whose claim is gone, or is being deleted.
+    /// Names among them whose claim is gone, or is being deleted.
     gone: BTreeSet<Text>,
-    /// Those whose volume the present provisioner has asked for.
+    /// Names that the current provisioner has asked for.
     known: BTreeSet<Text>,
-    /// Those whose claim a provisioner has seen for long, without a call, before the claim was deleted.
+    /// Names whose claim the current provisioner saw for a minute without asking, before the claim was deleted.
     unserved: BTreeSet<Text>,
-    /// Time since which the present provisioner watches claims.
+    /// Time in milliseconds since which the current provisioner watches claims.
     watches_since: Option<u64>,
     /// Volumes that the driver has created, although it answered that it had not.
     denied: BTreeSet<String>,
@@ -98,7 +98,7 @@ impl Unsaved {
 
     fn on_commit(&mut self, commit: &Commit, ms: u64) {
         if commit.pv.is_some() {
-            // A provisioner names a PersistentVolume as it names the volume.
+            // A provisioner gives a PersistentVolume the name of its volume.
             self.asked.retain(|name| **name != *commit.object);
             return;
         }
@@ -118,7 +118,7 @@ impl Unsaved {
         }
     }
 
-    /// Returns true if the claim of a volume ended before a provisioner could ask for the volume again.
+    /// Returns true if the claim of a volume was deleted before a provisioner could ask for the volume again.
     fn is_claim_gone(&self, volume: &str) -> bool {
         let mut names = self.names.get(volume).into_iter().flatten();
         names.any(|name| self.gone.contains(name) && !self.known.contains(name) && !self.unserved.contains(name))
@@ -147,7 +147,8 @@ impl Unsaved {
         }
     }
 
-    /// Returns the volumes after whose creation a provisioner restarted, and whose claim was gone then.
+    /// Returns the volumes whose provisioner has restarted since their creation, and whose claim was deleted before it
+    /// could ask for them again.
     pub fn restarted(&self) -> impl Iterator<Item = &String> {
         let all = self.restarted.iter().filter(|(volume, restarted)| **restarted && self.is_claim_gone(volume));
         all.map(|(volume, _)| volume)

@@ -9,10 +9,10 @@ use substrate::json::Value;
 
 use super::nevers::key;
 
-/// Sign before the first object of a list.
+/// Text before the first object of a list.
 const ITEMS: &[u8] = br#""items":["#;
 
-/// The list of the last answer.
+/// The list in the last answer.
 #[derive(Debug, Default)]
 pub(super) struct Listed(Vec<Known>);
 
@@ -25,7 +25,7 @@ struct Known {
 
 /// An object of an answer.
 enum Found {
-    /// The one at this place of the list before.
+    /// The unchanged object at this index of the former list.
     Same(usize),
     New(String, Arc<[u8]>, Value),
 }
@@ -36,7 +36,7 @@ impl Listed {
         self.0.iter().map(|known| &known.item)
     }
 
-    /// Takes over an answer of the API server.
+    /// Replaces the list by an answer of the API server.
     ///
     /// # Errors
     /// Returns the reason if it is not a list.
@@ -53,7 +53,7 @@ impl Listed {
                 Some(known) => (known.text.len(), Found::Same(next)),
                 None => self.read(&answer[at..], next)?,
             };
-            // Objects keep their order, so the next one is expected after the place of this one.
+            // Objects keep their order, so the next object is expected after this one in the former list.
             next = match &one {
                 Found::Same(place) => place + 1,
                 Found::New(key, ..) => self.place(key, next).map_or(next, |place| place + 1),
@@ -95,12 +95,12 @@ impl Listed {
     }
 }
 
-/// Returns the first place from `at` on that is no white space.
+/// Returns the index of the first byte from `at` on that is not white space.
 fn skip(text: &[u8], at: usize) -> usize {
     text.iter().skip(at).position(|byte| !byte.is_ascii_whitespace()).map_or(text.len(), |n| at + n)
 }
 
-/// Returns true if the object at `at` is `object`: no object begins with another one.
+/// Returns true if the text at `at` is `object`: no object's text begins with that of another object.
 fn is_at(text: &[u8], at: usize, object: &[u8]) -> bool {
     text[at..].starts_with(object)
 }

@@ -1,5 +1,5 @@
 //! Ends all failures and waits until the cluster converges. Then the cloud, Kubernetes and the nodes must agree
-//! (invariant I4), and be as the user asked (I12); that they converge at all is invariant I8.
+//! (invariant I4), and be as the user asked (I12). Invariant I8 demands that they converge at all.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let rest = cluster.scaled(PAUSE);
     let deadline = now() + patience;
-    // Last change at which the cluster agreed, and was not as asked.
+    // Time of the last change, if the cluster agreed after it and was not as asked: only a further change can help.
     let mut judged = None;
     loop {
         let pending = invariants.pending();
@@ -73,7 +73,7 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
                 Ok(machines) => invariants.disagreements(machines),
                 Err(why) => (vec![Disagreement::unread(why.clone())], 0),
             };
-            // A disagreement explains a difference.
+            // Sources that disagree explain a difference, so only the disagreement is reported.
             let (differences, occasions) = match &machines {
                 Ok(machines) if disagreements.is_empty() => invariants.differences(wishes, machines),
                 _ => (Vec::new(), 0),

@@ -51,8 +51,8 @@ pub fn crash_of_many(nodes: usize, volumes: usize) -> String {
     text
 }
 
-/// Text of a scenario in which `volumes` pods with claims start and are deleted. It waits for the list of pods if
-/// `lists`, else for each pod.
+/// Returns the text of a scenario in which `volumes` pods with claims start and are deleted. It waits for the list of
+/// pods if `lists`, otherwise for each pod.
 pub fn waits_for_many(nodes: usize, volumes: usize, lists: bool) -> String {
     let each = |what: &str| format!("  - repeat: {{count: {volumes}, as: i, do: [{what}]}}\n");
     let wait = |each_is: &str, list_that: &str| match lists {

@@ -95,7 +95,7 @@ impl That {
         }
     }
 
-    /// Prepares the evaluation for a list that is looked at again and again.
+    /// Prepares the evaluation for a list that is checked repeatedly.
     pub fn over(&self) -> Over {
         Over::new(self.0.clone(), SELF)
     }

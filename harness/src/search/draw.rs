@@ -67,7 +67,7 @@ const DISK: &[&str] = &[
 const RESOURCES: &[&str] =
     &["pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "csinodes"];
 
-/// A drawn scenario, and the kinds of what was added to it.
+/// A drawn scenario, and the kinds of additions in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
     /// The scenario.
@@ -81,7 +81,7 @@ pub fn draw(seed: u64, run: u64) -> Document {
     drawn(seed, run).document
 }
 
-/// The same, with the kinds of what was added.
+/// Draws the same run, with the kinds of additions in it.
 pub fn drawn(seed: u64, run: u64) -> Drawn {
     let rng = Seed::root(seed).child("explore").child(&run.to_string()).rng();
     let mut drawing = Drawing {

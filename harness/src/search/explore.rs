@@ -32,7 +32,7 @@ impl Plan {
         draw(self.seed, self.number(at))
     }
 
-    /// Kinds of what was added to the run.
+    /// Returns the kinds of additions in the run.
     pub fn kinds(&self, at: usize) -> Vec<&'static str> {
         drawn(self.seed, self.number(at)).kinds
     }
@@ -90,15 +90,15 @@ impl Found {
         self.find(at, verdict);
     }
 
-    /// Counts the kinds of what was added to a run.
+    /// Counts the kinds of additions in a run.
     pub fn drew(&mut self, kinds: Vec<&'static str>) {
         for kind in kinds {
             *self.drawn.entry(kind).or_default() += 1;
         }
     }
 
-    /// Numbers of runs with each kind of addition in words, in the order in which they are drawn; also those that did
-    /// not occur.
+    /// Returns the number of runs with each kind of addition as text, in the order in which the kinds are drawn. Kinds
+    /// that did not occur have 0.
     pub fn kinds(&self) -> String {
         let count = |kind: &'static str| format!("{kind} {}", self.drawn.get(kind).copied().unwrap_or_default());
         kinds().map(count).collect::<Vec<_>>().join(" · ")
@@ -129,7 +129,8 @@ impl Found {
         all
     }
 
-    /// Number of runs, with its share if that is more than one percent: so large a share can hide a bug.
+    /// Returns a number of runs as text, with its share if that is more than one percent. So large a share can hide a
+    /// bug.
     pub fn told(&self, runs: usize) -> String {
         let share = runs as f64 * 100.0 / self.runs.max(1) as f64;
         let what = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };

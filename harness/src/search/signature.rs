@@ -1,10 +1,11 @@
-//! Signature of a bug: the rule, the cause and the acting component, without the parts that differ from run to run.
+//! Signature of a bug: the missing call or write, or the rule, process, operation and message, without the parts that
+//! differ from run to run.
 
 use crate::invariants::Violation;
 use crate::scenario::object::Kind;
 
-/// Returns the violation that is nearest to the bug, and the signature. A violation at the end of a run is a symptom,
-/// and the call or write that is missing is the cause; the first missing one of a chain counts.
+/// Returns the violation that is nearest to the bug, and the signature. A violation during the run comes first. A
+/// violation at the end is a symptom of a missing call or write; the first missing one of the chain counts.
 pub(super) fn of_violations<'v>(all: &[&'v Violation]) -> Option<(&'v Violation, String)> {
     let place = |violation: &&&Violation| violation.missing.as_ref().map_or(usize::MAX, |missing| missing.place);
     let first = all.iter().find(|violation| violation.operation != "quiescence");
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(signature(&[&unstage]), wanted);
         assert_eq!(signature(&[&pod, &detach, &mount]), wanted);
         assert_eq!(signature(&[&mount, &pod]), wanted);
-        // Another omission, and a rule that was broken before the end, have their own.
+        // Another missing act has another signature, and so has a rule that was broken before the end.
         assert_eq!(signature(&[&pod, &detach]).as_deref(), Some("missing: ControllerUnpublishVolume"));
         let broken = |process: &str| Violation {
             id: "I1",

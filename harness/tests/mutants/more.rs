@@ -1,5 +1,5 @@
-//! Defects in what is asked for and what is made: requirements of claims, classes and pods, lifetimes, limits, and the
-//! answers of the cloud and the API server.
+//! Defects in requests and their results: requirements of claims, classes and pods, lifetimes, limits, and the answers
+//! of the cloud and the API server.
 
 use harness::invariants::Id;
 
@@ -79,7 +79,7 @@ pub const CASES: &[Case] = &[
     case(&["retries-without-backoff"], detach_fails_for_long, Id::I8, "its caller does not wait"),
 ];
 
-/// Defects that a step finds.
+/// Defects that fail a step.
 pub const SLIPS: &[Slip] = &[
     slip("modification-never-ends", grown_slowly, "pvc/data"),
     slip("node-expansion-not-asked", grown_on_its_node, "FileSystemResizeSuccessful"),
@@ -146,7 +146,7 @@ const VOLUME_CLAIMED: &str = "apply: {apiVersion: v1, kind: PersistentVolumeClai
                               [ReadWriteOnce], storageClassName: '', volumeName: own, resources: {requests: {storage: 1Gi}}}}";
 const IS_BOUND: &str = "wait: {object: pvc/data, is: Bound, within: 5m}";
 
-/// A volume that was made beforehand, and two claims that it does not satisfy.
+/// A static volume, and two claims that it does not satisfy.
 fn static_volume() -> String {
     let claim = |name: &str, mode: &str, size: &str| {
         format!(
@@ -173,7 +173,7 @@ fn delete_fails() -> String {
     file("", &[fault, CLAIM, WEB, WEB_WRITES, WEB_GOES, WEB_IS_GONE, "delete: {object: pvc/data}", "sleep: 30s"])
 }
 
-/// A claim is made again whose volume was retained.
+/// A claim whose volume was retained is created again.
 fn retained_and_claimed_again() -> String {
     let claim = "claim: {name: data, class: own}";
     let goes = "delete: {object: pvc/data}";
@@ -196,7 +196,7 @@ fn bound_volume_deleted() -> String {
     file("", &[VOLUME_MADE, VOLUME, VOLUME_CLAIMED, IS_BOUND, goes[0], goes[1], goes[2], gone])
 }
 
-/// The volume cannot be detached for a minute, and everything that uses it is deleted.
+/// A volume cannot be detached for a minute. Meanwhile its PersistentVolume, claim and pod are deleted.
 fn volume_in_use_deleted() -> String {
     let fault = "fault: {name: stays, match: {plane: csi, op: ControllerUnpublishVolume}, when: {for: 1m}, \
                  effect: {grpc: INTERNAL}}";
@@ -213,14 +213,14 @@ fn unmount_fails() -> String {
     file("", &steps)
 }
 
-/// The Node object goes while its volume is mounted.
+/// A Node is deleted while a volume is mounted there.
 fn node_deleted() -> String {
     let goes = ["crash: node-a/kubelet", "delete: {object: node/node-a}", "delete: {object: pod/web, force: true}"];
     let steps = [CLAIM, WEB, WEB_WRITES, goes[0], goes[1], goes[2], "sleep: 2m", "crash: node-a", "sleep: 6m"];
     file("", &steps)
 }
 
-/// Attaching fails in the answer only, and the pod goes meanwhile.
+/// The driver attaches a volume and answers with an error. Meanwhile the pod is deleted.
 fn attach_fails() -> String {
     let fault = "fault: {name: fails, match: {plane: csi, op: ControllerPublishVolume}, when: {for: 1m}, \
                  effect: {grpc: INTERNAL}, at: after_effect}";
@@ -251,7 +251,7 @@ fn two_on_a_node() -> String {
     file("", &steps)
 }
 
-/// A pod of the same name is made while the kubelet's deletion of the former one is on its way.
+/// A pod is created again under its name while the kubelet's deletion of the former pod is delayed.
 fn pod_made_again() -> String {
     let fault = "fault: {name: slow, match: {plane: k8s, op: delete, where: {resource: pods, caller: kubelet*}}, \
                  when: {first: 1}, effect: {delay: 20s}}";
@@ -312,7 +312,7 @@ fn instance_terminated() -> String {
     file("", &steps)
 }
 
-/// Three pods whose volumes are made at the same time, and a node that takes one volume.
+/// Three pods whose volumes are created at the same time, and a node that takes one volume.
 fn all_at_once() -> String {
     let head = "nodes: {count: 1}\ndriver: {attach-limit: 1}\nlatency: aws";
     let claims = "repeat: {count: 3, as: i, do: [{claim: {name: 'data-${i}'}}]}";
@@ -336,14 +336,14 @@ fn ephemeral() -> String {
     file("objects: [{class: {name: gp3}}]", &[&starts[..], &goes].concat())
 }
 
-/// The claim of an ephemeral volume exists, and is not the pod's.
+/// A claim with the name of an ephemeral volume's claim exists, and does not belong to the pod.
 fn claim_of_another() -> String {
     let other = ["claim: {name: web-scratch}", EPHEMERAL, "sleep: 1m"];
     let running = [CLAIM, "pod: {name: next, claim: data, node: node-b, grace: 5s}", NEXT_WRITES];
     file("objects: [{class: {name: gp3}}]", &[&running[..], &other].concat())
 }
 
-/// An operator takes a node out of service that is Ready, and the volume of its pod is unmounted slowly.
+/// An operator adds the out-of-service taint to a Ready node whose volume is unmounted slowly.
 fn ready_node_out_of_service() -> String {
     let fault =
         "fault: {name: slow, match: {plane: csi, op: NodeUnpublishVolume}, when: {first: 1}, effect: {delay: 1m}}";
@@ -374,7 +374,7 @@ fn devices_swapped() -> String {
     file("", &[&began[..], &goes, &["sleep: 1m", other, writes, WEB, WEB_WRITES]].concat())
 }
 
-/// The controllers do not hear of the end of a pod, and list the pods again.
+/// The watches of the controllers end at the deletion of a pod, and the controllers list the pods again.
 fn deletion_missed() -> String {
     let fault = "fault: {name: gone, match: {plane: k8s, op: watch-event, where: {resource: pods, type: DELETED, \
                  caller: kube-controller-manager*}}, when: {first: 10}, effect: {watch: gone}}";
@@ -382,12 +382,12 @@ fn deletion_missed() -> String {
     file("", &[&[CLAIM, WEB, WEB_WRITES][..], &goes, &[NEXT, NEXT_WRITES]].concat())
 }
 
-/// The leader of two replicas ends.
+/// The leader of two replicas crashes.
 fn leader_gone() -> String {
     file("replicas: 2", &["sleep: 30s", "crash: csi-attacher-2", CLAIM, WEB, WEB_WRITES])
 }
 
-/// The garbage collector hears of the pod after it hears of the claim.
+/// The garbage collector sees the claim before it sees the pod that owns it.
 fn ephemeral_and_late() -> String {
     let fault = "fault: {name: late, match: {plane: k8s, op: watch-event, where: {resource: pods, type: ADDED, \
                  caller: kube-controller-manager*}}, when: {nth: 2}, effect: {delay: 10s}}";

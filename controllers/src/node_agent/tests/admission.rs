@@ -45,7 +45,7 @@ fn a_pod_that_does_not_fit_is_failed_and_never_runs() {
         assert_eq!((&status["message"], status["containerStatuses"].is_null()), (&json!(message), true));
         rig.bind("third", "400m", &json!({ "disk": "ssd" }));
         rig.until("refused", 1, || rig.is_failed("third", "NodeAffinity")).await;
-        // The pod that does fit is not disturbed, also by a restart of kubelet.
+        // The pod that fits keeps running, also after a restart of kubelet.
         rig.node.kubelet.restart();
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(rig.pod_phase("first"), "Running");

@@ -15,7 +15,7 @@ impl Rig {
         object["spec"]["containers"] = json!([{
             "name": "app", "image": "busybox", "volumeDevices": [{ "name": "data", "devicePath": "/dev/data" }],
         }]);
-        // Another pod: kubelet acts on a pod as it first sees it.
+        // A new uid makes it another pod: kubelet acts on a pod as it first sees it.
         object["metadata"]["uid"] = json!(format!("uid-of-raw-{pod}"));
         self.toy.delete("pods", "default", pod);
         self.toy.put("pods", "default", object);

@@ -105,11 +105,11 @@ pub struct VolumeManager {
 /// Planted defects of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
-    /// A volume is mounted before the node's status lists it as attached.
+    /// Mounts a volume before the node's status lists it as attached.
     pub ignores_attached: bool,
-    /// A volume is mounted before the node's status lists it as in use.
+    /// Mounts a volume before the node's status lists it as in use.
     pub ignores_in_use: bool,
-    /// A volume that no pod wants is unstaged while it is published.
+    /// Unstages a volume that no pod wants while it is published.
     pub unstages_published: bool,
 }
 

@@ -11,7 +11,7 @@ use super::super::to_cel;
 /// Escaped names of an expression, with their property names.
 type Escaped = Vec<(String, String)>;
 
-/// A revision of an object in a list. It is converted once, whatever the number of expressions that look at it.
+/// A revision of an object in a list. Expressions with the same escaped names share one conversion of it.
 pub struct Item {
     value: Value,
     /// Conversions by the escaped names of the expression.
@@ -19,7 +19,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Makes an item of an object.
+    /// Creates an item from an object.
     pub fn new(value: Value) -> Self {
         Self { value, converted: Mutex::default() }
     }
@@ -34,7 +34,7 @@ impl Item {
         self.converted.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Converts the object; `None` if CEL has no such value.
+    /// Returns the object as a CEL value; `None` if CEL has no such value.
     pub(super) fn converted(&self, escaped: &[(String, String)]) -> Option<Arc<dyn Val>> {
         let mut all = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, converted)) = all.iter().find(|(names, _)| names == escaped) {

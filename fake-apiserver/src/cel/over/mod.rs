@@ -1,5 +1,5 @@
-//! Evaluates an expression over a list of which few items change between two evaluations. A macro whose body speaks of
-//! single items (`self.all(p, p.status.phase == 'Running')`) looks at each revision of an item once.
+//! Evaluates an expression over a list of which few items change between two evaluations. If the body of a macro reads
+//! only one item (`self.all(p, p.status.phase == 'Running')`), it is evaluated once for each revision of an item.
 
 mod item;
 mod plan;
@@ -18,7 +18,7 @@ use plan::{How, Part, Plan};
 
 use super::Expression;
 
-/// An expression over a list, with all answers about the items that the list has.
+/// An expression over a list, with the results for the items of the list.
 pub struct Over {
     expression: Arc<Expression>,
     /// Name of the list.
@@ -28,22 +28,22 @@ pub struct Over {
     asked: u64,
 }
 
-/// An item and the answers about it.
+/// An item and the results for it.
 struct Row {
     item: Arc<Item>,
     said: Vec<Option<Said>>,
 }
 
-/// Answer about an item.
+/// Result of an expression for an item.
 enum Said {
     Yes,
     No,
     Value(CelValue),
-    /// It cannot be evaluated.
+    /// The expression cannot be evaluated.
     Unclear,
 }
 
-/// A part of the expression cannot be evaluated.
+/// Error: a part of the expression cannot be evaluated.
 struct Unclear;
 
 /// Values by name, without copies.
@@ -81,7 +81,7 @@ impl Over {
         self.asked
     }
 
-    /// Takes over a list, with the answers about the items that are still there.
+    /// Replaces the list, and keeps the results for the items that are still there.
     fn take<'i>(&mut self, items: impl IntoIterator<Item = &'i Arc<Item>>) {
         let mut former = std::mem::take(&mut self.rows);
         let mut at = 0;
@@ -102,7 +102,7 @@ impl Over {
     fn evaluate(&mut self) -> Option<bool> {
         let mut names = Names(Vec::new());
         for part in 0..self.plan.parts.len() {
-            // A part without a value has no name in the rest, which is an error there, too.
+            // A part without a value stays undefined, so the rest fails where it reads the part.
             if let Ok(value) = self.part(part) {
                 names.0.push((Plan::name(part), value));
             }
@@ -171,7 +171,7 @@ impl Over {
         Ok(rows)
     }
 
-    /// Returns true if one of the items answers `answer`. Like CEL, an item that cannot be evaluated does not matter
+    /// Returns true if the result for one of the items is `answer`. As in CEL, errors of other items do not matter
     /// then.
     fn decided(&mut self, rows: &[usize], ask: usize, answer: bool) -> Result<bool, Unclear> {
         let mut unclear = false;
@@ -193,7 +193,7 @@ impl Over {
         }
     }
 
-    /// Asks about an item, once.
+    /// Returns the result for an item; evaluates it only the first time.
     fn say(&mut self, row: usize, ask: usize) -> &Said {
         let known = self.rows[row].said.get(ask).is_some_and(Option::is_some);
         let fresh = (!known).then(|| {

@@ -1,18 +1,18 @@
-//! Finds the parts of an expression that speak of a list by its single items.
+//! Finds the parts of an expression that depend on a list only through expressions about single items.
 
 use cel::IdedExpr;
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 
 use super::super::paths::free_in;
 
-/// A question about one item: the variable for it, and an expression.
+/// An expression about one item, and the variable for the item.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) name: String,
     pub(super) of: IdedExpr,
 }
 
-/// Answer of a part, from the answers of the items. A number is the index of an [`Ask`].
+/// Rule that gives the value of a part from the results for its items. A number is the index of an [`Ask`].
 #[derive(Debug)]
 pub(super) enum How {
     All(usize),
@@ -24,24 +24,24 @@ pub(super) enum How {
     At(i64),
 }
 
-/// A part of the expression whose value follows from answers about single items.
+/// A part of the expression whose value follows from results for single items.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Indexes of the questions to which all items of the part answer yes.
+    /// Indexes of the [`Ask`]s that are true for all items of the part.
     pub(super) filters: Vec<usize>,
     pub(super) how: How,
 }
 
-/// An expression over a list, taken apart.
+/// The parts of an expression over a list, and the rest.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) asks: Vec<Ask>,
     pub(super) parts: Vec<Part>,
-    /// The expression, with the name of a part in the place of each.
+    /// The expression, in which each part is replaced by its name.
     pub(super) rest: IdedExpr,
     /// True if the rest needs the list as a whole.
     pub(super) whole: bool,
-    /// Variables of the macros around the present place.
+    /// Variables of the macros around the current node.
     bound: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Plan {
         plan
     }
 
-    /// Returns the name of a part in the rest; no name in a source begins like this.
+    /// Returns the name of a part in the rest. No name in the source of an expression can begin with `@`.
     pub(super) fn name(part: usize) -> String {
         format!("@part{part}")
     }
@@ -70,7 +70,7 @@ impl Plan {
             Expr::Comprehension(all) => {
                 self.rewrite(&mut all.iter_range, list);
                 self.rewrite(&mut all.accu_init, list);
-                // A macro may give the name of the list to something else.
+                // A macro may declare a variable with the name of the list.
                 let own: Vec<&String> = [&all.iter_var, &all.accu_var].into_iter().chain(&all.iter_var2).collect();
                 if !own.iter().any(|name| *name == list) {
                     let outside = self.bound.len();
@@ -124,7 +124,7 @@ impl Plan {
         part.map(|(filters, how)| Part { filters, how })
     }
 
-    /// Returns the questions that select the items of `expr`, if it is the list or a filter of it.
+    /// Returns the indexes of the [`Ask`]s that select the items of `expr`, if it is the list or a filter of the list.
     fn source(&mut self, expr: &Expr, list: &str) -> Option<Vec<usize>> {
         match expr {
             Expr::Ident(name) => (name == list).then(Vec::new),
@@ -181,7 +181,7 @@ impl Plan {
     }
 }
 
-/// Returns the element of a list of one.
+/// Returns the element of a list literal that has exactly one.
 fn only(expr: &IdedExpr) -> Option<&IdedExpr> {
     match &expr.expr {
         Expr::List(made) if made.optional_indices.is_empty() => match &made.elements[..] {

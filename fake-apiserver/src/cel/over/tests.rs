@@ -59,7 +59,7 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A list after each of several changes: an object is put in a place, or the place becomes empty.
+/// Returns histories of a list. Each change puts an object at an index, or removes the one there.
 fn histories() -> impl Strategy<Value = Vec<Vec<Arc<Item>>>> {
     proptest::collection::vec((0..4_usize, proptest::option::weighted(0.8, object())), 1..12).prop_map(|changes| {
         let mut places: [Option<Arc<Item>>; 4] = [None, None, None, None];
@@ -99,7 +99,7 @@ proptest! {
 
 #[test]
 fn each_condition_has_both_answers() {
-    // Without this the property above could hold because no condition ever does.
+    // Without this, the property above could hold because no condition ever holds.
     let lists =
         [json!([]), json!([{"a": 1}]), json!([{"a": 1, "b": [1], "name": "x0"}, {"a": 1, "b": [1], "name": "x1"}])];
     let items = |list: &Value| -> Vec<Arc<Item>> {
@@ -145,7 +145,7 @@ fn work_is_linear_in_changes() {
         let asks = over.plan.asks.len() as u64;
         assert!(over.asked() <= (ITEMS + CHANGES) as u64 * asks, "{condition}: {}", over.asked());
         assert!(over.asked() >= CHANGES as u64, "{condition}: {}", over.asked());
-        // Another condition over the same items converts nothing again.
+        // A second condition over the same items does not convert them again.
         Over::new(expression, "self").holds(&items);
         let converted: usize = all.iter().map(|item| item.conversions()).sum();
         assert!(converted <= ITEMS + CHANGES, "{condition}: {converted}");

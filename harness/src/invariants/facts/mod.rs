@@ -52,7 +52,7 @@ pub(super) struct Node {
 pub(super) struct Pod {
     pub node: Option<String>,
     pub phase: String,
-    /// Time in milliseconds since which it is being deleted.
+    /// Time in milliseconds at which its deletion began; `None` while it is not being deleted.
     pub deleting_since: Option<u64>,
     /// `namespace/name` of its claims.
     pub claims: Vec<String>,

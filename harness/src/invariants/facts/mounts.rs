@@ -1,4 +1,4 @@
-//! Mounts of volumes on nodes, by the disk and by the word of the driver.
+//! Mounts of volumes on nodes, as reported by the disk and by the answers of the driver.
 
 use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
 use substrate::Event;

@@ -59,8 +59,8 @@ impl Facts {
         self.attachments.values().any(|a| !a.deleting && a.node == node && of_volume(a))
     }
 
-    /// Returns true if all pods that want the volume on the node are being deleted for as long as attach-detach waits
-    /// before it forces a detach, and none was ever reported to run.
+    /// Returns true if all pods that want the volume on the node have been terminating for as long as attach-detach
+    /// waits before it forces a detach, and none was ever reported as running.
     pub fn are_unheard(&self, volume: &str, node: &str, ms: u64) -> bool {
         let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
         let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));

@@ -53,7 +53,7 @@ pub(super) struct Cache<S> {
     stream: Option<(Arc<str>, u64)>,
     /// Time until which faults delay sent events.
     held_until: u64,
-    /// True if a list was answered from the past and its stream is not open yet.
+    /// True if the last list was stale, and its stream is not open yet.
     is_from_the_past: bool,
 }
 
@@ -106,10 +106,10 @@ impl<S: PartialEq> Cache<S> {
         }
     }
 
-    /// Returns true if a fault may delay what the API server tells the watcher.
+    /// Returns true if a fault may delay events of the API server for the watcher.
     fn is_hit(&self, event: &Event, fired: &FaultFired) -> bool {
         if matches!(fired.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
-            // It is reported once, for whichever call meets it first.
+            // A partition is reported once, at the first call that it cuts, and that can be a call of any client.
             return true;
         }
         let of_resource = fired.attribute("resource").is_none_or(|resource| resource == self.resource);
@@ -181,13 +181,13 @@ impl<S: PartialEq> Cache<S> {
         object.changes[at_known..].iter().any(|(revision, state)| is(*revision, state))
     }
 
-    /// Returns true if the client may have an object in its cache at `ms` that its list had and that is no more, in a
-    /// state that `is` accepts; `exists` tells states of objects that are there.
+    /// Returns true if the client's cache may have, at `ms`, an object of its list that no longer exists, in a state
+    /// that `is` accepts. `exists` returns true for the states of existing objects.
     pub fn may_have_former(&self, ms: u64, exists: impl Fn(&S) -> bool, is: impl Fn(&S) -> bool) -> bool {
         let listed = self.base.last().map(|news| news.revision);
         self.objects.iter().any(|(name, object)| {
             let Some(gone) = self.last(name, |state| !exists(state)) else { return false };
-            // The stream after an old list tells of the end only after everything before it.
+            // The stream after a stale list reports the deletion only after all earlier changes.
             let had = |listed: u64| {
                 let at = object.changes.iter().rev().find(|(revision, _)| *revision <= listed);
                 listed < gone && at.is_some_and(|(_, state)| exists(state))
@@ -197,7 +197,7 @@ impl<S: PartialEq> Cache<S> {
         })
     }
 
-    /// Returns the states at a revision of those objects that have changed since.
+    /// Returns the states, at a revision, of the objects that have changed since.
     pub fn outdated(&self, revision: u64) -> impl Iterator<Item = &S> {
         self.objects.values().filter_map(move |object| {
             let at = object.changes.iter().rposition(|(changed, _)| *changed <= revision)?;
@@ -206,7 +206,7 @@ impl<S: PartialEq> Cache<S> {
     }
 }
 
-/// Returns the client of a User-Agent.
+/// Returns the client's name in a User-Agent.
 pub(super) fn client(caller: &str) -> &str {
     caller.split('/').next().unwrap_or_default()
 }
@@ -285,7 +285,7 @@ mod tests {
     fn a_former_object_is_in_a_cache_whose_list_had_it() {
         let has_former = |listed: u64, told: bool, ms: u64| {
             let (node, mut taints) = (Arc::from("node-a"), nodes());
-            // It exists while the state is true.
+            // The object exists while the state is true.
             for (revision, is) in [(1, true), (2, false), (3, true)] {
                 taints.stored(&node, revision, is);
             }

@@ -77,11 +77,11 @@ pub(super) struct Heard {
     past: past::Past,
     unheard: unheard::Unheard,
     nodes: cache::Cache<Node>,
-    /// The volume of each claim that exists, empty before it is bound.
+    /// The volume of each existing claim, as kube-controller-manager reads it; empty before the claim is bound.
     claims: cache::Cache<Option<Text>>,
-    /// The same, as the scheduler reads them.
+    /// The same, as the scheduler reads it.
     scheduled_by: cache::Cache<Option<Text>>,
-    /// The VolumeAttachments that exist, as the attacher reads them.
+    /// Existing VolumeAttachments, as the attacher reads them.
     attachments: cache::Cache<Option<Attachment>>,
 }
 
@@ -146,8 +146,8 @@ impl Heard {
         gone.is_some_and(|gone| self.scheduled_by.may_have(claim, ms, |revision, is| is_bound(is) && revision < gone))
     }
 
-    /// Returns true if the attacher may have a VolumeAttachment in its cache at `ms` that its list had, that is gone,
-    /// and that waited to be detached.
+    /// Returns true if the attacher's cache may have, at `ms`, a terminating VolumeAttachment of its list that no
+    /// longer exists.
     pub fn may_have_former_attachment(&self, pv: &str, node: &str, ms: u64) -> bool {
         let waits =
             |is: &Option<Attachment>| is.as_ref().is_some_and(|is| is.deleting && is.pv == pv && is.node == node);
@@ -244,8 +244,8 @@ impl Heard {
         self.unheard.kept()
     }
 
-    /// Returns the nodes to which a volume was attached for a VolumeAttachment that is gone and that the attacher had in
-    /// its list.
+    /// Returns the nodes to which a volume was attached for a VolumeAttachment that the attacher had listed and that is
+    /// gone.
     pub fn for_nobody<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = String> + 'a {
         self.past.for_nobody(volume)
     }

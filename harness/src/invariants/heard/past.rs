@@ -2,8 +2,8 @@
 //!
 //! An attacher whose first list contains a deleted VolumeAttachment attaches the volume, and no loop detaches it. An
 //! attach-detach that does not find the volume of a VolumeAttachment in its first list leaves the attachment out of its
-//! actual state of the world, and never deletes it. One whose first list has a former claim attaches the volume of that
-//! one.
+//! actual state of the world, and never deletes it. An attach-detach whose list has a claim that is gone attaches
+//! the volume of that claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,16 @@ pub(super) struct Past {
     attachments: BTreeMap<String, Key>,
     /// PersistentVolumes by handle.
     handles: BTreeMap<String, String>,
-    /// Volumes that the driver was asked to attach for a VolumeAttachment that is gone and that the attacher had listed.
+    /// Volumes that the driver was asked to attach for a VolumeAttachment that the attacher had listed and that is
+    /// gone.
     for_nobody: BTreeSet<Key>,
     /// True if kube-controller-manager has started and does not watch volumes yet.
     begins: bool,
     /// VolumeAttachments whose volume was unknown to it at its start.
     left_out: BTreeSet<String>,
-    /// PersistentVolumes of claims as kube-controller-manager has listed them, which were not so any more.
+    /// PersistentVolumes of claims that were outdated in a list of kube-controller-manager.
     of_former_claims: BTreeSet<String>,
-    /// VolumeAttachments that were made for these volumes.
+    /// VolumeAttachments that were created for these volumes.
     for_former_claims: BTreeSet<String>,
 }
 
@@ -49,8 +50,8 @@ impl Past {
         }
     }
 
-    /// Records that the driver is asked to attach a volume; `listed` tells if the attacher may have a former
-    /// VolumeAttachment of a volume and a node.
+    /// Records that the driver is asked to attach a volume. `listed` returns true if the attacher's cache may have a
+    /// VolumeAttachment of a PersistentVolume and a node that is gone.
     pub fn on_publish(&mut self, volume: &str, node: String, listed: impl Fn(&str, &str) -> bool) {
         let pv = self.handles.get(volume).cloned().unwrap_or_default();
         let wanted = (pv, node);
@@ -64,7 +65,7 @@ impl Past {
         }
     }
 
-    /// Records the volumes of claims that are in a list of kube-controller-manager and were not so any more.
+    /// Records the volumes of claims that were outdated in a list of kube-controller-manager.
     pub fn on_claims_listed(&mut self, volumes: impl Iterator<Item = String>) {
         self.of_former_claims.extend(volumes);
     }
@@ -106,7 +107,7 @@ impl Past {
         self.left_out.contains(attachment)
     }
 
-    /// Returns true if attach-detach made the VolumeAttachment when a list had told it of a former claim.
+    /// Returns true if attach-detach created the VolumeAttachment after a list with a claim that was gone.
     pub fn is_for_former_claim(&self, attachment: &str) -> bool {
         self.for_former_claims.contains(attachment)
     }

@@ -62,7 +62,7 @@ impl Comparison<'_> {
         if let Some(capacity) = capacity {
             return Some(format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));
         }
-        // The node expands a filesystem while a pod has it.
+        // A node expands a filesystem only while a pod can write to it.
         let name = key.split_once('/').map_or(key, |(_, name)| name);
         let mut users = self.asked.users(key).map(|(_, pod)| pod);
         users.find(|pod| {
@@ -91,7 +91,7 @@ impl Comparison<'_> {
         Some(format!("has no volume, {why}"))
     }
 
-    /// Returns the class of a claim, if its manifest is known, and its binding mode.
+    /// Returns the StorageClass of a claim and its binding mode, if its manifest is known and names our driver.
     pub(super) fn class(&self, claim: &Stored<Claim>) -> Option<(String, &str)> {
         let name = claim.spec.class.as_deref()?;
         let class = self.wishes.manifest("StorageClass", name)?;
@@ -99,8 +99,8 @@ impl Comparison<'_> {
             .then(|| (name.to_owned(), class["volumeBindingMode"].as_str().unwrap_or("Immediate")))
     }
 
-    /// Returns true if a volume can be provisioned for a claim: all components run, no source and no volume is named,
-    /// and the driver has not refused it.
+    /// Returns true if a volume can be provisioned for a claim: all components run, the claim names neither a source
+    /// nor a volume, and the driver has not refused it.
     pub(super) fn can_provision(&self, claim: &Stored<Claim>, wish: &Wish) -> bool {
         let spec = &wish.manifest["spec"];
         let named = ["dataSource", "dataSourceRef", "volumeName", "selector"];

@@ -1,11 +1,11 @@
-//! I12: the end of a run is as its manifests ask. An object that was applied and not deleted is there. A claim is bound
-//! and has its size; a pod is on a node and has its volumes; a provisioned volume is in the cloud with the parameters of
-//! its class. An object that was deleted is gone, and its volume is gone or kept, as the reclaim policy says. An
-//! occasion is such an object, or such a volume of a pod.
+//! I12: at the end of a run the cluster is as its manifests ask. An object that was applied and not deleted exists. A
+//! claim is bound and has its size; a pod is on a node and has its volumes; a provisioned volume is in the cloud with
+//! the parameters of its class. An object that was deleted is gone, and its volume is gone or kept, as the reclaim
+//! policy says. An occasion is such an object, or such a volume of a pod.
 //!
-//! It is asked when the cluster has converged (I8) and agrees (I4), so it finds work that no component knows of any
-//! more. Not judged: components that are left out; objects whose owner the garbage collector may delete; what a driver
-//! refused for good; volumes that a user changed in the cloud.
+//! It is checked when the cluster has converged (I8) and agrees (I4), so it finds work that every component has
+//! forgotten. It does not judge the work of components that are left out, objects with an owner, requests that a driver
+//! refused for good, and volumes that a user changed in the cloud.
 
 mod claims;
 mod pods;
@@ -53,25 +53,25 @@ impl Difference {
     }
 }
 
-/// State of the cluster, beside the requirements of its objects.
+/// State of the cluster that I12 compares with the wishes.
 #[derive(Debug, Default)]
 pub(super) struct Present {
-    /// Resource and key of all objects that were created and not removed.
+    /// Resource and key of each object that exists.
     objects: BTreeSet<(Text, Arc<str>)>,
-    /// Users who deleted a pod: the first who asked for it.
+    /// First user who deleted each pod.
     pods_deleted_by: BTreeMap<Arc<str>, Text>,
-    /// Last node of each pod, also of those that are gone.
+    /// Last node of each pod, also of pods that are gone.
     nodes_of_pods: BTreeMap<Arc<str>, Text>,
-    /// PersistentVolumes that the provisioner made.
+    /// PersistentVolumes that the provisioner created.
     provisioned: BTreeSet<Arc<str>>,
     /// Number of taints of each node.
     taints: BTreeMap<Arc<str>, usize>,
-    /// Nodes from which pods may have been evicted, or that are gone.
+    /// Nodes that are gone, or from which pods may have been evicted.
     left: BTreeSet<Arc<str>>,
     drivers: BTreeMap<Arc<str>, CsiNode>,
     /// RPC and subject of each open call, by process and ordinal.
     open: BTreeMap<(Arc<str>, u64), (Text, Text)>,
-    /// Last code of each RPC and subject: a volume, or the name of a new one.
+    /// Last code of each RPC and subject; the subject is a volume, or the name of a new volume.
     answers: BTreeMap<(Text, Text), Text>,
 }
 
@@ -133,14 +133,14 @@ impl Present {
         self.objects.contains(&(resource.into(), key.into()))
     }
 
-    /// Returns true if the last answer to an RPC about a subject, which ends with `subject`, refuses it for good.
+    /// Returns true if the last answer to an RPC about a subject that ends with `subject` is a final refusal.
     fn is_refused(&self, rpc: &str, subject: &str) -> bool {
         let mut of_it = self.answers.iter().filter(|((of, about), _)| of == rpc && about.ends_with(subject));
         of_it.any(|(_, code)| REFUSALS.contains(&code.as_str()))
     }
 }
 
-/// All that a comparison reads, and its result.
+/// Input and result of a comparison.
 struct Comparison<'a> {
     wishes: &'a Wishes,
     present: &'a Present,
@@ -168,7 +168,7 @@ pub(super) fn compare(
 }
 
 impl Comparison<'_> {
-    /// Adds the difference, if there is one, of an occasion.
+    /// Counts an occasion, and adds its difference if there is one.
     fn judge(&mut self, volume: Option<&str>, differs: Option<String>) {
         self.compared += 1;
         self.found.extend(differs.map(|message| Difference::new(message, volume)));
@@ -200,7 +200,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns true if a pod that is gone was deleted by another user, by the scheduler to make room, or by a controller
+    /// Returns true if another user or the scheduler deleted a pod that is gone, or if a controller may have deleted it
     /// because of the state of its node.
     fn may_be_evicted(&self, pod: &str) -> bool {
         let Some(by) = self.present.pods_deleted_by.get(pod) else { return false };

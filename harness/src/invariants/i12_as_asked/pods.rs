@@ -1,4 +1,4 @@
-//! Pods: they are on a node if one has room for their volumes, run, and have their volumes.
+//! Pods: a pod is on a node if one has room for its volumes, and a running pod has its volumes.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
 use crate::scenario::object::Kind;
 
-/// Fields of a pod with which it is scheduled by more than its volumes.
+/// Fields of a pod by which it is not scheduled by its volumes alone.
 const PLACED_BY: &[&str] =
     &["affinity", "nodeSelector", "nodeName", "schedulerName", "schedulingGates", "topologySpreadConstraints"];
 
@@ -31,7 +31,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares the volumes of a pod that runs with the mounts of its node.
+    /// Compares the volumes of a running pod with the mounts of its node.
     fn volumes_of(&mut self, key: &str, pod: &Stored<Pod>, wish: &Wish, node: &str) {
         let Some(mounts) = self.machines.mounts.get(node) else { return };
         let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
@@ -105,7 +105,7 @@ impl Comparison<'_> {
         Some(format!("is on no node, and {node} has room for it and its volumes"))
     }
 
-    /// Returns true if a node has no taint, and the driver.
+    /// Returns true if a node has no taint, was not cordoned by the user, and has the driver.
     fn is_open(&self, node: &str) -> bool {
         let taints = self.present.taints.get(node).copied().unwrap_or_default();
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Comparison<'_> {
         taints == 0 && !self.wishes.has_cordoned(node) && has_driver
     }
 
-    /// Returns true if a node takes these claims beside those of its pods.
+    /// Returns true if the node's volume limit allows these claims beside those of its pods.
     fn has_room(&self, node: &str, claims: &BTreeSet<String>) -> bool {
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
         let driver = drivers.iter().find(|driver| driver.name == self.wishes.driver());
@@ -140,7 +140,7 @@ fn used_claims(spec: &Value) -> BTreeSet<String> {
     volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned)).collect()
 }
 
-/// Returns true if a pod needs nothing of a node except its claims.
+/// Returns true if a pod requests neither resources, nor host ports, nor inline or ephemeral volumes.
 fn asks_for_nothing_else(spec: &Value) -> bool {
     let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
     let volumes = list(spec, "volumes").iter().all(|v| v["csi"].is_null() && v["ephemeral"].is_null());

@@ -28,7 +28,7 @@ fn reference(object: &Value) -> ObjectRef {
     ObjectRef::new(kind(object), None, object["metadata"]["name"].as_str().unwrap())
 }
 
-/// Returns `object` with the fields of `change`.
+/// Returns `object` with the fields of `change` set.
 fn with(mut object: Value, change: Value) -> Value {
     fn merge(into: &mut Value, change: Value) {
         match (into, change) {
@@ -115,7 +115,7 @@ impl Story {
         self.commits(user, EventType::Deleted, object)
     }
 
-    /// Applies a manifest, which is stored as it is.
+    /// Applies a manifest, which is stored unchanged.
     fn applies(mut self, object: Value) -> Self {
         let manifest = Manifest { object: reference(&object), value: object.clone() };
         self.wishes.applied(&manifest, &to_value(&object).unwrap());
@@ -183,7 +183,7 @@ impl Story {
     }
 }
 
-/// A claim that is bound, and a pod that runs with it.
+/// Returns a bound claim and a running pod with it, changed by `change`.
 fn up(change: impl FnOnce(Story) -> Story) -> Story {
     let story = Story::new().applies(class()).cloud(2, "gp3").applies(claim()).stores(volume()).stores(bound());
     change(story.applies(pod())).stores(running()).mounts(MountKind::Target, false)

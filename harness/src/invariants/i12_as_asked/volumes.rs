@@ -1,4 +1,4 @@
-//! Provisioned volumes: they are in the cloud as their class asks, and leave or stay as their reclaim policy says.
+//! Provisioned volumes: the cloud has them as their class asks, and deletes or keeps them as their reclaim policy says.
 
 use fake_apiserver::events::Volume;
 
@@ -25,7 +25,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns the difference of a volume that its claim has, or that is kept.
+    /// Returns the difference between a volume and its class, if its claim has it or Retain keeps it.
     fn unlike_its_class(&self, pv: &Stored<Volume>, handle: &str, is_claimed: bool) -> Option<String> {
         let wanted = if is_claimed { "Bound" } else { "Released" };
         let phase = pv.state.phase.as_deref().unwrap_or_default();
@@ -66,7 +66,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns a parameter that the cloud's volume does not have, as the beginning of a difference.
+/// Returns the first parameter with another value in the cloud, as the beginning of a sentence.
 fn unlike<'a>(cloud: &Made, mut parameters: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     parameters.find_map(|(key, wanted)| {
         let key = key.to_lowercase();

@@ -1,4 +1,4 @@
-//! Objects that a user asked for, according to the manifests, patches and deletions that were sent.
+//! Objects that the user of a cluster asked for: the manifests, patches and deletions that the API server accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +19,20 @@ pub(crate) struct Wish {
     pub uid: String,
     /// The manifest with the later patches; null if a patch could not be followed.
     pub manifest: Value,
-    /// Details of the manifest.
+    /// Details of the manifest, as a commit of the object has them.
     pub said: Commit,
-    /// True if the user deleted it afterwards.
+    /// True if the user has deleted it.
     pub deleted: bool,
 }
 
-/// All that a user asked of a cluster.
+/// All objects that a user of a cluster asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
     /// Name of the driver whose volumes are judged.
     driver: String,
     /// Components that do not run.
     without: BTreeSet<String>,
-    /// By URL path.
+    /// Wishes by URL path.
     objects: BTreeMap<String, Wish>,
     /// Volumes that the user changed in the cloud.
     touched: BTreeSet<String>,
@@ -56,13 +56,13 @@ impl Wishes {
         components.iter().all(|component| !self.without.contains(*component))
     }
 
-    /// Records that the API server took a manifest and answered with `stored`.
+    /// Records that the API server accepted a manifest and answered with `stored`.
     pub fn applied(&mut self, manifest: &Manifest, stored: &Value) {
         let path = manifest.object.path();
         let uid = stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let earlier = self.objects.remove(&path).filter(|earlier| earlier.uid == uid);
         if !stored["metadata"]["deletionTimestamp"].is_null() {
-            // The manifest was merged into an object that goes away.
+            // The manifest was merged into an object that is being deleted.
             return;
         }
         let new = to_value(&manifest.value).unwrap_or_default();
@@ -74,7 +74,7 @@ impl Wishes {
         self.keep(manifest.object.clone(), uid, manifest_now);
     }
 
-    /// Records that the API server took a patch.
+    /// Records that the API server accepted a patch.
     pub fn patched(&mut self, patch: &Patch) {
         if patch.object.kind == Kind::node() && !patch.with["spec"]["unschedulable"].is_null() {
             self.cordoned(&patch.object.name, patch.with["spec"]["unschedulable"] == true);
@@ -91,7 +91,7 @@ impl Wishes {
         self.objects.insert(object.path(), Wish { object, uid, manifest, said, deleted: false });
     }
 
-    /// Records that the API server took a deletion.
+    /// Records that the API server accepted a deletion.
     pub fn deleted(&mut self, object: &ObjectRef) {
         if object.kind.resource() == "namespaces" {
             let namespace = Some(object.name.as_str());
@@ -102,7 +102,7 @@ impl Wishes {
         }
     }
 
-    /// Records that a node became unschedulable, or schedulable.
+    /// Records that the user made a node unschedulable, or schedulable again.
     pub fn cordoned(&mut self, node: &str, on: bool) {
         if on {
             self.cordoned.insert(node.to_owned());
@@ -131,13 +131,13 @@ impl Wishes {
         self.objects.values()
     }
 
-    /// Returns the wish for an object, if the object should be there.
+    /// Returns the wish for an object that should exist.
     pub fn of(&self, kind: Kind, key: &str) -> Option<&Wish> {
         let (namespace, name) = key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
         self.objects.get(&ObjectRef::new(kind, namespace, name).path()).filter(|wish| !wish.deleted)
     }
 
-    /// Returns the manifest of a cluster-wide object that should be there.
+    /// Returns the manifest of a cluster-wide object that should exist.
     pub fn manifest(&self, kind: &str, name: &str) -> Option<&Value> {
         let mut all = self.all().filter(|wish| !wish.deleted && wish.object.kind.kind() == kind);
         all.find(|wish| wish.object.name == name).map(|wish| &wish.manifest)

@@ -11,7 +11,7 @@ use crate::runner::steps::{event_count, is_event};
 use crate::scenario::model::EventSeen;
 use crate::scenario::predicate::{Holds, Subject, That};
 
-/// Reason for which a condition cannot be evaluated. Its text is made when it is read.
+/// Reason why a condition cannot be evaluated. Its text is created only when it is read.
 #[derive(Clone, Debug)]
 pub(super) enum Unsaid {
     Because(String),

@@ -55,18 +55,18 @@ pub(super) struct Run<'a> {
     nevers: Arc<Nevers>,
     /// Number of recorded calls at the start of each step.
     heard: Vec<usize>,
-    /// All that the steps asked for.
+    /// Objects that the steps have asked for so far.
     wishes: Mutex<Wishes>,
     /// Saved ids of the cloud by name.
     saved: BTreeMap<String, String>,
     attendant: &'a Attendant,
     /// Last failed check of the current step.
     last: Mutex<Option<Unmet>>,
-    /// Lists as they were read last, by URL path.
+    /// Last answer to each list request, by URL path.
     lists: Mutex<BTreeMap<String, Listed>>,
 }
 
-/// A failed check. Its text is made when it is read.
+/// A failed check. Its text is created only when it is read.
 struct Unmet(Box<dyn FnOnce() -> Failure + Send>);
 
 impl From<Failure> for Unmet {
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns all that the steps asked for so far.
+    /// Returns the objects that the steps have asked for so far.
     pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! Additions to some drawn runs: one planned change of a user or an operator (a node that is drained, an expansion, pods
-//! that are replaced one after the other, a workload that is deleted and applied again), and one fault during it, which
-//! lasts from milliseconds to ten minutes. They have a random stream of their own, so that all other runs stay as they
-//! were.
+//! Additions to some drawn runs: a planned change of a user or an operator (a node that is drained, an expansion, pods
+//! that are replaced one after the other, a workload that is deleted and applied again, a Node that is deleted), and
+//! one fault during it, which lasts from milliseconds to ten minutes. They have a random stream of their own, so that
+//! all other runs stay as they were.
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -10,11 +10,12 @@ use substrate::seed::between;
 use super::Drawn;
 use crate::search::document::Document;
 
-/// One run in so many has each change.
+/// Each change occurs in one of this many runs.
 const ONE_OF: u64 = 16;
 /// Durations of the fault.
 const LASTS: &[&str] = &["5ms", "100ms", "1s", "10s", "1m", "3m", "10m"];
-/// Faults: plane, operation, attribute with its value, effect, value. Each operation fails for the whole time.
+/// Faults: plane, operation, attributes with their values, effect, value. The effect applies to each matching operation
+/// while the fault lasts.
 const FAULTS: &[(&str, &str, &[(&str, &str)], &str, &str)] = &[
     ("ec2", "AttachVolume", &[], "error", "InternalError"),
     ("ec2", "DetachVolume", &[], "error", "RequestLimitExceeded"),
@@ -115,7 +116,7 @@ impl Pairs {
         }
     }
 
-    /// A node is drained: no pod may come, and its pod goes to another node.
+    /// Drains a node: cordons it, and moves its pod to another node.
     fn drain(&mut self, fault: Value) {
         let begins = [claim("drained"), pod("drained-1", "drained", "node-a"), has_written("drained-1"), fault];
         let goes = [json!({ "cordon": "node-a" }), delete("pod/drained-1"), pod("drained-2", "drained", "node-b")];
@@ -123,7 +124,7 @@ impl Pairs {
         self.steps(begins.into_iter().chain(goes).chain(ends));
     }
 
-    /// A claim grows under its pod.
+    /// Expands a claim while its pod writes.
     fn expand(&mut self, fault: Value) {
         let with = json!({ "spec": { "resources": { "requests": { "storage": "3Gi" } } } });
         let has = "quantity(self.status.capacity.storage).compareTo(quantity('3Gi')) >= 0";
@@ -134,7 +135,7 @@ impl Pairs {
         ]));
     }
 
-    /// Two pods are replaced one after the other, under their names, as those of a StatefulSet are.
+    /// Replaces two pods one after the other under their names, as a StatefulSet does.
     fn roll(&mut self, fault: Value) {
         let to = self.any(&["node-a", "node-b"]);
         let begins = ["set-1", "set-0"].into_iter().flat_map(|name| [claim(name), pod(name, name, "node-a")]);
@@ -147,7 +148,7 @@ impl Pairs {
         self.steps(steps);
     }
 
-    /// A workload is deleted and applied again with the same names.
+    /// Deletes a workload, and applies it again with the same names.
     fn again(&mut self, fault: Value) {
         let to = self.any(&["node-a", "node-b"]);
         let begins = [claim("twice"), pod("twice", "twice", "node-a"), has_written("twice"), fault];
@@ -156,7 +157,7 @@ impl Pairs {
         self.steps(begins.into_iter().chain(goes).chain(ends));
     }
 
-    /// The Node of a machine is deleted, and its kubelet makes it again under its name.
+    /// Deletes the Node of a machine; its kubelet, which restarts, creates it again.
     fn node_again(&mut self, fault: Value) {
         let begins = [claim("known"), pod("known-1", "known", "node-b"), has_written("known-1"), fault];
         let goes = [delete("node/node-b"), json!({ "restart": "node-b/kubelet" }), json!({ "sleep": "1m" })];

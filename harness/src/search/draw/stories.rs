@@ -313,7 +313,7 @@ impl Stories {
         }
     }
 
-    /// Leaves the pods at the end: behaviour that repeats forever while pods run is visible only while they run.
+    /// Leaves the pods at the end: activity that never ends is visible only while pods run.
     fn stay(&mut self) {
         self.tree["teardown"] = false.into();
     }
