@@ -1,4 +1,4 @@
-//! Pods on this node: one worker each, until the last unmount (upstream `pod_workers.go`, `kubelet.go` SyncPod,
+//! Pods on this node. Each admitted pod has a worker until its last unmount (upstream `pod_workers.go`, `kubelet.go` SyncPod,
 //! SyncTerminatingPod, SyncTerminatedPod).
 
 use std::collections::{BTreeMap, BTreeSet};

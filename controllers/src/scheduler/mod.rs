@@ -1,4 +1,5 @@
-//! The scheduler (`kube-scheduler`), limited to volumes, zones, limits, taints and basic resources.
+//! The scheduler (`kube-scheduler`), with upstream's filters for volumes, zones, volume limits, taints, node affinity, host
+//! ports and resources.
 //!
 //! [`queue`] selects the next pod, [`cycle`] its node: a pure function over the [`world`]. Then the pod is assumed, its
 //! volumes are bound ([`binding`]) and it is bound, in a separate task, while the next pod is scheduled.
