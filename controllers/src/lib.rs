@@ -1,4 +1,4 @@
-//! The storage control loops and the node agent (kubelet's volume side), over the wire APIs only.
+//! The storage control loops, the scheduler and the node agent (our kubelet), over the wire APIs only.
 //!
 //! Each loop has a pure part that follows its Kubernetes original, and a thin async shell (informer → world →
 //! executor). The shells share [`kube`].

@@ -1,5 +1,5 @@
-//! Pods on this node. Each admitted pod has a worker until its last unmount (upstream `pod_workers.go`, `kubelet.go` SyncPod,
-//! SyncTerminatingPod, SyncTerminatedPod).
+//! Pods on this node. Each admitted pod has a worker until its last unmount (upstream `pod_workers.go`, `kubelet.go`
+//! SyncPod, SyncTerminatingPod, SyncTerminatedPod).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

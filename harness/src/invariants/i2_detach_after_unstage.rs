@@ -21,7 +21,7 @@ pub(super) struct DetachAfterUnstage {
 
 impl DetachAfterUnstage {
     /// Checks an event. `former` returns true if the attacher's cache may have a VolumeAttachment of a PersistentVolume
-    /// and a node that is gone.
+    /// and a node although it was removed.
     pub fn check(
         &mut self,
         facts: &Facts,

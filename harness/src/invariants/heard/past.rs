@@ -51,7 +51,7 @@ impl Past {
     }
 
     /// Records that the driver is asked to attach a volume. `listed` returns true if the attacher's cache may have a
-    /// VolumeAttachment of a PersistentVolume and a node that is gone.
+    /// VolumeAttachment of a PersistentVolume and a node although it was removed.
     pub fn on_publish(&mut self, volume: &str, node: String, listed: impl Fn(&str, &str) -> bool) {
         let pv = self.handles.get(volume).cloned().unwrap_or_default();
         let wanted = (pv, node);

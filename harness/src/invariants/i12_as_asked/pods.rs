@@ -10,7 +10,7 @@ use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
 use crate::scenario::object::Kind;
 
-/// Fields of a pod by which it is not scheduled by its volumes alone.
+/// Fields by which a pod asks the scheduler for more than its volumes.
 const PLACED_BY: &[&str] =
     &["affinity", "nodeSelector", "nodeName", "schedulerName", "schedulingGates", "topologySpreadConstraints"];
 

@@ -10,7 +10,7 @@ use crate::scenario::acts::Patch;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
-/// An object that a user applied or deleted.
+/// An object that a user applied, and may have deleted afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     /// The object.
