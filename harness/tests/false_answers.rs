@@ -123,13 +123,15 @@ const CASES: &[Case] = &[
         calls: ("ControllerExpandVolume", 2),
         ..PLAIN
     },
-    // The node cannot expand the filesystem to more than its device has, and the resizer asks again.
+    // The PersistentVolume gets a size that the cloud does not have. The node cannot expand the filesystem to more than
+    // its device has, and the resizer asks again.
     Case {
         op: "ControllerExpandVolume",
         effect: "wrong_capacity",
         value: "more",
         steps: ("", GROWS),
         calls: ("NodeExpandVolume", 2),
+        breaks: &["I10"],
         ..PLAIN
     },
     // A CSINode keeps the id of a driver, so no attach succeeds until it is deleted and the driver registers again.

@@ -55,6 +55,8 @@ fn each_defect_shows_and_none_without() {
                 expected[0] = "stale 200";
                 expected.insert(2, "MODIFIED a");
             }
+            // They need a precondition, a selector, an object without finalizers: harness/tests/mutants/ has them.
+            "delete-precondition-ignored" | "selector-forgotten" | "deletion-told-as-change" => continue,
             other => panic!("{other} is not looked at"),
         }
         assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);

@@ -115,7 +115,7 @@ impl Scheduled {
         checked.add(Id::I10, u64::from(!adds.is_empty()));
         let all = has.union(&adds).count() as u64;
         (!adds.is_subset(&has) && all > limit)
-            .then(|| format!("as the pod with the {all}. volume there, and its CSINode allows {limit}"))
+            .then(|| format!("as the pod with volume number {all}, and its CSINode allows {limit}"))
     }
 
     /// Returns the largest limit of a node since `created`, if the node had a limit all the time.
@@ -136,7 +136,7 @@ impl Scheduled {
         let here = facts.cloud.keys().filter(|(of, on)| on == node && of != volume && facts.was_saved(of));
         let all = here.count() as u64 + 1;
         let message = (all > limit)
-            .then(|| format!("{volume} is the {all}. volume attached to {node}, and its CSINode allows {limit}"))?;
+            .then(|| format!("{volume} is volume number {all} attached to {node}, and its CSINode allows {limit}"))?;
         let (volume, node) = (Some(volume.to_owned()), Some(node.to_owned()));
         Some(Found { message, operation: "AttachVolume".to_owned(), volume, node, ..Found::default() })
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_pod_beyond_the_limit_of_its_node_is_a_violation() {
         let both = |run: Run| run.created("one", "a").created("two", "b").placed("one", "a").placed("two", "b").found();
-        let beyond = "pod/default/two was put on node-a as the pod with the 2. volume there, and its CSINode allows 1";
+        let beyond = "pod/default/two was put on node-a as the pod with volume number 2, and its CSINode allows 1";
         assert_eq!(both(two_claims().limit(Some(1))), [beyond]);
         assert!(both(two_claims().limit(Some(2))).is_empty());
         assert!(both(two_claims().limit(Some(1)).late()).is_empty(), "its caches may be behind");

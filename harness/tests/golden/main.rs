@@ -140,6 +140,7 @@ flows! {
     a_node_is_declared_out_of_service = "out-of-service";
     a_dead_nodes_object_is_deleted = "node-delete";
     the_controller_manager_restarts_in_the_middle_of_a_detach = "manager-restart";
+    a_pod_that_does_not_fit_on_its_node_is_refused = "refused";
 }
 
 #[test]

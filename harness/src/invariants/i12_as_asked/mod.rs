@@ -183,13 +183,13 @@ impl Comparison<'_> {
             let differs = match resource {
                 "persistentvolumeclaims" if wish.deleted => {
                     let is_used = || self.asked.users(&key).next().is_some();
-                    (is_there && !is_used()).then(|| format!("{name} is there, and it was deleted"))
+                    (is_there && !is_used()).then(|| format!("{name} exists, although it was deleted"))
                 }
-                "pods" if wish.deleted => is_there.then(|| format!("{name} is there, and it was deleted")),
+                "pods" if wish.deleted => is_there.then(|| format!("{name} exists, although it was deleted")),
                 "pods" => (!is_there && !self.may_be_evicted(&key))
-                    .then(|| format!("{name} is not there, and it was applied and not deleted")),
+                    .then(|| format!("{name} does not exist, although it was applied and not deleted")),
                 "persistentvolumeclaims" | "storageclasses" | "volumeattributesclasses" if !wish.deleted => {
-                    (!is_there).then(|| format!("{name} is not there, and it was applied and not deleted"))
+                    (!is_there).then(|| format!("{name} does not exist, although it was applied and not deleted"))
                 }
                 _ => continue,
             };

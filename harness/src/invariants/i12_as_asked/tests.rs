@@ -196,7 +196,7 @@ fn a_cluster_that_is_as_asked_has_no_difference() {
 
 #[test]
 fn an_object_is_there_until_it_is_deleted() {
-    let gone = ["pod/default/web is not there, and it was applied and not deleted"];
+    let gone = ["pod/default/web does not exist, although it was applied and not deleted"];
     let removed = |user| Story::new().applies(pod()).stores(running()).removes(user, &running());
     assert_eq!(removed("kube-controller-manager").found(), gone);
     assert!(removed("kubectl").found().is_empty(), "another user may delete it");
@@ -207,7 +207,7 @@ fn an_object_is_there_until_it_is_deleted() {
     let evicted = Story::new().applies(pod()).stores(running()).stores(tainted);
     assert!(evicted.removes("kube-controller-manager", &running()).found().is_empty(), "it was evicted");
     let still = Story::new().applies(claim()).deletes(&claim());
-    assert_eq!(still.found(), ["pvc/default/data is there, and it was deleted"]);
+    assert_eq!(still.found(), ["pvc/default/data exists, although it was deleted"]);
     assert!(Story::new().applies(claim()).deletes(&claim()).removes("user", &claim()).found().is_empty());
     let again =
         Story::new().applies(claim()).deletes(&claim()).applies(with(claim(), json!({ "metadata": { "uid": "2" } })));
