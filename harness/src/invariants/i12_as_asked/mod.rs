@@ -56,8 +56,12 @@ impl Difference {
 /// State of the cluster that I12 compares with the wishes.
 #[derive(Debug, Default)]
 pub(super) struct Present {
-    /// Resource and key of each object that exists.
+    /// Resource and key of each object that was created.
     objects: BTreeSet<(Text, Arc<str>)>,
+    /// Resource and key of each object that was removed.
+    removed: BTreeSet<(Text, Arc<str>)>,
+    /// First revision of the trace. Containers that were up before have objects without a commit in it.
+    first: Option<u64>,
     /// First user who deleted each pod.
     pods_deleted_by: BTreeMap<Arc<str>, Text>,
     /// Last node of each pod, also of pods that are gone.
@@ -94,14 +98,21 @@ impl Present {
     fn on_commit(&mut self, commit: &Commit) {
         let object = &commit.object;
         let is_gone = commit.r#type == EventType::Deleted;
+        self.first.get_or_insert(commit.rv);
         match commit.r#type {
             EventType::Added if commit.resource != "events" => {
-                self.objects.insert((commit.resource.clone(), object.clone()));
+                let key = (commit.resource.clone(), object.clone());
+                self.removed.remove(&key);
+                self.objects.insert(key);
                 if commit.pv.is_some() && commit.user.starts_with("csi-provisioner") {
                     self.provisioned.insert(object.clone());
                 }
             }
-            EventType::Deleted => drop(self.objects.remove(&(commit.resource.clone(), object.clone()))),
+            EventType::Deleted => {
+                let key = (commit.resource.clone(), object.clone());
+                self.objects.remove(&key);
+                self.removed.insert(key);
+            }
             EventType::Added | EventType::Modified => {}
         }
         if let Some(pod) = &commit.pod {
@@ -129,8 +140,11 @@ impl Present {
         }
     }
 
-    fn has(&self, resource: &str, key: &str) -> bool {
-        self.objects.contains(&(resource.into(), key.into()))
+    /// Returns true if an object exists that had `revision` when it was last applied.
+    fn has(&self, resource: &str, key: &str, revision: u64) -> bool {
+        let key = (resource.into(), key.into());
+        let is_older = self.first.is_none_or(|first| revision < first);
+        self.objects.contains(&key) || is_older && !self.removed.contains(&key)
     }
 
     /// Returns true if the last answer to an RPC about a subject that ends with `subject` is a final refusal.
@@ -178,7 +192,7 @@ impl Comparison<'_> {
     fn existence(&mut self) {
         for wish in self.wishes.all() {
             let (resource, key) = (wish.object.kind.resource(), wish.object.key());
-            let is_there = self.present.has(resource, &key);
+            let is_there = self.present.has(resource, &key, wish.revision);
             let name = format!("{}/{key}", wish.object.kind.short());
             let differs = match resource {
                 "persistentvolumeclaims" if wish.deleted => {

@@ -13,6 +13,9 @@ use crate::scenario::object::{Kind, ObjectRef};
 const VOLUME: &str = "vol-0123456789abcdef0";
 const DRIVER: &str = "ebs.csi.aws.com";
 
+/// Revision of all commits.
+const FIRST: u64 = 10;
+
 /// A node, and the events, wishes and mounts of a run.
 struct Story {
     trace: Trace,
@@ -101,7 +104,7 @@ impl Story {
     fn commits(self, user: &str, r#type: EventType, object: &Value) -> Self {
         let (kind, of) = (kind(object), reference(object));
         let mut commit = Commit::of_manifest(kind.table(), of.key(), &to_value(object).unwrap());
-        (commit.user, commit.r#type) = (user.into(), r#type);
+        (commit.user, commit.r#type, commit.rv) = (user.into(), r#type, FIRST);
         self.trace.info(&"fake-apiserver".into(), commit);
         self
     }
@@ -120,6 +123,14 @@ impl Story {
         let manifest = Manifest { object: reference(&object), value: object.clone() };
         self.wishes.applied(&manifest, &to_value(&object).unwrap());
         self.stores(object)
+    }
+
+    /// Applies a manifest that has this revision already, so that nothing is committed.
+    fn applies_again(mut self, object: &Value, revision: u64) -> Self {
+        let stored = with(object.clone(), json!({ "metadata": { "resourceVersion": revision.to_string() } }));
+        let manifest = Manifest { object: reference(object), value: object.clone() };
+        self.wishes.applied(&manifest, &to_value(&stored).unwrap());
+        self
     }
 
     fn deletes(mut self, object: &Value) -> Self {
@@ -192,6 +203,15 @@ fn up(change: impl FnOnce(Story) -> Story) -> Story {
 #[test]
 fn a_cluster_that_is_as_asked_has_no_difference() {
     assert!(up(|story| story).found().is_empty());
+}
+
+#[test]
+fn an_object_may_be_older_than_the_trace() {
+    let applied = |revision| Story::new().applies_again(&class(), revision);
+    assert!(applied(FIRST - 1).found().is_empty());
+    let lost = ["class/gp3 does not exist, although it was applied and not deleted"];
+    assert_eq!(applied(FIRST - 1).removes("user", &class()).found(), lost);
+    assert_eq!(applied(FIRST + 1).found(), lost, "its write was answered, and is not in the trace");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(crate) struct Wish {
     pub object: ObjectRef,
     /// Uid of the object that was applied.
     pub uid: String,
+    /// Revision that the object had after it was last applied.
+    pub revision: u64,
     /// The manifest with the later patches; null if a patch could not be followed.
     pub manifest: Value,
     /// Details of the manifest, as a commit of the object has them.
@@ -60,6 +62,8 @@ impl Wishes {
     pub fn applied(&mut self, manifest: &Manifest, stored: &Value) {
         let path = manifest.object.path();
         let uid = stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let revision =
+            stored["metadata"]["resourceVersion"].as_str().and_then(|rv| rv.parse().ok()).unwrap_or(u64::MAX);
         let earlier = self.objects.remove(&path).filter(|earlier| earlier.uid == uid);
         if !stored["metadata"]["deletionTimestamp"].is_null() {
             // The manifest was merged into an object that is being deleted.
@@ -71,7 +75,7 @@ impl Wishes {
             Some(earlier) => patch::apply(kind, PatchKind::Merge, new, &earlier.manifest).unwrap_or_default(),
             None => new,
         };
-        self.keep(manifest.object.clone(), uid, manifest_now);
+        self.keep(manifest.object.clone(), (uid, revision), manifest_now);
     }
 
     /// Records that the API server accepted a patch.
@@ -83,12 +87,12 @@ impl Wishes {
         let kind = PatchKind::of_content_type(patch.r#type.content_type()).filter(|_| patch.subresource.is_none());
         let with = to_value(&patch.with).unwrap_or_default();
         let patched = kind.and_then(|kind| patch::apply(wish.object.kind.table(), kind, with, &wish.manifest).ok());
-        self.keep(wish.object, wish.uid, patched.unwrap_or_default());
+        self.keep(wish.object, (wish.uid, wish.revision), patched.unwrap_or_default());
     }
 
-    fn keep(&mut self, object: ObjectRef, uid: String, manifest: Value) {
+    fn keep(&mut self, object: ObjectRef, (uid, revision): (String, u64), manifest: Value) {
         let said = Commit::of_manifest(object.kind.table(), object.key(), &manifest);
-        self.objects.insert(object.path(), Wish { object, uid, manifest, said, deleted: false });
+        self.objects.insert(object.path(), Wish { object, uid, revision, manifest, said, deleted: false });
     }
 
     /// Records that the API server accepted a deletion.
