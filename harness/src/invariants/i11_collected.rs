@@ -76,8 +76,11 @@ mod tests {
     use super::*;
     use crate::invariants::Invariants;
 
-    /// Returns the violations of I11 of a run of commits: resource, object, user, type and change.
-    fn found(story: &[(&str, &str, &str, EventType, &dyn Fn(&mut Commit))]) -> Vec<String> {
+    /// A commit: resource, object, user, type and change.
+    type Step<'a> = (&'a str, &'a str, &'a str, EventType, &'a dyn Fn(&mut Commit));
+
+    /// Returns the violations of I11 of a run of commits.
+    fn found(story: &[Step<'_>]) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
             let mut commit = Commit::new(*resource, *object, rv, *r#type);

@@ -63,13 +63,16 @@ const REMOVERS: &[(&str, &str)] = &[
     ("pvc-as-source-protection", "csi-snapshotter"),
 ];
 
+/// Verb, user and time of a write, in milliseconds.
+type Write = (Text, Text, u64);
+
 /// Last calls and writes.
 #[derive(Debug, Default)]
 pub(super) struct Last {
     /// The last call that changes a volume, and its result.
     calls: BTreeMap<String, String>,
-    /// The last write of an object, by resource and key: its verb, user and time.
-    writes: BTreeMap<Text, BTreeMap<Arc<str>, (Text, Text, u64)>>,
+    /// The last write of an object, by resource and key.
+    writes: BTreeMap<Text, BTreeMap<Arc<str>, Write>>,
     /// The last deletion of a pod that used a claim, by the claim.
     pods: BTreeMap<String, String>,
 }

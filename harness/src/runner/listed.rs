@@ -138,6 +138,9 @@ mod tests {
         pods.iter().map(typed).collect()
     }
 
+    /// A change of the pods, and the number of new items that it makes.
+    type Step<'a> = &'a dyn Fn(&mut Vec<Value>) -> usize;
+
     #[test]
     fn only_changed_objects_are_new_items() {
         for pretty in [false, true] {
@@ -145,7 +148,7 @@ mod tests {
             let mut listed = Listed::default();
             listed.take(&answer(&pods, pretty)).unwrap();
             let mut made = 50;
-            let steps: [&dyn Fn(&mut Vec<Value>) -> usize; 6] = [
+            let steps: [Step<'_>; 6] = [
                 &|_| 0,
                 &|pods| {
                     pods[7] = pod(7, "Running");

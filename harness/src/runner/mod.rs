@@ -211,7 +211,8 @@ pub async fn run_watched(
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
         settle::heal(cluster).await;
-        settle::converge(cluster, &invariants, &run.wishes()).await;
+        let wishes = run.wishes().clone();
+        settle::converge(cluster, &invariants, &wishes).await;
         rests().await;
         if scenario.teardown {
             leftovers = teardown::tear_down(cluster, &invariants).await;

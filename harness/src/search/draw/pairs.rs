@@ -14,9 +14,11 @@ use crate::search::document::Document;
 const ONE_OF: u64 = 16;
 /// Durations of the fault.
 const LASTS: &[&str] = &["5ms", "100ms", "1s", "10s", "1m", "3m", "10m"];
-/// Faults: plane, operation, attributes with their values, effect, value. The effect applies to each matching operation
-/// while the fault lasts.
-const FAULTS: &[(&str, &str, &[(&str, &str)], &str, &str)] = &[
+/// A fault: plane, operation, attributes with their values, effect, value.
+type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
+
+/// Faults that apply to each matching operation while they last.
+const FAULTS: &[Row] = &[
     ("ec2", "AttachVolume", &[], "error", "InternalError"),
     ("ec2", "DetachVolume", &[], "error", "RequestLimitExceeded"),
     ("ec2", "DescribeVolumes", &[], "error", "ServiceUnavailable"),

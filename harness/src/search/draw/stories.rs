@@ -61,6 +61,9 @@ pub(super) const KINDS: &[&str] = &[
     "pods that stay",
 ];
 
+/// A function that adds the steps of one kind.
+type Addition = fn(&mut Stories);
+
 /// Adds the drawn steps to `drawn`.
 pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let Drawn { document, mut kinds } = drawn;
@@ -70,7 +73,7 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
     let (abandons, is_blind, stays) = (stories.one_of(8), stories.one_of(8), stories.one_of(8));
     // Without a limit there is room for more volumes.
     let fits = stories.tree["driver"]["attach-limit"].is_null();
-    let additions: [(bool, fn(&mut Stories)); KINDS.len()] = [
+    let additions: [(bool, Addition); KINDS.len()] = [
         (moves && fits, Stories::moves),
         (swaps && fits, Stories::swap),
         (cuts && fits, Stories::cut_off),
