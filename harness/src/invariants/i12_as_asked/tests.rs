@@ -209,7 +209,7 @@ fn a_cluster_that_is_as_asked_has_no_difference() {
 fn an_object_may_be_older_than_the_trace() {
     let applied = |revision| Story::new().applies_again(&class(), revision);
     assert!(applied(FIRST - 1).found().is_empty());
-    let lost = ["class/gp3 does not exist, although it was applied and not deleted"];
+    let lost = ["storageclass/gp3 does not exist, although it was applied and not deleted"];
     assert_eq!(applied(FIRST - 1).removes("user", &class()).found(), lost);
     assert_eq!(applied(FIRST + 1).found(), lost, "its write was answered, and is not in the trace");
 }
