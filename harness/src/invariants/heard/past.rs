@@ -34,6 +34,10 @@ pub(super) struct Past {
     of_former_claims: BTreeSet<String>,
     /// VolumeAttachments that were created for these volumes.
     for_former_claims: BTreeSet<String>,
+    /// VolumeAttachments that were created since its start, until it watches claims: its list is known only then.
+    created_before_watch: BTreeSet<String>,
+    /// True from its start until it watches claims.
+    lists_claims: bool,
 }
 
 impl Past {
@@ -44,6 +48,8 @@ impl Past {
                 self.begins = true;
                 self.of_former_claims.clear();
                 self.for_former_claims.clear();
+                self.created_before_watch.clear();
+                self.lists_claims = true;
             }
         } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
             self.for_nobody.remove(&(volume.as_str().to_owned(), node_of(instance.as_str())));
@@ -68,6 +74,12 @@ impl Past {
     /// Records the volumes of claims that were outdated in a list of kube-controller-manager.
     pub fn on_claims_listed(&mut self, volumes: impl Iterator<Item = String>) {
         self.of_former_claims.extend(volumes);
+        self.lists_claims = false;
+        for name in std::mem::take(&mut self.created_before_watch) {
+            if self.attachments.get(&name).is_some_and(|(pv, _)| self.of_former_claims.contains(pv)) {
+                self.for_former_claims.insert(name);
+            }
+        }
     }
 
     /// Records that kube-controller-manager starts to watch volumes; `first` gives the first revision of one.
@@ -91,6 +103,8 @@ impl Past {
                 let is_new = self.attachments.insert(object.to_owned(), (pv.to_string(), node.to_string())).is_none();
                 if is_new && self.of_former_claims.contains(pv.as_str()) {
                     self.for_former_claims.insert(object.to_owned());
+                } else if is_new && self.lists_claims {
+                    self.created_before_watch.insert(object.to_owned());
                 }
             }
         } else if let Some(handle) = commit.pv.as_ref().and_then(|pv| pv.handle.as_ref()) {
@@ -162,6 +176,23 @@ mod tests {
         assert!(is_for_former(true, false));
         assert!(!is_for_former(false, false), "it made the same attachment for another reason");
         assert!(!is_for_former(true, true), "the next one has a list of its own");
+    }
+
+    #[test]
+    fn an_attachment_may_be_created_before_the_claims_are_watched() {
+        use substrate::{Clock, Level, Trace};
+        let trace = Trace::new(Clock::live(), Level::Info);
+        trace.info(&"kube-controller-manager".into(), ProcessStarted { incarnation: 2 });
+        let is_for_former = |lists: &[&str]| {
+            let mut past = Past::default();
+            trace.events().iter().for_each(|event| past.observe(event, str::to_owned));
+            past.on_commit(&attachment(EventType::Added));
+            lists.iter().for_each(|pv| past.on_claims_listed([(*pv).to_owned()].into_iter()));
+            past.is_for_former_claim("csi-1")
+        };
+        assert!(is_for_former(&["pvc-1"]));
+        assert!(!is_for_former(&["pvc-2"]), "the list had the former claim of another volume");
+        assert!(!is_for_former(&["pvc-2", "pvc-1"]), "a later list is not why it was created");
     }
 
     #[test]
