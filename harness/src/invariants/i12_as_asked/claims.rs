@@ -58,18 +58,20 @@ impl Comparison<'_> {
         if !self.wishes.have(&["csi-resizer", "csi-mock"]) || self.cannot_grow(handle) {
             return None;
         }
-        let capacity = pv.spec.capacity.filter(|capacity| *capacity < request);
-        if let Some(capacity) = capacity {
-            return Some(format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));
-        }
         // A node expands a filesystem only while a pod can write to it.
         let name = key.split_once('/').map_or(key, |(_, name)| name);
         let mut users = self.asked.users(key).map(|(_, pod)| pod);
-        users.find(|pod| {
+        let has_writer = users.any(|pod| {
             let writes = !pv.spec.read_only && !pod.spec.read_only_claims.iter().any(|claim| claim == name);
             writes && pod.state.phase.as_deref() == Some("Running")
-        })?;
-        let capacity = claim.spec.capacity.filter(|capacity| *capacity < request)?;
+        });
+        if let Some(capacity) = pv.spec.capacity.filter(|capacity| *capacity < request) {
+            // external-resizer asks for more only when a node has ended the expansion before (`NodeResizePending`).
+            let waits_for_node = claim.spec.capacity.is_some_and(|filesystem| filesystem < capacity) && !has_writer;
+            return (!waits_for_node)
+                .then(|| format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));
+        }
+        let capacity = claim.spec.capacity.filter(|capacity| *capacity < request && has_writer)?;
         Some(format!("asks for {request} bytes, and its status says {capacity}, with a pod that runs"))
     }
 

@@ -125,7 +125,7 @@ impl Story {
         self.stores(object)
     }
 
-    /// Applies a manifest that has this revision already, so that nothing is committed.
+    /// Applies a manifest that has this revision already, without a commit.
     fn applies_again(mut self, object: &Value, revision: u64) -> Self {
         let stored = with(object.clone(), json!({ "metadata": { "resourceVersion": revision.to_string() } }));
         let manifest = Manifest { object: reference(object), value: object.clone() };
@@ -272,6 +272,17 @@ fn a_claim_asks_for_its_manifest_and_has_its_size() {
     };
     let small = format!("asks for {} bytes, and its PersistentVolume has {}", 3u64 << 30, 2u64 << 30);
     assert_eq!(up(grown).found(), [format!("pvc/default/data {small}")]);
+    let lagging = |story: Story| {
+        let filesystem = json!({ "status": { "capacity": { "storage": "1Gi" } } });
+        grown(story).stores(with(with(bound(), grows.clone()), filesystem))
+    };
+    assert_eq!(up(lagging).found(), [format!("pvc/default/data {small}")], "its pod lets the node expand");
+    let unused = |grown: &dyn Fn(Story) -> Story| {
+        let story = Story::new().applies(class()).cloud(2, "gp3").applies(claim()).stores(volume()).stores(bound());
+        grown(story).found()
+    };
+    assert!(unused(&lagging).is_empty(), "the expansion before waits for a node, and so for a pod");
+    assert_eq!(unused(&grown), [format!("pvc/default/data {small}")], "nothing waits for a node");
     let refused = up(|story| grown(story).answers("ControllerExpandVolume", VOLUME, "OUT_OF_RANGE"));
     assert!(refused.found().is_empty(), "the driver refuses it");
     let larger = with(volume(), json!({ "spec": { "capacity": { "storage": "3Gi" } } }));
