@@ -71,28 +71,10 @@ mod tests {
     use fake_apiserver::events::{Claim, Node, Pod};
     use substrate::clock::TimeScale;
     use substrate::world::{Options, simulate};
-    use substrate::{Clock, Level, Trace};
 
     use super::*;
     use crate::invariants::Invariants;
-
-    /// A commit: resource, object, user, type and change.
-    type Step<'a> = (&'a str, &'a str, &'a str, EventType, &'a dyn Fn(&mut Commit));
-
-    /// Returns the violations of I11 of a run of commits.
-    fn found(story: &[Step<'_>]) -> Vec<String> {
-        let trace = Trace::new(Clock::live(), Level::Info);
-        for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
-            let mut commit = Commit::new(*resource, *object, rv, *r#type);
-            commit.user = (*user).into();
-            say(&mut commit);
-            trace.info(&"fake-apiserver".into(), commit);
-        }
-        let invariants = Invariants::new(TimeScale::default());
-        trace.events().iter().for_each(|event| invariants.observe(event));
-        let all = invariants.violations().into_iter();
-        all.filter(|violation| violation.id == "I11").map(|violation| violation.message).collect()
-    }
+    use crate::invariants::i11_lifetimes::tests::removals;
 
     #[test]
     fn a_claim_whose_owner_exists_is_not_collected() {
@@ -108,7 +90,7 @@ mod tests {
         };
         let collector = "kube-controller-manager/v1 generic-garbage-collector";
         let deleted = |user, pod: &dyn Fn(&mut Commit)| {
-            found(&[
+            removals(&[
                 ("pods", "default/web", "me", EventType::Added, pod),
                 ("persistentvolumeclaims", "default/web-scratch", "me", EventType::Added, &claim(false)),
                 ("persistentvolumeclaims", "default/web-scratch", user, EventType::Modified, &claim(true)),
