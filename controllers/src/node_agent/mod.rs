@@ -25,6 +25,7 @@ mod pod_dirs;
 pub mod pod_facts;
 mod pod_report;
 pub mod pod_status;
+mod pod_volumes;
 mod pods;
 pub mod populate;
 pub mod reconstruct;

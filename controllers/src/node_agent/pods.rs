@@ -11,22 +11,22 @@ use rand_core::Rng;
 use substrate::latest;
 use substrate::seed::unit;
 
-use super::admission::{Refusal, admit, refuse_unattached};
+use super::admission::{Refusal, admit};
 use super::agent::Agent;
 use super::expand::asks_to_grow;
 use super::pod_dirs::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts, started_before};
-use super::populate::{expected, populate_pod};
+use super::pod_volumes::{mounted, wait_for_unmount};
+use super::populate::populate_pod;
 use super::workload::{pod_spec, settings};
-use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 use crate::machine::api::PodRecord;
 use crate::mirror_pod::is_stand_in;
 
 /// First wait after a failed sync (`backOffPeriod`). Jitter adds up to half of it.
-const SYNC_BACKOFF: Duration = Duration::from_secs(10);
-const SYNC_JITTER: f64 = 0.5;
+pub(super) const SYNC_BACKOFF: Duration = Duration::from_secs(10);
+pub(super) const SYNC_JITTER: f64 = 0.5;
 /// Grace period of a pod that sets none (`terminationGracePeriodSeconds`).
 const DEFAULT_GRACE: i64 = 30;
 /// Grace period of containers whose pod is gone (`SyncTerminatingRuntimePod`).
@@ -95,6 +95,11 @@ impl Pods {
     /// Returns a pod that has a worker.
     pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
         self.entries.get(uid).map(|entry| entry.pod.clone())
+    }
+
+    /// Looks up the volumes of a pod again at the next pass of the populator.
+    pub fn look_up_again(&mut self, uid: &str) {
+        self.with(uid, |entry| entry.unprocessed = true);
     }
 
     fn with(&mut self, uid: &str, act: impl FnOnce(&mut Entry)) {
@@ -280,13 +285,13 @@ fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
 
 fn gone(agent: &Arc<Agent>, pod: &Pod) {
     let mut pods = agent.pods();
+    pods.refused.remove(&uid(pod));
     match pods.entries.get_mut(&uid(pod)) {
         Some(entry) => entry.orders.send_modify(|orders| {
             orders.deleted = true;
             orders.terminate.get_or_insert_with(|| grace(pod));
         }),
         None => {
-            pods.refused.remove(&uid(pod));
             drop(pods);
             forget(agent, pod);
         }
@@ -473,32 +478,6 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-/// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.
-///
-/// # Errors
-/// A refusal, if the node can attach no more volumes.
-async fn mounted(
-    agent: &Agent,
-    uid: &str,
-    pod: &Pod,
-    object: &Arc<ObjectReference>,
-    rng: &mut impl Rng,
-) -> Result<(), Refusal> {
-    let expected = expected(pod);
-    while let Err(Unmounted { missing, timeout }) = wait_for_volumes(agent, uid, &expected).await {
-        if let Some(refusal) = refuse_unattached(agent, uid, &missing).await {
-            return Err(refusal);
-        }
-        // Upstream emits no event for the timeout.
-        if !timeout {
-            let message = format!("Unable to attach or mount volumes: {missing}");
-            agent.recorder.event(object.clone(), "Warning", "FailedMount", message);
-        }
-        agent.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(rng))).await;
-    }
-    Ok(())
-}
-
 fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let object = Arc::new(of_container(object, &container.name));
@@ -529,7 +508,7 @@ async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, rng: &mut
             agent.changed();
         }
         if asks_to_grow(agent, uid, pod).await {
-            agent.pods().with(uid, |entry| entry.unprocessed = true);
+            agent.pods().look_up_again(uid);
             agent.changed();
         }
         next = next_sync(agent, rng);
@@ -585,65 +564,4 @@ async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver
             _ = orders.changed() => {}
         }
     }
-}
-
-/// Volumes that were not mounted in time.
-struct Unmounted {
-    /// Description in kubelet's words.
-    missing: String,
-    /// True after the timeout; false if looking up the volumes failed.
-    timeout: bool,
-}
-
-/// Waits until the volumes are mounted (`WaitForAttachAndMount`): checks at once and every 300 ms, for 2 m 3 s.
-async fn wait_for_volumes(agent: &Agent, uid: &str, expected: &[String]) -> Result<(), Unmounted> {
-    let timers = &agent.config.timers;
-    let begun = agent.ctx.now().mono;
-    let deadline = begun + agent.ctx.scaled(timers.pod_attach_and_mount_timeout);
-    agent.pods().with(uid, |entry| entry.unprocessed = true);
-    let mut changes = agent.changes();
-    agent.changed();
-    loop {
-        {
-            let mut volumes = agent.volumes();
-            if volumes.has_errors(uid) {
-                let cause = volumes.take_errors(uid).join("; ");
-                return Err(Unmounted { missing: volumes.explain(uid, expected, &cause), timeout: false });
-            }
-            if volumes.unmounted(uid, expected).is_empty() {
-                return Ok(());
-            }
-        }
-        if !next_look(agent, &mut changes, begun, Some(deadline)).await {
-            let missing = agent.volumes().explain(uid, expected, "context deadline exceeded");
-            return Err(Unmounted { missing, timeout: true });
-        }
-    }
-}
-
-/// WaitForUnmount: checks at once and every 300 ms.
-async fn wait_for_unmount(agent: &Agent, uid: &str) {
-    let begun = agent.ctx.now().mono;
-    let mut changes = agent.changes();
-    while !agent.volumes().is_unmounted(uid) {
-        next_look(agent, &mut changes, begun, None).await;
-    }
-}
-
-/// Waits for a change, then for the next instant of the 300 ms grid from `begun`. Returns false at the deadline.
-async fn next_look(
-    agent: &Agent,
-    changes: &mut latest::Receiver<()>,
-    begun: Duration,
-    deadline: Option<Duration>,
-) -> bool {
-    tokio::select! { biased;
-        _ = changes.changed() => {}
-        () = agent.ctx.sleep_until(deadline.unwrap_or_default()), if deadline.is_some() => return false,
-    }
-    let poll = agent.ctx.scaled(agent.config.timers.pod_attach_and_mount_poll);
-    let now = agent.ctx.now().mono;
-    let next = Grid::new(begun, poll).at_or_after(now, Some(now));
-    agent.ctx.sleep_until(next).await;
-    deadline.is_none_or(|deadline| next < deadline)
 }
