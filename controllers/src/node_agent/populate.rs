@@ -175,7 +175,7 @@ pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
 pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
-        let mount = DesiredMount { pod: pod.clone(), volume_in_pod: volume.to_owned(), readonly, sizes };
+        let mount = DesiredMount { pod: pod.clone(), volumes_in_pod: [volume.to_owned()].into(), readonly, sizes };
         agent.volumes().want(Arc::new(spec), attachable, &uid, mount);
     };
     // Inline volumes need no lookup, and no controller attaches them.

@@ -58,8 +58,6 @@ pub struct MountedPod {
     pub remount: bool,
     /// True if a raw device is, or may be, mapped for the pod. Only an unmap clears it, no answer of the driver does.
     pub mapped: bool,
-    /// Name in the pod's `spec.volumes`; empty until a pod was seen.
-    pub volume_in_pod: String,
     /// `<namespace>/<name>` of the pod; empty if the mount was found on disk.
     pub pod: String,
 }

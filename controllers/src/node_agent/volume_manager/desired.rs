@@ -36,8 +36,8 @@ pub struct Sizes {
 pub struct DesiredMount {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// The name in the pod's `spec.volumes`.
-    pub volume_in_pod: String,
+    /// Names in the pod's `spec.volumes`. Several can stand for one volume (kubernetes#122140).
+    pub volumes_in_pod: BTreeSet<String>,
     /// `persistentVolumeClaim.readOnly`.
     pub readonly: bool,
     /// Size of the volume at the last lookup.
@@ -63,10 +63,12 @@ impl DesiredStateOfWorld {
             pods: BTreeMap::new(),
         });
         volume.attachable &= attachable;
-        // Two claims of one pod with the same handle share one entry: the second is never mounted, as upstream
-        // (kubernetes#132921).
         match volume.pods.entry(uid.to_owned()) {
-            Entry::Occupied(known) => known.into_mut().sizes = mount.sizes,
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                known.sizes = mount.sizes;
+                known.volumes_in_pod.extend(mount.volumes_in_pod);
+            }
             Entry::Vacant(new) => drop(new.insert(mount)),
         }
     }
@@ -92,6 +94,12 @@ impl DesiredStateOfWorld {
     /// Returns true if `uid` wants the volume.
     pub fn pod_wants(&self, name: &VolumeName, uid: &str) -> bool {
         self.volumes.get(name).is_some_and(|v| v.pods.contains_key(uid))
+    }
+
+    /// Returns the volumes that `uid` wants, by their names in the pod's `spec.volumes`.
+    pub fn of_pod<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = (&'a str, &'a VolumeName)> {
+        let wanted = self.volumes.iter().filter_map(move |(name, v)| Some((name, v.pods.get(uid)?)));
+        wanted.flat_map(|(name, mount)| mount.volumes_in_pod.iter().map(move |in_pod| (in_pod.as_str(), name)))
     }
 
     /// Returns true if `uid` wants the volume of this PersistentVolume, or the inline volume of this name.

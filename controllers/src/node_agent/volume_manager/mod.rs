@@ -152,7 +152,6 @@ impl VolumeManager {
                 reconstructed: true,
                 remount: false,
                 mapped: mount.block,
-                volume_in_pod: String::new(),
                 pod: String::new(),
             };
             if let Some(uid) = &mount.uid {
@@ -250,27 +249,21 @@ impl VolumeManager {
 
     /// Returns the names of `expected` (names in the pod's spec) that are not mounted for `uid`.
     pub fn unmounted<'a>(&self, uid: &str, expected: &'a [String]) -> Vec<&'a str> {
-        let mounted: BTreeSet<&str> = self
-            .actual
-            .volumes()
-            .filter_map(|(_, v)| v.pods.get(uid))
-            .filter(|p| p.state == MountState::Mounted)
-            .map(|p| p.volume_in_pod.as_str())
-            .collect();
+        let mounted = self.desired.of_pod(uid).filter(|(_, volume)| self.is_mounted(uid, volume));
+        let mounted: BTreeSet<&str> = mounted.map(|(name, _)| name).collect();
         expected.iter().map(String::as_str).filter(|name| !mounted.contains(name)).collect()
     }
 
     /// Returns the reason, in kubelet's words, why volumes of `uid` are missing. Takes the lookup errors.
     pub fn explain(&mut self, uid: &str, expected: &[String], cause: &str) -> String {
-        let wanted =
-            |name: &str| self.desired.volumes().find(|(_, v)| v.pods.get(uid).is_some_and(|m| m.volume_in_pod == name));
+        let wanted: BTreeMap<&str, &VolumeName> = self.desired.of_pod(uid).collect();
         let unattached: Vec<&str> = expected
             .iter()
             .map(String::as_str)
-            .filter(|name| wanted(name).is_some_and(|(volume, _)| self.actual.get(volume).is_none()))
+            .filter(|name| wanted.get(name).is_some_and(|volume| self.actual.get(volume).is_none()))
             .collect();
         let unprocessed: Vec<&str> =
-            expected.iter().map(String::as_str).filter(|name| wanted(name).is_none()).collect();
+            expected.iter().map(String::as_str).filter(|name| !wanted.contains_key(name)).collect();
         format!(
             "unmounted volumes=[{}], unattached volumes=[{}], failed to process volumes=[{}]: {cause}",
             self.unmounted(uid, expected).join(" "),
@@ -302,11 +295,8 @@ impl VolumeManager {
 
     /// Returns the volumes mounted for a pod: the name in the pod's spec and the volume.
     pub fn mounted(&self, uid: &str) -> Vec<(String, Arc<VolumeSpec>)> {
-        let of = |v: &actual::AttachedVolume| {
-            let pod = v.pods.get(uid).filter(|p| p.state == MountState::Mounted)?;
-            Some((pod.volume_in_pod.clone(), v.spec.clone()))
-        };
-        self.actual.volumes().filter_map(|(_, v)| of(v)).collect()
+        let mounted = self.desired.of_pod(uid).filter(|(_, volume)| self.is_mounted(uid, volume));
+        mounted.filter_map(|(name, volume)| Some((name.to_owned(), self.actual.get(volume)?.spec.clone()))).collect()
     }
 
     /// Returns true if a volume is mounted for a pod.

@@ -109,8 +109,6 @@ pub struct Task {
     pub pod: Option<Arc<Pod>>,
     /// `<namespace>/<name>` of the pod; empty if unknown.
     pub pod_name: String,
-    /// Name in the pod's `spec.volumes`, for mount operations.
-    pub volume_in_pod: String,
     /// True if the pod mounts it read-only.
     pub readonly: bool,
     /// Size of the volume according to its API objects.
@@ -120,15 +118,7 @@ pub struct Task {
 impl Task {
     /// Describes work on a volume without a pod.
     pub fn of(spec: Arc<VolumeSpec>) -> Self {
-        Self {
-            spec,
-            attachable: false,
-            pod: None,
-            pod_name: String::new(),
-            volume_in_pod: String::new(),
-            readonly: false,
-            sizes: Sizes::default(),
-        }
+        Self { spec, attachable: false, pod: None, pod_name: String::new(), readonly: false, sizes: Sizes::default() }
     }
 }
 

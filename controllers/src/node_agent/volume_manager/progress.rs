@@ -150,8 +150,8 @@ impl VolumeManager {
     fn mark_pod(&mut self, operation: &Operation, task: &Task, state: MountState, mapped: bool) {
         let Some(uid) = operation.uid() else { return };
         if let Some(attached) = self.actual.get_mut(operation.volume()) {
-            let (volume_in_pod, pod) = (task.volume_in_pod.clone(), task.pod_name.clone());
-            let pod = MountedPod { state, reconstructed: false, remount: false, mapped, volume_in_pod, pod };
+            let pod = task.pod_name.clone();
+            let pod = MountedPod { state, reconstructed: false, remount: false, mapped, pod };
             attached.pods.insert(uid.to_owned(), pod);
         }
     }

@@ -68,7 +68,6 @@ impl VolumeManager {
                     attachable: volume.attachable,
                     pod: Some(mount.pod.clone()),
                     pod_name: pod_name(&mount.pod),
-                    volume_in_pod: mount.volume_in_pod.clone(),
                     readonly: mount.readonly,
                     sizes: mount.sizes,
                 };

@@ -85,7 +85,7 @@ impl Rig {
 
     fn want_mode(&mut self, handle: &str, uid: &str, mode: &str) {
         let sizes = self.sizes;
-        let mount = DesiredMount { pod: pod(uid), volume_in_pod: handle.to_owned(), readonly: false, sizes };
+        let mount = DesiredMount { pod: pod(uid), volumes_in_pod: [handle.to_owned()].into(), readonly: false, sizes };
         self.vm.want(spec(handle, mode), true, uid, mount);
     }
 
@@ -475,9 +475,34 @@ fn a_volume_whose_driver_ceases_to_attach_is_not_in_use_and_never_becomes_attach
     let mut rig = Rig::new();
     let want = |rig: &mut Rig, attachable| {
         let sizes = rig.sizes;
-        let mount = DesiredMount { pod: pod("a"), volume_in_pod: "v".to_owned(), readonly: false, sizes };
+        let mount = DesiredMount { pod: pod("a"), volumes_in_pod: ["v".to_owned()].into(), readonly: false, sizes };
         rig.vm.want(spec("v", "ReadWriteOnce"), attachable, "a", mount);
         rig.vm.volumes_in_use().unwrap_or_default().len()
     };
     assert_eq!([want(&mut rig, true), want(&mut rig, false), want(&mut rig, true)], [1, 0, 0]);
+}
+
+/// Regression of kubernetes#99453 (fix: kubernetes#122140).
+#[test]
+fn two_names_of_one_volume_in_a_pod_share_its_mount() {
+    let mut rig = Rig::new();
+    for name in ["left", "right"] {
+        let mount =
+            DesiredMount { pod: pod("a"), volumes_in_pod: [name.to_owned()].into(), readonly: false, sizes: rig.sizes };
+        rig.vm.want(spec("v", "ReadWriteOnce"), true, "a", mount);
+    }
+    let expected = ["left", "right", "other"].map(str::to_owned);
+    assert_eq!(rig.vm.unmounted("a", &expected), ["left", "right", "other"]);
+    let told = rig.vm.explain("a", &expected, "cause");
+    let text = "unmounted volumes=[left right other], unattached volumes=[left right], failed to process volumes=[other]: cause";
+    assert_eq!(told, text);
+    rig.attach("v");
+    rig.ticks(10);
+    assert_eq!(rig.published.len(), 1, "{:?}", rig.log);
+    assert_eq!(rig.vm.unmounted("a", &expected), ["other"]);
+    let mounted: Vec<_> = rig.vm.mounted("a").into_iter().map(|(name, spec)| (name, spec.handle.clone())).collect();
+    assert_eq!(mounted, [("left".to_owned(), "v".into()), ("right".to_owned(), "v".into())]);
+    rig.only(&[]);
+    rig.ticks(10);
+    assert!(rig.vm.is_unmounted("a") && rig.published.is_empty());
 }

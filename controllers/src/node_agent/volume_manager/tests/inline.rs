@@ -30,8 +30,12 @@ fn a_volume_in_a_pods_spec_has_a_name_and_a_handle_of_that_pod() {
 #[test]
 fn a_volume_in_a_pods_spec_is_published_without_attaching_or_staging() {
     let mut rig = Rig::new();
-    let mount =
-        DesiredMount { pod: pod("p"), volume_in_pod: "scratch".to_owned(), readonly: true, sizes: Sizes::default() };
+    let mount = DesiredMount {
+        pod: pod("p"),
+        volumes_in_pod: ["scratch".to_owned()].into(),
+        readonly: true,
+        sizes: Sizes::default(),
+    };
     rig.vm.want(Arc::new(inline()), false, "p", mount);
     rig.ticks(3);
     assert_eq!(rig.log(), [format!("publish {UNIQUE} p")]);
