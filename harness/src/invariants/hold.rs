@@ -27,6 +27,9 @@ pub(super) struct Hold {
     pub wrongly_forced: Option<ForcedReason>,
     /// True if attach-detach could still see the out-of-service taint when it forced the detach.
     pub taint_in_cache: bool,
+    /// True if the Node was created again while the node had the volume, and its status.volumesInUse has not listed the
+    /// volume since.
+    pub node_lacks: bool,
 }
 
 impl Hold {
@@ -36,6 +39,7 @@ impl Hold {
         self.forgotten = forgotten;
         self.wrongly_forced = None;
         self.taint_in_cache = false;
+        self.node_lacks = false;
         self.generation += 1;
     }
 

@@ -71,6 +71,7 @@ impl DetachAfterUnstage {
                 ("attachmentStays", facts.wants_attached(volume, node).into()),
                 ("formerAttachmentListed", facts.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
                 ("podsUnheard", facts.are_unheard(volume, node, event.ms).into()),
+                ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
             ]
@@ -84,6 +85,8 @@ mod tests {
     use std::sync::Arc;
 
     use csi_mock::events::{CsiCall, CsiDone, DiskStaged};
+    use fake_apiserver::events::{Commit, Node};
+    use fake_apiserver::state::EventType;
     use substrate::clock::TimeScale;
     use substrate::events::ProcessStarted;
     use substrate::json::Text;
@@ -96,6 +99,9 @@ mod tests {
     const STAGED: &str = "the volume is staged";
     const ASKED: &str = "NodeStageVolume";
     const DETACHED: &str = "ControllerUnpublishVolume";
+    const NODE_IS_NEW: &str = "the Node is created";
+    const NODE_LISTS: &str = "the Node lists the volume in volumesInUse";
+    const NODE_LISTS_NOT: &str = "the Node lists nothing in volumesInUse";
 
     /// Returns the declared deviation of a detach at the end of this story; the outer `None` if it is not a violation.
     fn declared_after(story: &[&str]) -> Option<Option<String>> {
@@ -113,6 +119,14 @@ mod tests {
                 STAGED => {
                     let staged = DiskStaged { formatted: true, ..DiskStaged::new(VOLUME, "node-a", "/staging") };
                     trace.info(&driver, staged);
+                }
+                NODE_IS_NEW | NODE_LISTS | NODE_LISTS_NOT => {
+                    let r#type = if *step == NODE_IS_NEW { EventType::Added } else { EventType::Modified };
+                    let listed =
+                        (*step == NODE_LISTS).then(|| format!("kubernetes.io/csi/ebs.csi.aws.com^{VOLUME}").into());
+                    let node = Node { volumes_in_use: listed.into_iter().collect(), ..Node::default() };
+                    let commit = Commit::new("nodes", "node-a", ordinal, r#type);
+                    trace.info(&"fake-apiserver".into(), Commit { node: Some(Box::new(node)), ..commit });
                 }
                 DETACHED => {
                     let call = CsiCall {
@@ -150,6 +164,19 @@ mod tests {
         let found = invariants.violations().into_iter().find(|violation| violation.id == "I2")?;
         let known = declared::all().unwrap();
         Some(known.iter().find(|deviation| deviation.is(&found).unwrap()).map(|deviation| deviation.id.clone()))
+    }
+
+    #[test]
+    fn a_new_node_that_does_not_list_a_volume_yet_excuses_its_detach() {
+        let lists_nothing = Some(Some("new-node-lists-no-volume-in-use".to_owned()));
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_LISTS, NODE_IS_NEW]), lists_nothing);
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_LISTS, NODE_IS_NEW, NODE_LISTS_NOT]), lists_nothing);
+        // It was listed since, the Node is the one on which the volume was staged, or the volume was staged again.
+        let undeclared = Some(None);
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_IS_NEW, NODE_LISTS]), undeclared);
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_IS_NEW, NODE_LISTS, NODE_LISTS_NOT]), undeclared);
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_LISTS, NODE_LISTS_NOT]), undeclared);
+        assert_eq!(declared_after(&[NODE_IS_NEW, STAGED, NODE_IS_NEW, STAGED]), undeclared);
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl Facts {
                 attached: strings(&node.volumes_attached),
                 in_use: strings(&node.volumes_in_use),
             };
+            self.note_in_use(object, commit.r#type == EventType::Added, &node);
             if deleted {
                 self.nodes.remove(object);
             } else {
@@ -96,6 +97,21 @@ impl Facts {
             && keeping_away(&now.taints) == before.keeps_away
             && same(&now.volumes_attached, &before.attached)
             && same(&now.volumes_in_use, &before.in_use)
+    }
+
+    /// Records which volumes that a node has its new Node does not list in volumesInUse yet.
+    fn note_in_use(&mut self, name: &str, is_new: bool, node: &Node) {
+        if !is_new && !self.made_again.remove(name) {
+            return;
+        }
+        for ((volume, _), hold) in self.holds.iter_mut().filter(|((_, on), _)| on == name) {
+            let end = format!("^{volume}");
+            let lists = node.in_use.iter().any(|listed| listed.ends_with(&end));
+            hold.node_lacks = !lists && (is_new || hold.node_lacks);
+            if hold.node_lacks {
+                self.made_again.insert(name.to_owned());
+            }
+        }
     }
 
     /// Updates the time since which no pod wants the volumes of a changed pod, on its node.
