@@ -22,6 +22,14 @@ substrate::events! {
         pub does: String,
     }
 
+    /// A step removed a volume's `vol_data.json`, kubelet's record of it, from the disk of a node.
+    pub struct VolumeRecordRemoved = "node.volume_record_removed" {
+        /// The node.
+        pub node: Text,
+        /// The volume's handle.
+        pub volume: Text,
+    }
+
     /// A program of the user's runs.
     pub struct ProgramStarted = "program.started" {
         /// Its process.

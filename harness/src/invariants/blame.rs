@@ -14,6 +14,7 @@ use substrate::fault::Effect;
 use super::OBJECT;
 use super::facts::Facts;
 use crate::cluster::names::kubelet;
+use crate::events::VolumeRecordRemoved;
 
 /// A volume on a node.
 type Key = (String, String);
@@ -44,6 +45,8 @@ pub(super) struct Blame {
     late: BTreeSet<(&'static str, Key)>,
     /// Volumes that it detached late and has not attached again.
     taken: BTreeSet<Key>,
+    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
+    unrecorded: BTreeSet<Key>,
     /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
     of_pods: BTreeMap<String, BTreeSet<String>>,
     /// The uids of `of_pods`, oldest first.
@@ -91,6 +94,9 @@ impl Blame {
             }
             let key = (event.process.to_string(), call.ordinal);
             let of = (volume.to_string(), node_of(node));
+            if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+                self.unrecorded.remove(&of);
+            }
             self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
         } else if let Some(done) = event.get::<CsiDone>() {
             if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
@@ -114,6 +120,8 @@ impl Blame {
             self.taken.retain(|of| of.0 != volume.as_str());
         } else if let Some(DiskCrashed { node }) = event.get() {
             self.keep(|(_, of), _| of != node.as_str());
+        } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
+            self.unrecorded.insert((volume.to_string(), node.to_string()));
         } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
             self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
         } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
@@ -281,6 +289,9 @@ impl Blame {
         let mut details = BTreeMap::new();
         if self.failed.iter().any(|(of, _)| is(of)) {
             details.insert("mountedByFailedCall", true.into());
+        }
+        if self.unrecorded.iter().any(is) {
+            details.insert("recordRemoved", true.into());
         }
         for (phase, rpc, detail) in LATE {
             let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
@@ -451,6 +462,25 @@ mod tests {
         assert_eq!(fails_after("stage", VOLUME), ["mountedByFailedCall"]);
         // The call had no effect, and the driver said so.
         assert!(befell(|s| stage(s, 2, "INTERNAL")).is_empty());
+    }
+
+    #[test]
+    fn a_removed_record_matters_until_kubelet_mounts_the_volume_again() {
+        let removed = |s: &Story, volume: &str| {
+            s.trace.info(&"scenario".into(), VolumeRecordRemoved { node: NODE.into(), volume: volume.into() });
+        };
+        let after = |volume: &'static str, mounts: bool| {
+            befell(move |s| {
+                s.called("NodePublishVolume", 1);
+                removed(s, volume);
+                if mounts {
+                    s.called("NodePublishVolume", 2);
+                }
+            })
+        };
+        assert_eq!(after(VOLUME, false), ["recordRemoved"]);
+        assert!(after(VOLUME, true).is_empty());
+        assert!(after("vol-00000000000000000", false).is_empty(), "the record of another volume");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use controllers::node_agent::names::{Paths, VOL_DATA, vol_data_path};
 use csi_mock::disk::{Disk, DiskError};
 
 use super::{Failure, Run};
+use crate::events::VolumeRecordRemoved;
 use crate::scenario::acts::{File, NodeFile};
 
 /// Maximum number of files in a report.
@@ -35,7 +36,13 @@ impl Run<'_> {
                 let pods = disk.list_dir(&paths.pods()).await.map_err(|e| self.failure(&*expected, e.to_string()))?;
                 let of_pods = pods.unwrap_or_default().into_iter();
                 candidates.extend(of_pods.map(|uid| vol_data_path(&paths.target_path(&uid, &volume.pv))));
-                remove(disk, &candidates).await
+                let removed = remove(disk, &candidates).await;
+                if matches!(removed, Ok(true)) {
+                    let (node, volume) = (node.as_str().into(), volume.handle.as_str().into());
+                    let trace = self.cluster.world().trace();
+                    trace.info(&Arc::from("scenario"), VolumeRecordRemoved { node, volume });
+                }
+                removed
             }
         };
         match removed {
