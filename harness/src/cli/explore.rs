@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use substrate::fault::Span;
@@ -15,6 +16,7 @@ use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone
 use crate::report_html::{Page, RUNS as SHOWN, Table};
 use crate::search::bundle::Bundle;
 use crate::search::explore::{Finding, Found, Plan};
+use crate::search::guide::{Guide, ROUND};
 use crate::search::judge::{Class, Verdict};
 use crate::search::shard::Shard;
 use crate::search::workers::{Settings, Since};
@@ -34,6 +36,10 @@ pub(super) struct Args {
     /// Start no more runs after this time.
     #[arg(long, value_name = "DURATION", conflicts_with = "mutants", help_heading = WHAT)]
     time: Option<Span>,
+    /// Let every second run, from the 101st on, begin like an earlier one that reached something new, and go on
+    /// otherwise. The runs depend on the seed and the part only.
+    #[arg(long, conflicts_with = "mutants", help_heading = WHAT)]
+    guided: bool,
     /// Do each run again in another process: a trace that is not the same byte for byte is a finding.
     #[arg(long, conflicts_with_all = ["mutants", "time"], help_heading = WHAT)]
     twice: bool,
@@ -74,7 +80,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         let (only, how) = (&args.how.mutant[..], &args.how);
         return Hunt { seed: args.seed, most, shrinks: args.shrink, only, how }.table(format);
     }
-    let plan = Plan { seed: args.seed, mutants: args.how.mutant.clone(), shard: args.shard };
+    let (seed, mutants) = (args.seed, args.how.mutant.clone());
+    let mut plan = Plan { seed, mutants, shard: args.shard, ..Plan::default() };
     let most = match (args.runs, args.time) {
         (Some(runs), _) => runs as usize,
         (None, Some(_)) => usize::MAX,
@@ -85,29 +92,49 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let (since, limit) = (Since::now(), args.time.map(|time| time.0));
     let mut found = Found::default();
     let mut digests = BTreeMap::new();
-    let drew = plan.clone();
-    let work = {
-        let plan = plan.clone();
-        move |at: usize| (at < most && limit.is_none_or(|limit| since.elapsed() < limit)).then(|| plan.task(at))
-    };
-    let whole = search::carry_out(args.how.settings(), Box::new(work), |at, verdict| {
-        if args.twice {
-            digests.insert(at, verdict.digest.clone());
+    let mut guide = Guide::new(args.seed);
+    let mut whole = true;
+    let mut from = 0;
+    while whole && from < most && limit.is_none_or(|limit| since.elapsed() < limit) {
+        // Without a guide there is one round.
+        let until = if args.guided { most.min(from + ROUND) } else { most };
+        if args.guided {
+            let guided = (from..until).filter(|at| at % 2 == 1);
+            let guided = guided.filter_map(|at| Some((at, Arc::new(guide.run(plan.number(at))?))));
+            plan.guided.extend(guided.collect::<Vec<_>>());
         }
-        found.take(at, verdict);
-        found.drew(drew.kinds(at));
-        let rate = found.runs as f64 / since.elapsed().as_secs_f64().max(1e-3);
-        let hours = found.world_ms as f64 / 3.6e6;
-        let bugs = found.findings.len();
-        let seen = found.coverage.text();
-        let far = far(found.runs, args, since);
-        phase.update(&format!("{far}, {bugs} found, {rate:.1} per second, {hours:.1} simulated hours · {seen}"));
-        true
-    });
-    let whole = match whole {
-        Ok(whole) => whole,
-        Err(why) => return search::environment("explore", format, why),
-    };
+        let work = {
+            let plan = plan.clone();
+            move |at: usize| {
+                let at = from + at;
+                (at < until && limit.is_none_or(|limit| since.elapsed() < limit)).then(|| plan.task(at))
+            }
+        };
+        let round = search::carry_out(args.how.settings(), Box::new(work), |at, verdict| {
+            let at = from + at;
+            if args.twice {
+                digests.insert(at, verdict.digest.clone());
+            }
+            if args.guided {
+                guide.learn(plan.number(at), verdict.coverage.clone(), plan.beginning(at));
+            }
+            found.take(at, verdict);
+            found.drew(plan.kinds(at));
+            let rate = found.runs as f64 / since.elapsed().as_secs_f64().max(1e-3);
+            let hours = found.world_ms as f64 / 3.6e6;
+            let bugs = found.findings.len();
+            let seen = found.coverage.text();
+            let far = far(found.runs, args, since);
+            phase.update(&format!("{far}, {bugs} found, {rate:.1} per second, {hours:.1} simulated hours · {seen}"));
+            true
+        });
+        whole = match round {
+            Ok(whole) => whole,
+            Err(why) => return search::environment("explore", format, why),
+        };
+        guide.end_round();
+        from = until;
+    }
     let whole = match whole && args.twice {
         true => match again(args, &plan, &digests, &mut found) {
             Ok(whole) => whole,
@@ -229,7 +256,7 @@ fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
             page.notes.push(format!("{} more findings are not shown.", found.findings.len() - SHOWN));
             break;
         }
-        let flags = search::flags(plan.number(finding.at), &plan.mutants);
+        let flags = search::flags(plan.world_seed(finding.at), &plan.mutants);
         let task = plan.task(finding.at);
         let file = files.get(at).map(PathBuf::as_path);
         let mut run = report::run(&finding.verdict.signature, &task, &finding.verdict, args.how.timeout.0);
@@ -241,13 +268,14 @@ fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
 
 /// Writes the first run of a finding as a file.
 fn keep(args: &Args, plan: &Plan, folder: &std::path::Path, finding: &Finding) -> Result<PathBuf, String> {
-    let (number, verdict) = (plan.number(finding.at), &finding.verdict);
-    let flags = search::flags(number, &plan.mutants);
+    let (number, seed, verdict) = (plan.number(finding.at), plan.world_seed(finding.at), &finding.verdict);
+    let flags = search::flags(seed, &plan.mutants);
+    let guided = if args.guided { " --guided" } else { "" };
     let notes = vec![
-        format!("Found by `mooring explore --seed {}`, number {number}.", plan.seed),
+        format!("Found by `mooring explore --seed {}{guided}`, number {number}.", plan.seed),
         format!("{}: {}", verdict.class.word(), verdict.message),
         format!("`mooring run FILE {flags}` fails with it."),
     ];
-    let bundle = Bundle::new(plan.document(finding.at), number, &plan.mutants, verdict, notes);
+    let bundle = Bundle::new(plan.document(finding.at), seed, &plan.mutants, verdict, notes);
     search::keep(bundle, folder, &search::file_name(&verdict.signature, number), args.how.timeout.0)
 }

@@ -13,7 +13,6 @@ use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, took
 use crate::search::document::Document;
 use crate::search::explore::Plan;
 use crate::search::judge::{Class, Task, Verdict};
-use crate::search::shard::Shard;
 use crate::search::shrink::{shrink, size};
 use crate::search::sweep::{self, Sweep};
 use crate::search::workers::Since;
@@ -112,7 +111,7 @@ impl Hunt<'_> {
     }
 
     fn find(&self, name: &str, usual: &Verdict, runs: &mut usize) -> Result<Option<Found>, Stopped> {
-        let plan = Plan { seed: self.seed, mutants: vec![name.to_owned()], shard: Shard::default() };
+        let plan = Plan { seed: self.seed, mutants: vec![name.to_owned()], ..Plan::default() };
         let drawn = |at: usize| Task { tell_coverage: false, ..plan.task(at) };
         let first = self.first("swarm", &drawn, 0..FIRST.min(self.most), runs)?;
         if first.is_some() {

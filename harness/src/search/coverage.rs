@@ -58,6 +58,12 @@ impl Coverage {
         self.points.is_empty() && self.steps.is_empty() && self.errors.is_empty()
     }
 
+    /// Returns true if `more` has something that this one lacks.
+    pub fn grows_by(&self, more: &Self) -> bool {
+        let Self { points, steps, errors } = self;
+        !(more.points.is_subset(points) && more.steps.is_subset(steps) && more.errors.is_subset(errors))
+    }
+
     /// Adds the coverage of another run.
     pub fn add(&mut self, more: Self) {
         self.points.extend(more.points);

@@ -101,6 +101,11 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     pairs::add(drawn, stream("explore pairs"))
 }
 
+/// Adds one change that it does not have yet, with a fault, to a scenario that ends anywhere.
+pub fn go_on(document: Document, rng: ChaCha8Rng) -> Document {
+    pairs::add_one(document, rng)
+}
+
 /// Returns the names of all kinds of additions.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     [extras::KINDS, stories::KINDS].concat().into_iter().chain(asks::kinds()).chain(pairs::kinds())

@@ -1,12 +1,14 @@
 //! Runs many draws and groups the findings by signature.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::coverage::Coverage;
 use super::document::Document;
 use super::draw::{draw, drawn, kinds};
+use super::guide::Beginning;
 use super::judge::{Class, Task, Verdict};
 use super::shard::Shard;
 
@@ -19,27 +21,42 @@ pub struct Plan {
     pub mutants: Vec<String>,
     /// Part of the runs that this process does.
     pub shard: Shard,
+    /// Runs that are not drawn from their number, by their position in this part.
+    pub guided: BTreeMap<usize, Arc<Beginning>>,
 }
 
 impl Plan {
-    /// Number of the draw, from 1, for the run `at` of this part. It is also the seed of its world.
+    /// Number of the draw, from 1, for the run `at` of this part.
     pub fn number(&self, at: usize) -> u64 {
         self.shard.whole(at) as u64 + 1
     }
 
-    /// Drawn scenario of the run.
-    pub fn document(&self, at: usize) -> Document {
-        draw(self.seed, self.number(at))
+    /// Seed of the run's world: its number, or that of the run that it begins like.
+    pub fn world_seed(&self, at: usize) -> u64 {
+        self.guided.get(&at).map_or_else(|| self.number(at), |run| run.seed)
     }
 
-    /// Returns the kinds of additions in the run.
+    /// Scenario of the run.
+    pub fn document(&self, at: usize) -> Document {
+        match self.guided.get(&at) {
+            Some(run) => run.document.clone(),
+            None => draw(self.seed, self.number(at)),
+        }
+    }
+
+    /// Returns the run as one to begin like.
+    pub fn beginning(&self, at: usize) -> Beginning {
+        Beginning { seed: self.world_seed(at), document: self.document(at) }
+    }
+
+    /// Returns the kinds of additions in the run; none for a run that is not drawn from its number.
     pub fn kinds(&self, at: usize) -> Vec<&'static str> {
-        drawn(self.seed, self.number(at)).kinds
+        if self.guided.contains_key(&at) { Vec::new() } else { drawn(self.seed, self.number(at)).kinds }
     }
 
     /// Task of the run.
     pub fn task(&self, at: usize) -> Task {
-        let (text, seed) = (self.document(at).text(), self.number(at));
+        let (text, seed) = (self.document(at).text(), self.world_seed(at));
         Task { text, seed, mutants: self.mutants.clone(), tell_coverage: true, ..Task::default() }
     }
 }

@@ -29,6 +29,7 @@ pub mod end_state;
 pub mod explore;
 pub mod fork;
 pub mod forks;
+pub mod guide;
 pub mod judge;
 pub mod knowledge;
 pub mod patience;

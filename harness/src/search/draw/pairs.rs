@@ -1,5 +1,5 @@
 //! Additions to some drawn runs: a planned change of a user or an operator (a node that is drained, an expansion, pods
-//! that are replaced one after the other, a workload that is deleted and applied again, a Node that is deleted), and
+//! that are replaced one after the other, a workload that is deleted and applied again, a Node that is deleted, an instance that is replaced), and
 //! one fault during it, which lasts from milliseconds to ten minutes. They have a random stream of their own, so that
 //! all other runs stay as they were.
 
@@ -45,6 +45,8 @@ const CHANGES: &[(&str, Change)] = &[
     ("rolling replacement and a fault", Pairs::roll),
     ("deleted, applied again and a fault", Pairs::again),
     ("node made again and a fault", Pairs::node_again),
+    // The last: nothing can run on that node afterwards.
+    ("instance replaced and a fault", Pairs::replace),
 ];
 
 /// Returns the names of the changes.
@@ -66,6 +68,24 @@ pub(super) fn add(drawn: Drawn, rng: ChaCha8Rng) -> Drawn {
         }
     }
     Drawn { document: Document::of_tree(pairs.tree), kinds }
+}
+
+/// Adds one change to a scenario that has not got it. A scenario with a limit on volumes per node stays as it is.
+pub(super) fn add_one(document: Document, rng: ChaCha8Rng) -> Document {
+    let mut pairs = Pairs { rng, tree: document.tree().clone() };
+    let has = |name: &str| pairs.tree["steps"].to_string().contains(&during(name));
+    let new: Vec<_> = CHANGES.iter().filter(|(name, _)| !has(name)).copied().collect();
+    if !new.is_empty() && pairs.tree["driver"]["attach-limit"].is_null() {
+        let (name, change) = pairs.any(&new);
+        let fault = pairs.fault(name);
+        change(&mut pairs, fault);
+    }
+    Document::of_tree(pairs.tree)
+}
+
+/// Returns the name of the fault of a change.
+fn during(change: &str) -> String {
+    format!("during-{}", change.split([' ', ',']).next().unwrap_or_default())
 }
 
 struct Pairs {
@@ -101,11 +121,10 @@ impl Pairs {
     /// Draws the fault of a change.
     fn fault(&mut self, change: &str) -> Value {
         let (plane, op, attributes, effect, value) = self.any(FAULTS);
-        let name = change.split([' ', ',']).next().unwrap_or_default();
         let attributes: serde_json::Map<String, Value> =
             attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect();
         json!({ "fault": {
-            "name": format!("during-{name}"),
+            "name": during(change),
             "match": { "plane": plane, "op": op, "where": attributes },
             "when": { "for": self.any(LASTS) },
             "effect": { effect: value },
@@ -170,5 +189,18 @@ impl Pairs {
             has_written("known-2"),
         ];
         self.steps(begins.into_iter().chain(goes).chain(ends));
+    }
+
+    /// Terminates an instance and deletes its Node, as an autoscaler does. The pod that replaces the node's pod runs on
+    /// another node.
+    fn replace(&mut self, fault: Value) {
+        let begins = [claim("kept"), pod("kept-1", "kept", "node-b"), has_written("kept-1"), fault];
+        let goes = [
+            json!({ "ec2": { "poke": "terminate", "instance": "node-b" } }),
+            json!({ "sleep": self.any(&["1s", "1m", "7m"]) }),
+            delete("node/node-b"),
+            gone("pod/kept-1"),
+        ];
+        self.steps(begins.into_iter().chain(goes).chain([pod("kept-2", "kept", "node-a"), has_written("kept-2")]));
     }
 }
