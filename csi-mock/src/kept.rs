@@ -21,7 +21,7 @@ trait Shown: Send + Sync {
 impl<T: Message> Shown for T {
     fn value(&self) -> Value {
         // Keys of messages are strings and their numbers finite, so JSON can represent them.
-        serde_json::to_value(self).map(without_empty).unwrap_or_default()
+        without_empty(substrate::encode::tree(self))
     }
 }
 

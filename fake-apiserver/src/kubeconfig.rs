@@ -37,7 +37,7 @@ pub fn render_as(name: &str, endpoint: &str, ca_pem: &str, token: &str, client: 
         "current-context": name,
     });
     // A map with string keys always serialises.
-    serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
+    substrate::encode::pretty(&config)
 }
 
 /// Writes `content` to `path` atomically, readable by its owner only.

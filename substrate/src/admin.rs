@@ -195,7 +195,7 @@ impl FaultsApi {
         let end = Ended { api: self.clone(), owner, _following: following };
         let lines = futures_util::stream::unfold((stream, end), |(mut stream, end)| async move {
             let hit = stream.recv().await?;
-            let data = serde_json::to_string(&hit).unwrap_or_default();
+            let data = crate::encode::text(&hit);
             let line = Bytes::from(format!("event: hit\ndata: {data}\n\n"));
             Some((line, (stream, end)))
         });
@@ -249,7 +249,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 
 /// Creates a JSON answer.
 pub fn reply(status: StatusCode, value: &impl Serialize) -> Response<Body> {
-    let text = serde_json::to_string(value).unwrap_or_default();
+    let text = crate::encode::text(value);
     let mut response = Response::new(full(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod dial;
 mod document;
 pub mod duplex;
+pub mod encode;
 pub mod events;
 pub mod fabric;
 pub mod fault;

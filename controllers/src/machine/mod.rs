@@ -107,10 +107,7 @@ impl Inner {
 
 /// Encodes a line of the event stream.
 fn line(news: &News) -> Bytes {
-    // Encoding plain strings and numbers cannot fail.
-    let mut text = serde_json::to_vec(news).unwrap_or_default();
-    text.push(b'\n');
-    text.into()
+    substrate::encode::line(news).into()
 }
 
 impl Machine {

@@ -178,7 +178,7 @@ struct Token {
 impl Token {
     fn encode(revision: i64, start: &str) -> String {
         let token = Self { v: "meta.k8s.io/v1".to_owned(), rv: revision, start: start.to_owned() };
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+        URL_SAFE_NO_PAD.encode(substrate::encode::text(&token))
     }
 
     fn decode(text: &str) -> Result<Self, Status> {

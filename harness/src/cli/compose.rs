@@ -72,7 +72,7 @@ pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, 
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let doors = project.doors().map_err(failed)?;
     let path = kubeconfig(&project).map_err(failed)?;
-    let text = serde_json::to_string_pretty(&doors.kubeconfig).unwrap_or_default() + "\n";
+    let text = substrate::encode::pretty(&doors.kubeconfig);
     let written = fake_apiserver::kubeconfig::write(&path, &text);
     written.map_err(|e| lacking(format!("{}: {e}", path.display())))?;
     Ok(announce::variables(&path.display().to_string(), &doors.ec2, REGION))

@@ -72,7 +72,7 @@ impl Checks {
         }
         let mut report = self.report()?;
         if let Some(left) = left {
-            report["leftovers"] = serde_json::to_value(&left).unwrap_or_default();
+            report["leftovers"] = substrate::encode::tree(&left);
         }
         Ok(report)
     }

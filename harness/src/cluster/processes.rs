@@ -271,8 +271,7 @@ impl OsProcess {
             Order::End(fault) => drop(lock(&self.faults).remove(fault)),
             Order::Names(_) | Order::Begin => {}
         }
-        let mut line = serde_json::to_vec(order).unwrap_or_default();
-        line.push(b'\n');
+        let line = substrate::encode::line(order);
         if let Some(stdin) = &mut *self.stdin.lock().await {
             // A process that has ended receives all orders when it starts.
             let _ = stdin.write_all(&line).await;

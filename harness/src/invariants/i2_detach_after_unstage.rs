@@ -73,7 +73,7 @@ impl DetachAfterUnstage {
                 ("podsUnheard", facts.are_unheard(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
-                ("wronglyForced", serde_json::to_value(hold.wrongly_forced).unwrap_or_default()),
+                ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),
             ]
             .into(),
         })

@@ -75,7 +75,7 @@ impl Envelope {
 
     /// The envelope as one JSON line without its newline.
     pub fn line(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        substrate::encode::text(self)
     }
 }
 

@@ -53,7 +53,7 @@ impl Baseline {
             why(signature).cloned().unwrap_or_else(|| Known { signature: signature.clone(), why: String::new() })
         };
         let all = Self { version: VERSION, known: signatures.iter().map(known).collect() };
-        serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+        substrate::encode::pretty(&all)
     }
 
     /// Returns true if the finding with this signature is known.

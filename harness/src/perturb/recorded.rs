@@ -192,7 +192,7 @@ impl Recorder {
             }
         } else if let Some(fired) = event.get::<FaultFired>() {
             if fired.fault == FAULT {
-                let effect = serde_json::to_string(&fired.effect).unwrap_or_default();
+                let effect = substrate::encode::text(&fired.effect);
                 state.note(event.ms, format!("fault: {} {effect}", fired.op));
             }
         } else if let Some(ProgramStarted { starts, .. }) = event.get() {

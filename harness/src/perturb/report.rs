@@ -142,7 +142,7 @@ pub fn data(campaign: &Campaign, about: &About) -> Value {
         })
     };
     let finding = |finding: &Finding| {
-        let mut value = serde_json::to_value(finding).unwrap_or_default();
+        let mut value = substrate::encode::tree(finding);
         let trials = finding.trials.iter().filter_map(|number| campaign.trials.get(*number));
         let trials: Vec<Value> =
             trials.map(|trial| json!({ "kind": trial.kind.word(), "call": trial.call.to_string() })).collect();

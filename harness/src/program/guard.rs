@@ -242,7 +242,7 @@ fn signal(pid: i32, signal: Signal) {
 
 /// Tells the runner, which may be gone.
 fn say(said: &Said) {
-    let line = serde_json::to_string(said).unwrap_or_default();
+    let line = substrate::encode::text(said);
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -10,7 +10,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 pub(super) fn page(page: &Page) -> String {
-    let data = serde_json::to_string(page).unwrap_or_else(|_| "{}".to_owned());
+    let data = substrate::encode::text(page);
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         hash(SCRIPT),

@@ -247,7 +247,7 @@ impl Run {
 
 /// Fields of an event, with long texts cut.
 fn carried(told: &Told) -> Value {
-    let mut value = serde_json::to_value(&told.fields).unwrap_or_default();
+    let mut value = substrate::encode::tree(&told.fields);
     cut_texts(&mut value);
     value
 }

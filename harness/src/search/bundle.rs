@@ -75,7 +75,7 @@ impl Bundle {
                 out += &format!("# {}\n", cut(line, WIDTH));
             }
         }
-        let record = serde_json::to_string(&self.record).unwrap_or_default();
+        let record = substrate::encode::text(&self.record);
         out + MARK + &record + "\n" + &self.document.text()
     }
 

@@ -161,7 +161,7 @@ fn lists(list: &mut Vec<Value>, each: &mut impl FnMut(&mut Vec<Value>)) {
 
 /// Serializes a fault without empty and default fields.
 fn lean(fault: &Fault) -> Value {
-    let mut value = serde_json::to_value(fault).unwrap_or_else(|_| json!({}));
+    let mut value = substrate::encode::tree(fault);
     if let Value::Object(map) = &mut value {
         map.retain(|_, value| *value != Value::Object(Map::new()));
         if map.get("at") == Some(&json!("before")) {

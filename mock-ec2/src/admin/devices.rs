@@ -50,9 +50,7 @@ enum Line<'a> {
 
 impl Line<'_> {
     fn bytes(&self) -> Bytes {
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
-        line.push(b'\n');
-        line.into()
+        substrate::encode::line(self).into()
     }
 }
 

@@ -31,6 +31,6 @@ impl Line {
 
     /// Returns the line without its newline.
     pub fn text(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        crate::encode::text(self)
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
         "kernel": rustix::system::uname().release().to_string_lossy(),
     });
     let log = std::fs::read_to_string(running.place.log()).unwrap_or_default();
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    let pretty = |value: &Value| substrate::encode::pretty(value);
     let files = [
         ("version.json", pretty(&version)),
         ("doctor.txt", doctor::report()),

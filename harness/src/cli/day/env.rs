@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     };
     let data: Map<String, Value> = all.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into())).collect();
     if args.json {
-        let text = serde_json::to_string_pretty(&data).unwrap_or_default() + "\n";
+        let text = substrate::encode::pretty(&data);
         return Ok(Done::new(data.into(), text));
     }
     if args.github {

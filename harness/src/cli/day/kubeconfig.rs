@@ -44,7 +44,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
             cluster["cluster"]["server"] = server.as_str().into();
         }
     }
-    let text = serde_json::to_string_pretty(&config).unwrap_or_default() + "\n";
+    let text = substrate::encode::pretty(&config);
     Ok(Done::new(config, text))
 }
 

@@ -16,6 +16,6 @@ pub(in crate::cli) struct Args {
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let state: Value = Running::at(args.which.place()?)?.client()?.get("/state")?;
-    let text = serde_json::to_string_pretty(&state).unwrap_or_default() + "\n";
+    let text = substrate::encode::pretty(&state);
     Ok(Done::new(state, text))
 }

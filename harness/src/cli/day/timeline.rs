@@ -63,7 +63,7 @@ fn shown(args: &Args, mut timeline: Timeline) -> Result<Done, Refusal> {
             return Err(next(refusal, "`mooring timeline` shows all volumes"));
         }
     }
-    let data = serde_json::to_value(&timeline).unwrap_or_default();
+    let data = substrate::encode::tree(&timeline);
     if timeline.volumes.is_empty() {
         return Ok(Done::new(data, "there is no volume yet; a claim and a pod make one\n"));
     }

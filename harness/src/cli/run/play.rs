@@ -102,7 +102,7 @@ impl Ended {
             exit,
             position: Position::of(&report),
             failure: (exit != Exit::Passed).then(|| report.failure()),
-            checked: serde_json::to_value(&outcome.checked).unwrap_or_default(),
+            checked: substrate::encode::tree(&outcome.checked),
             backend: Some(outcome.backend.clone()),
             elapsed_ms: millis(outcome.elapsed),
             wall_ms: millis(wall),

@@ -259,8 +259,7 @@ impl Told {
 }
 
 async fn say(stdin: &mut Option<ChildStdin>, order: &Order) {
-    let mut line = serde_json::to_vec(order).unwrap_or_default();
-    line.push(b'\n');
+    let line = substrate::encode::line(order);
     if let Some(stdin) = stdin {
         // A part that has ended receives all orders again when it starts.
         let _ = stdin.write_all(&line).await;

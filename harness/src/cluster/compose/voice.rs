@@ -118,8 +118,7 @@ fn attach(id: &str) -> Option<(Child, ChildStdin)> {
 }
 
 async fn say(stdin: &mut ChildStdin, order: &Order) {
-    let mut line = serde_json::to_vec(order).unwrap_or_default();
-    line.push(b'\n');
+    let line = substrate::encode::line(order);
     // A container that has ended receives all orders again when it runs.
     let _ = stdin.write_all(&line).await;
 }

@@ -87,7 +87,7 @@ fn shown(value: &Value) -> String {
 
 /// Quotes a text on one line.
 fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
+    substrate::encode::text(text)
 }
 
 #[cfg(test)]

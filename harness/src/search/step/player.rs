@@ -299,7 +299,7 @@ impl Player {
                     say("no fault is in force\n");
                 }
                 for report in all {
-                    let fault = serde_json::to_string(&report.fault).unwrap_or_default();
+                    let fault = substrate::encode::text(&report.fault);
                     say(&format!("{} fired {} times  {fault}\n", report.fault.name, report.hits));
                 }
             }
@@ -418,7 +418,7 @@ impl Player {
             || event.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
         let said = match found {
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(other) => Ok(serde_json::to_string_pretty(other).unwrap_or_default()),
+            Some(other) => Ok(substrate::encode::pretty(other).trim_end().to_owned()),
             None => evaluated(what, &event).map_err(|why| format!("print: {why}; the event has {}", fields())),
         };
         say(&format!("{}\n", said.unwrap_or_else(|why| why)));
@@ -491,7 +491,7 @@ fn object_of(text: &str) -> Option<String> {
 
 /// Event as the input of filters and expressions.
 fn value(line: &Line) -> Value {
-    serde_json::to_value(line).unwrap_or_else(|_| json!({}))
+    substrate::encode::tree(line)
 }
 
 fn indented(text: &str) -> String {
