@@ -158,7 +158,8 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.calls.0.busy.remove(&self.key);
+        let was_held = self.calls.0.busy.remove(&self.key).is_some();
+        debug_assert!(was_held, "the lock on {:?} was released twice", self.key);
     }
 }
 

@@ -145,6 +145,8 @@ impl History {
 
     /// Adds the newest event, at time `mono`, and drops events that are too many or too old.
     pub fn push(&mut self, mono: Duration, event: &Event) {
+        let last = self.events.back().map_or(self.floor, |(_, last)| last.revision);
+        debug_assert!(event.revision > last, "revision {} of {} follows {last}", event.revision, event.key);
         let event = event.folded();
         self.bytes += weight(&event);
         self.events.push_back((mono, event));

@@ -87,7 +87,12 @@ impl State {
             volume.attachments.insert(instance_id.clone(), attachment.clone());
             self.lingering.remove(&(id.clone(), instance_id.clone()));
             // Clients treat a volume with two attachments as broken unless Multi-Attach is enabled.
-            volume.multi_attach_enabled |= volume.attachments.len() > 1 && !self.planted.attach_twice;
+            volume.multi_attach_enabled |= volume.attachments.len() > 1 && self.switches.unsafe_multi_attach;
+            debug_assert!(
+                volume.attachments.len() == 1 || volume.multi_attach_enabled || self.planted.attach_twice,
+                "{id} is attached to {:?} without Multi-Attach",
+                volume.attachments.keys().collect::<Vec<_>>()
+            );
         }
         if taken {
             self.note_volume(id);
