@@ -1,4 +1,4 @@
-//! Every scenario passes in both worlds; the migration also with every component in a process of its own.
+//! Every scenario passes in both worlds.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
@@ -79,7 +79,6 @@ fn a_raw_device_moves_with_its_bytes() {
     if have("root") {
         let envelope = run("block.yaml", &[&["--live", "--backend", "loop"], &FASTER[..]].concat());
         assert_eq!(envelope["data"]["summary"]["backend"], "loop");
-        run("block.yaml", &[&["--live", "--processes", "--backend", "loop"], &FASTER[..]].concat());
     }
 }
 
@@ -134,10 +133,8 @@ fn a_raw_device_survives_the_power_loss_of_its_node_live() {
         );
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     std::fs::write(file.path(), raw).unwrap();
-    for processes in [&[][..], &["--processes"]] {
-        let (code, envelope) = run_file(file.path(), &[&["--live", "--backend", "loop"], processes].concat());
-        assert_eq!(code, Some(0), "{processes:?}: {:#}", envelope["error"]);
-    }
+    let (code, envelope) = run_file(file.path(), &["--live", "--backend", "loop"]);
+    assert_eq!(code, Some(0), "{:#}", envelope["error"]);
 }
 
 #[test]
@@ -147,12 +144,6 @@ fn directories_say_that_they_have_no_raw_devices_live() {
     let text = envelope.to_string();
     let said = "pvc/data needs a block device, and the directory backend has none";
     assert!(code == Some(3) && text.contains(said), "{envelope:#}");
-}
-
-#[test]
-fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
-    let backend = if have("root") { "loop" } else { "directory" };
-    run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());
 }
 
 /// A fault of each plane and each kind of process; a fault that never fires fails the run.
@@ -188,9 +179,7 @@ fn with_faults(faults: &str, steps: &str) -> tempfile::NamedTempFile {
     file
 }
 
-const ONE_PROCESS: [&str; 5] = ["--live", "--backend", "directory", "--time-scale", "10"];
-const PROCESSES: [&str; 6] = ["--live", "--processes", "--backend", "directory", "--time-scale", "10"];
-const WORLDS: [&[&str]; 3] = [&[], &ONE_PROCESS, &PROCESSES];
+const WORLDS: [&[&str]; 2] = [&[], &["--live", "--backend", "directory", "--time-scale", "10"]];
 
 /// Runs a scenario file, which must pass, and returns the kind, process and fault of each event of `kinds`.
 fn told(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
@@ -206,7 +195,7 @@ fn told(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
+fn faults_act_in_the_process_that_they_are_about_in_both_worlds_live() {
     let file = with_faults(FAULTS, "");
     let processes = |world: &[&str]| {
         let told = told(file.path(), world, &["fault.fired"]);
@@ -214,15 +203,15 @@ fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
         let place = |process: String, fault: &str| if fault == "cut" { "a link".to_owned() } else { process };
         told.into_iter().map(|[_, process, fault]| [place(process, &fault), fault]).collect::<BTreeSet<_>>()
     };
-    let [simulated, live, apart] = WORLDS.map(processes);
+    let [simulated, live] = WORLDS.map(processes);
     assert_eq!(simulated.len(), FAULTS.matches("name:").count(), "{simulated:?}");
-    assert_eq!((&live, &apart), (&simulated, &simulated));
+    assert_eq!(live, simulated);
 }
 
 /// A process or machine that a fault ends starts again, once: the process in which the fault fires, another process, a
 /// machine.
 #[test]
-fn what_a_fault_ends_starts_again_in_every_world_live() {
+fn what_a_fault_ends_starts_again_in_both_worlds_live() {
     let cases = [
         ("NodeStageVolume", "crash: self", &["node-a/csi-node"][..]),
         ("ControllerPublishVolume", "crash: csi-attacher", &["csi-attacher"]),
@@ -269,7 +258,7 @@ fn a_process_knows_of_faults_before_it_starts_live() {
 
 /// The attachment waits until another pod runs.
 #[test]
-fn a_fault_ends_when_its_condition_holds_in_every_world_live() {
+fn a_fault_ends_when_its_condition_holds_in_both_worlds_live() {
     let helper = "  - sleep: 20s
   - apply:
       apiVersion: v1
@@ -311,9 +300,9 @@ fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
     }
 }
 
-/// Checkers see the same in every world, including the watch streams of an API server in a process of its own.
+/// Checkers see the same in both worlds, the watch streams included.
 #[test]
-fn every_world_checks_the_same_live() {
+fn both_worlds_check_the_same_live() {
     for world in WORLDS {
         let (code, envelope) = run_file(&e2e::scenario("first-volume.yaml"), world);
         assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);

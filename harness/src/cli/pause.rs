@@ -1,7 +1,7 @@
 //! Steps that pause for the person at the terminal of a live run.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio::sync::oneshot;
 
@@ -39,17 +39,11 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
 
 /// Writes the kubeconfig and variables of the cluster into the run's directory, and returns text on their use.
 fn show(cluster: &Cluster, directory: &Path) -> io::Result<String> {
-    let (ec2, kubeconfig): (String, PathBuf) = match (cluster.endpoints(), cluster.doors()) {
-        (Some(endpoints), _) => {
-            let kubeconfig = directory.join("kubeconfig");
-            announce::write_kubeconfig(&kubeconfig, endpoints)?;
-            (endpoints.ec2.clone(), kubeconfig)
-        }
-        (None, Some((ec2, kubeconfig))) => (ec2.to_owned(), kubeconfig.to_owned()),
-        (None, None) => return Err(io::Error::other("it has no endpoints")),
-    };
+    let endpoints = cluster.endpoints().ok_or_else(|| io::Error::other("it has no endpoints"))?;
+    let (ec2, kubeconfig) = (&endpoints.ec2, directory.join("kubeconfig"));
+    announce::write_kubeconfig(&kubeconfig, endpoints)?;
     let env = directory.join("env");
-    let all = announce::variables(&kubeconfig.display().to_string(), &ec2, &cluster.spec().region);
+    let all = announce::variables(&kubeconfig.display().to_string(), ec2, &cluster.spec().region);
     announce::write_env(&env, &all)?;
     Ok(format!(
         "  cloud       {ec2}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}",

@@ -1,5 +1,5 @@
-//! The faults of a cluster. The world's own book keeps and validates them. Components that are OS processes receive
-//! them, keep a book of their own and report each firing in their trace.
+//! The faults of a cluster. The world's own book keeps and validates them. Containers receive them, keep a book of
+//! their own and report each firing in their trace.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,9 @@ use indexmap::IndexMap;
 use substrate::World;
 use substrate::events::FaultFired;
 use substrate::fault::{Fault, Mistake, Report};
-use substrate::host::Order;
 use tokio::sync::Notify;
 
-use super::{Cluster, forgetful};
+use super::Cluster;
 use crate::runner::condition;
 use crate::scenario::object::Condition;
 
@@ -26,14 +25,14 @@ const MOST_OVER: usize = 200;
 /// Counts and reports of faults beside the world's book.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Number of times each fault fired in other OS processes.
+    /// Number of times each fault fired in containers.
     elsewhere: Mutex<BTreeMap<String, u64>>,
     /// Last reports of faults that ended by their condition, oldest first.
     over: Mutex<IndexMap<String, Report>>,
 }
 
 impl Told {
-    /// Counts the firings in other OS processes that the trace of `world` reports.
+    /// Counts the firings in containers that the trace of `world` reports.
     pub(super) fn follow(self: &Arc<Self>, world: &World) {
         let told = self.clone();
         world.trace().observe(move |event| {
@@ -58,20 +57,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cluster {
-    /// Puts a fault in force. Each component that is an OS process counts its own operations.
+    /// Puts a fault in force. Each container counts its own operations.
     ///
     /// # Errors
     /// Names the wrong field and suggests the nearest valid word.
     pub async fn add_fault(&self, fault: &Fault) -> Result<(), Mistake> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map_err(|message| Mistake::new("when.until", message))?;
-        if self.has_processes() && fault.when.following.is_some() {
+        if self.is_in_containers() && fault.when.following.is_some() {
             return Err(Mistake::new("when.following", super::unable::FOLLOWS));
-        }
-        if self.has_processes()
-            && let Some(names) = self.world.faults().known().names()
-        {
-            forgetful::check_fault(names, fault)?;
         }
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
         lock(&self.told.over).shift_remove(&fault.name);
@@ -82,7 +76,6 @@ impl Cluster {
             self.world.faults().remove(&fault.name);
             return Err(mistake);
         }
-        self.order(&Order::Fault(Box::new(fault.clone()))).await;
         if let Some(condition) = until {
             self.end_when(fault.name.clone(), condition);
         }
@@ -98,7 +91,6 @@ impl Cluster {
     /// Ends a fault and returns its report. None if it was never in force.
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
         let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).shift_remove(name));
-        self.order(&Order::End(name.to_owned())).await;
         if let (Some(desk), Some(report)) = (&self.desk, &report) {
             desk.end(&report.fault).await;
         }
@@ -111,22 +103,14 @@ impl Cluster {
             if let Some(desk) = &self.desk {
                 desk.end(&report.fault).await;
             }
-            self.order(&Order::End(report.fault.name)).await;
         }
     }
 
     fn with_others(&self, mut report: Report) -> Report {
-        if self.has_processes() {
+        if self.is_in_containers() {
             report.hits = lock(&self.told.elsewhere).get(&report.fault.name).copied().unwrap_or(0);
         }
         report
-    }
-
-    /// Sends an order to every component that is an OS process.
-    async fn order(&self, order: &Order) {
-        for member in self.all_members().values() {
-            member.order(order).await;
-        }
     }
 
     /// Ends the fault `name` as soon as `condition` holds.
@@ -139,7 +123,6 @@ impl Cluster {
                 seen.notify_one();
             }
         });
-        let members: Vec<_> = self.all_members().into_values().collect();
         self.user.spawn(async move {
             let _observing = observing;
             while awaits(&world, &name, &condition) {
@@ -150,9 +133,6 @@ impl Cluster {
                 {
                     if let Some(report) = world.faults().remove(&name) {
                         told.keep(report);
-                    }
-                    for member in &members {
-                        member.order(&Order::End(name.clone())).await;
                     }
                     return;
                 }

@@ -62,7 +62,7 @@ impl Cluster {
     pub(crate) fn connect(&self, ctx: &Ctx, server: &str) -> Result<HttpService, String> {
         match &self.wiring {
             Some(wiring) => wiring.connect(ctx, server),
-            None => Err("the components of this cluster are OS processes".to_owned()),
+            None => Err("the components of this cluster are containers".to_owned()),
         }
     }
 

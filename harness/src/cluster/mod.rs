@@ -1,15 +1,12 @@
 //! A cluster and its cloud, assembled in either world.
 
 pub(crate) mod access;
-pub mod addresses;
-mod admin;
+pub mod admin;
 pub mod assemble;
 mod checks;
 pub mod compose;
-mod driver_flags;
 mod faults;
 mod foreign;
-mod forgetful;
 mod guests;
 pub mod live;
 mod member;
@@ -18,7 +15,6 @@ pub mod names;
 pub mod namespace;
 mod node_files;
 mod nodes;
-mod processes;
 mod programs;
 mod reset;
 mod simulated;
@@ -43,7 +39,6 @@ use crate::program::Program;
 use crate::runner::Objects;
 pub use assemble::ClusterError;
 pub use checks::Checks;
-pub use forgetful::check_processes;
 use member::Member;
 pub(crate) use mirror::text::Wording;
 pub(crate) use mirror::unserved::Unserved;
@@ -62,8 +57,6 @@ pub struct Cluster {
     down: Arc<Mutex<BTreeSet<String>>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
-    /// Addresses for users of a cluster of OS processes: the cloud, and a kubeconfig.
-    doors: Option<(String, PathBuf)>,
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
@@ -157,7 +150,7 @@ impl Cluster {
         user: Ctx,
     ) -> Self {
         let told = Arc::<faults::Told>::default();
-        if members.values().any(Member::is_elsewhere) {
+        if members.values().any(Member::is_container) {
             told.follow(world);
         }
         let story = Arc::new(Story::default());
@@ -176,7 +169,6 @@ impl Cluster {
             down: Arc::default(),
             story,
             endpoints: None,
-            doors: None,
             user,
             told,
             mirrors: None,
@@ -235,7 +227,7 @@ impl Cluster {
     fn refresh_cloud(&self) {
         let ctx = self.members.get("mock-ec2").and_then(|member| match member {
             Member::Task(process) => process.ctx(),
-            Member::Os(_) | Member::Container(_) | Member::Program(_) => None,
+            Member::Container(_) | Member::Program(_) => None,
         });
         if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
             cloud.refresh(&ctx);
@@ -269,9 +261,9 @@ impl Cluster {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.bare_nodes()).unwrap_or_default()
     }
 
-    /// Returns true if its components are OS processes, in containers or not.
-    fn has_processes(&self) -> bool {
-        self.members.values().any(Member::is_elsewhere)
+    /// Returns true if its components are containers.
+    fn is_in_containers(&self) -> bool {
+        self.members.values().any(Member::is_container)
     }
 
     /// Processes that `name` stands for: one, or a group such as `controllers`.
@@ -376,11 +368,6 @@ impl Cluster {
     /// Addresses for users; none in simulation.
     pub fn endpoints(&self) -> Option<&Endpoints> {
         self.endpoints.as_ref()
-    }
-
-    /// Endpoint of the cloud and the kubeconfig, in a cluster of OS processes.
-    pub fn doors(&self) -> Option<(&str, &std::path::Path)> {
-        self.doors.as_ref().map(|(ec2, kubeconfig)| (ec2.as_str(), kubeconfig.as_path()))
     }
 
     /// Backend of the disks that hold the volumes' bytes.

@@ -54,8 +54,6 @@ pub struct ClusterSpec {
     pub leader_elect: bool,
     /// Flags of processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
-    /// Kinds of events that are emitted only for subscribers, and that the scenario needs.
-    pub heard: Vec<&'static str>,
     /// Driver settings that differ from the default.
     pub driver: DriverSettings,
     /// Initial state.
@@ -89,7 +87,6 @@ impl Default for ClusterSpec {
             replicas: BTreeMap::new(),
             leader_elect: false,
             flags: Vec::new(),
-            heard: Vec::new(),
             driver: DriverSettings::default(),
             begin: Begin::default(),
             has_owners: true,
@@ -145,7 +142,6 @@ impl ClusterSpec {
             replicas: scenario.replicas.clone(),
             leader_elect: scenario.leader_elect,
             flags: scenario.flags.clone(),
-            heard: crate::runner::ears::kinds_heard(scenario),
             driver: scenario.driver.clone(),
             without: scenario.without.clone(),
             begin: scenario.begin.clone(),

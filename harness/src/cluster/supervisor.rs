@@ -45,7 +45,7 @@ struct Parts {
 enum Order {
     /// Start these processes again; they have ended.
     Revive(Vec<String>),
-    /// End these processes, which are OS processes or have lost their lease, and start them again.
+    /// End these processes, which are containers or have lost their lease, and start them again.
     Replace(Vec<String>),
     Reboot(String),
     PowerOff(String),
@@ -84,8 +84,8 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
     let (orders, inbox) = mpsc::unbounded_channel();
     let instances: BTreeMap<String, String> =
         cluster.nodes.iter().map(|(name, n)| (n.instance.clone(), name.clone())).collect();
-    // Firings in another OS process arrive through the trace. The process itself has ended by then.
-    let elsewhere = cluster.has_processes().then(|| parts.clone());
+    // Firings in containers arrive through the trace. The process itself has ended by then.
+    let elsewhere = cluster.is_in_containers().then(|| parts.clone());
     let from_trace = orders.clone();
     world.trace().observe(move |event| {
         let fired = || match (&elsewhere, event.get()) {
@@ -97,7 +97,7 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
             let _ = from_trace.send(order);
         }
     });
-    if !cluster.has_processes() {
+    if !cluster.is_in_containers() {
         let at_once = parts.clone();
         world.observe_faults(move |process, firing| {
             if let Some(order) = at_once.suffer(process, &firing.effect) {
@@ -149,7 +149,7 @@ impl Parts {
             match self.member(process) {
                 Some(Member::Task(task)) => task.crash(),
                 Some(Member::Program(program)) => program.crash_now(),
-                Some(Member::Os(_) | Member::Container(_)) => replaced.push(process.clone()),
+                Some(Member::Container(_)) => replaced.push(process.clone()),
                 None => {}
             }
         }
@@ -199,7 +199,7 @@ impl Parts {
             let is_there = match &member {
                 Member::Task(task) => task.ctx().is_some(),
                 Member::Program(program) => program.is_wanted(),
-                Member::Os(_) | Member::Container(_) => false,
+                Member::Container(_) => false,
             };
             if is_there {
                 continue;

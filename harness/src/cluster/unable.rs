@@ -1,5 +1,4 @@
-//! Finds the parts of a scenario that components outside of this OS process cannot do. One walk serves both OS
-//! processes and containers.
+//! Finds the parts of a scenario that containers cannot do.
 
 use std::fmt::Display;
 
@@ -9,7 +8,7 @@ use crate::scenario::predicate::{Forbidden, MetricsOf, Never};
 use crate::scenario::{Action, Expectation, Scenario};
 
 /// Why no fault follows another one there.
-pub(super) const FOLLOWS: &str = "components outside this OS process do not hear which faults fire elsewhere";
+pub(super) const FOLLOWS: &str = "containers do not hear which faults fire elsewhere";
 
 /// Checks every fault and every step. `fault` and `step` return the problem of one; `instead` names the alternative to
 /// a metric that is not served.
@@ -42,7 +41,7 @@ pub(super) fn first<E: Display>(
             Action::Fault(asked) => of_fault(asked).err(),
             Action::Expect(Expectation::Metric(metric))
             | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => (metric.of == MetricsOf::Manager)
-                .then(|| format!("metric: `{}` as an OS process serves none; {instead}", metric.of.name())),
+                .then(|| format!("metric: `{}` in a container serves none; {instead}", metric.of.name())),
             other => step(other),
         };
         if let Some(wrong) = wrong {

@@ -419,10 +419,3 @@ fn plane(action: &Action) -> Option<CallPlane> {
         _ => None,
     }
 }
-
-/// Kinds of events that OS processes must emit for `scenario`.
-pub(crate) fn kinds_heard(scenario: &Scenario) -> Vec<&'static str> {
-    let planes: Vec<CallPlane> = scenario.steps.iter().filter_map(|step| plane(&step.action)).collect();
-    let kinds = [(CallPlane::K8s, KubernetesRequest::KIND), (CallPlane::Ec2, CloudRequest::KIND)];
-    kinds.into_iter().filter(|(plane, _)| planes.contains(plane)).map(|(_, kind)| kind).collect()
-}

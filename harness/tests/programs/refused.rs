@@ -14,11 +14,6 @@ fn a_file_with_a_program_runs_live_and_only_with_leave() {
         (&["run", "s.yaml"][..], ", which is not possible in a simulation", "add --live --allow-exec"),
         (&["run", "s.yaml", "--live"], "", "add --allow-exec if you trust the file"),
         (&["run", "s.yaml", "--live", "--seeds", "1..2"], "", "add --allow-exec if you trust the file"),
-        (
-            &["run", "s.yaml", "--live", "--processes", "--allow-exec"],
-            ", which needs a cluster in one",
-            "leave out --processes",
-        ),
     ] {
         let ran = folder.ran(&[args, &["--output", "json"]].concat());
         assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);

@@ -22,16 +22,10 @@ pub use stop::Stop;
 /// If this variable is set, the process ends as soon as its standard input does. The starter holds the other end of the
 /// pipe, so no component outlives its starter, not even after `kill -9`.
 ///
-/// Before that, each line of standard input is an [`Order`] about faults, as JSON. With the value [`BRIEFS_FIRST`] the
-/// component starts after the first [`Order::Begin`].
+/// Before that, each line of standard input is an [`Order`] about faults, as JSON.
 pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
-/// Value of [`PARENT_PIPE`] that announces orders before the component starts.
-pub const BRIEFS_FIRST: &str = "orders";
 /// Name of the component's process in the trace and for faults, as its starter chose it.
 pub const PROCESS_NAME: &str = "MOORING_PROCESS";
 /// If this variable is set, the trace has every message of every link; with the value 0 it has none. Without the
 /// variable, it has them if there is no starter.
 pub const EVERY_MESSAGE: &str = "MOORING_EVERY_MESSAGE";
-/// Kinds of events, separated by commas, that are written to a trace on standard output although the process only
-/// whispers them: those that the starter's checkers need. See [`Trace::whisper`](crate::Trace::whisper).
-pub const WHISPERS: &str = "MOORING_WHISPERS";

@@ -19,8 +19,6 @@ pub enum Order {
     Fault(Box<Fault>),
     /// A fault has ended.
     End(String),
-    /// The process has all orders that it needs before it starts.
-    Begin,
 }
 
 /// Orders so far.
@@ -30,10 +28,6 @@ pub(super) struct Orders {
     world: Option<World>,
     /// Orders that came before that.
     waiting: Vec<Order>,
-    /// True after [`Order::Begin`], or after the end of the input.
-    pub(super) begun: bool,
-    /// Sender for the future that waits for that.
-    pub(super) begin: Option<oneshot::Sender<()>>,
 }
 
 impl Orders {
@@ -49,17 +43,8 @@ impl Orders {
 
     fn take(&mut self, order: Order) {
         match (&self.world, order) {
-            (_, Order::Begin) => self.begin(),
             (Some(world), order) => carry_out(world, order),
             (None, order) => self.waiting.push(order),
-        }
-    }
-
-    fn begin(&mut self) {
-        self.begun = true;
-        if let Some(begin) = self.begin.take() {
-            // The receiver may have been dropped.
-            let _ = begin.send(());
         }
     }
 }
@@ -80,7 +65,6 @@ pub(super) fn watch_starter(orders: Arc<Mutex<Orders>>) -> oneshot::Receiver<()>
                 Err(error) => eprintln!("an order on standard input cannot be read: {error}"),
             }
         }
-        lock(&orders).begin();
         drop(gone);
     });
     wait
@@ -97,7 +81,6 @@ fn carry_out(world: &World, order: Order) {
         Order::End(name) => {
             world.faults().remove(&name);
         }
-        Order::Begin => {}
     }
 }
 
@@ -115,12 +98,7 @@ mod tests {
             serde_json::from_str::<Order>(&text).expect("an order")
         };
         let mut orders = Orders::default();
-        let (begun, mut begin) = oneshot::channel();
-        orders.begin = Some(begun);
         orders.take(fault("early"));
-        assert!(begin.try_recv().is_err());
-        orders.take(Order::Begin);
-        assert!(begin.try_recv().is_ok() && orders.begun);
         crate::world::simulate(Options::default(), async move |world| {
             orders.obey(&world);
             orders.take(fault("late"));

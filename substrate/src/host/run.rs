@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::args::HostOptions;
 use super::exit::Failure;
-use super::sink::{sink, speak_up};
+use super::sink::sink;
 use super::{EVERY_MESSAGE, PARENT_PIPE, PROCESS_NAME, Stop, end_on_crash_fault};
 use crate::clock::TimeScale;
 use crate::ready;
@@ -148,17 +148,9 @@ async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -
     if let Some(path) = &options.trace {
         let sink = sink(path).map_err(|e| Failure::environment(format!("--trace {}: {e}", path.display())))?;
         world.trace().write_to(sink);
-        if path.as_os_str() == "-" && level == Level::Info {
-            speak_up(&world);
-        }
     }
-    let briefed = stop.briefed();
-    let served = async {
-        briefed.await;
-        main(world.clone(), host.clone()).await
-    };
     let ended = tokio::select! { biased;
-        result = served => result.map(|()| ExitCode::SUCCESS),
+        result = main(world.clone(), host.clone()) => result.map(|()| ExitCode::SUCCESS),
         code = stop.wait() => Ok(code),
     };
     let end = host.state().end.take();

@@ -3,9 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::WHISPERS;
-use crate::world::World;
-
 /// Opens the output that `--trace` names: the file of that path, or standard output for `-`. Lines are not buffered,
 /// for readers that follow and for a process that is killed.
 ///
@@ -38,16 +35,4 @@ impl Write for StdoutLines {
         stdout.write_all(&line)?;
         stdout.flush()
     }
-}
-
-/// Writes whispered events of the kinds that the starter asked for to standard output.
-pub(super) fn speak_up(world: &World) {
-    let Ok(kinds) = std::env::var(WHISPERS) else { return };
-    kinds.split(',').for_each(|kind| world.trace().hear(kind));
-    world.trace().observe(move |event| {
-        if kinds.split(',').any(|kind| kind == event.kind()) {
-            // A trace that cannot be written must not change the run.
-            let _ = writeln!(StdoutLines::default(), "{}", event.line().text());
-        }
-    });
 }

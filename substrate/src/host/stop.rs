@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::orders::{Orders, lock, watch_starter};
-use super::{BRIEFS_FIRST, PARENT_PIPE, exit};
+use super::{PARENT_PIPE, exit};
 use crate::world::World;
 
 /// The requests to end a process: SIGINT, SIGTERM, the end of its starter.
@@ -40,26 +40,6 @@ impl Stop {
     /// Carries out the starter's orders about faults in `world`, including earlier ones.
     pub fn obey(&self, world: &World) {
         lock(&self.orders).obey(world);
-    }
-
-    /// Completes when the starter has sent the orders that the process needs before it starts; at once if the starter
-    /// announces none, or is gone.
-    pub fn briefed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let promised = std::env::var(PARENT_PIPE).is_ok_and(|value| value == BRIEFS_FIRST);
-        let begin = promised.then(|| {
-            let (begun, begin) = oneshot::channel();
-            let mut orders = lock(&self.orders);
-            if !orders.begun {
-                orders.begin = Some(begun);
-            }
-            begin
-        });
-        async move {
-            if let Some(begin) = begin {
-                // The sender is dropped if the input has ended or orders have begun before.
-                let _ = begin.await;
-            }
-        }
     }
 
     /// Completes when the process is asked to end, with its exit code: 130 for SIGINT, otherwise 0.

@@ -87,7 +87,7 @@ pub(in crate::cli) struct Args {
         long,
         help_heading = RUNS,
         conflicts_with_all = [
-            "seed", "seeds", "jobs", "processes", "backend", "latency", "time_scale", "transport", "mutant",
+            "seed", "seeds", "jobs", "backend", "latency", "time_scale", "transport", "mutant",
             "keep", "fail_fast", "timeout", "trace", "junit",
         ]
     )]
@@ -113,9 +113,6 @@ pub(in crate::cli) struct Args {
     /// The compose project. Default: the only one that runs our servers.
     #[arg(long, value_name = "NAME", requires = "target", help_heading = WORLD)]
     pub project: Option<String>,
-    /// In the live world, run every component as a separate OS process.
-    #[arg(long, requires = "live", help_heading = WORLD)]
-    pub processes: bool,
     /// Let a file start the programs that its `run:` names, on this machine and as you. Only for files that you trust.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub allow_exec: bool,
@@ -139,7 +136,7 @@ pub(in crate::cli) struct Args {
     /// Prints the same as `mooring up`: the kubeconfig and the variables for aws. After steps that passed, the faults
     /// have ended and the nodes run, as at the end of every run. Leftovers (I5) are not checked. The exit code is that
     /// of the steps.
-    #[arg(long, requires = "live", conflicts_with_all = ["processes", "seeds"], help_heading = WATCH)]
+    #[arg(long, requires = "live", conflicts_with = "seeds", help_heading = WATCH)]
     pub keep: bool,
     /// Start no more runs after one has failed; running ones end normally.
     #[arg(long, help_heading = WATCH)]
@@ -223,8 +220,7 @@ impl Args {
         flag("target", self.target.and_then(|t| name(t.to_possible_value())));
         flag("project", self.project.clone());
         flag("mutant", Some(self.mutant.join(",")).filter(|m| !m.is_empty()));
-        for (there, name) in [(self.live, "--live"), (self.processes, "--processes"), (self.allow_exec, "--allow-exec")]
-        {
+        for (there, name) in [(self.live, "--live"), (self.allow_exec, "--allow-exec")] {
             all.extend(there.then(|| name.to_owned()));
         }
         all
@@ -258,7 +254,6 @@ mod tests {
         for words in [
             "run",
             "run f.yaml --keep",
-            "run f.yaml --keep --live --processes",
             "run f.yaml --keep --live --seeds 1..3",
             "run f.yaml --seed 1 --seeds 1..3",
             "run f.yaml --live --jobs 2",
@@ -279,10 +274,10 @@ mod tests {
 
     #[test]
     fn the_command_that_runs_again_has_all_that_decides_what_happens() {
-        let args = read("run f.yaml --live --processes --backend directory --latency aws-recent --time-scale 10");
+        let args = read("run f.yaml --live --backend directory --latency aws-recent --time-scale 10");
         assert_eq!(
             args.unwrap().again("it's here.yaml", 7),
-            r"mooring run 'it'\''s here.yaml' --seed 7 --backend directory --latency aws-recent --time-scale 10 --live --processes"
+            r"mooring run 'it'\''s here.yaml' --seed 7 --backend directory --latency aws-recent --time-scale 10 --live"
         );
         let args = read("run f.yaml --transport duplex --mutant a,b --jobs 3 --trace t --timeout 1m");
         assert_eq!(args.unwrap().again("f.yaml", 1), "mooring run f.yaml --seed 1 --transport duplex --mutant a,b");

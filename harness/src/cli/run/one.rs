@@ -14,7 +14,7 @@ use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trac
 use super::report::{JunitFile, Report};
 use super::{annotate, compose, is_stdout, keep, lacking, page, programs, refuse, watchdog};
 use crate::cli::pause;
-use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
+use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::report;
 use crate::runner::{self, Attendant, Outcome};
@@ -65,12 +65,6 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         let message = format!("{}: `worlds` says that it does not run {this}", scenario.source);
         let envelope = Envelope::failed("run", Exit::Usage, Failure::new("scenario", message).action(instead));
         return output::finish(format, &envelope, "", Style::stderr()).into();
-    }
-    if args.processes
-        && let Err(message) = check_processes(&scenario)
-    {
-        let failure = Failure::new("usage", format!("{}: {message}", file.display()));
-        return output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into();
     }
     if args.target.is_some()
         && let Err(message) = crate::cluster::compose::check(&scenario)
@@ -178,11 +172,7 @@ fn run_live(
             args.hear(&world);
             open_trace(trace, &world)?;
             let spec = ClusterSpec { program_logs: programs::logs(args)?, ..ClusterSpec::of_scenario(scenario) };
-            let cluster = if args.processes {
-                Cluster::processes(&world, spec, &site).await
-            } else {
-                Cluster::live(&world, spec, &site, &live::Addresses::default())
-            };
+            let cluster = Cluster::live(&world, spec, &site, &live::Addresses::default());
             let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
             let limit = args.live_limit(scenario);
             let attendant = pause::attendant(&site, &progress, format).map(|attendant| attendant.patient(limit));

@@ -27,9 +27,6 @@ pub(super) fn refusal(args: &Args, scenario: &Scenario) -> Option<Failure> {
     if !args.live {
         return failure(", which is not possible in a simulation", "add --live --allow-exec");
     }
-    if args.processes {
-        return failure(", which needs a cluster in one process", "leave out --processes");
-    }
     if !args.allow_exec {
         return failure("", "read its `run:`, and add --allow-exec if you trust the file");
     }

@@ -242,7 +242,6 @@ impl Told {
                     return;
                 }
             }
-            Order::Begin => return,
         }
         // Names come first: faults are validated against them.
         let at = if matches!(order, Order::Names(_)) { 0 } else { self.0.len() };

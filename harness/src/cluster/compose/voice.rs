@@ -38,7 +38,6 @@ impl Said {
             Order::Names(names) => self.names = names.clone(),
             Order::Fault(fault) => drop(self.faults.insert(fault.name.clone(), Fault::clone(fault))),
             Order::End(name) => drop(self.faults.shift_remove(name)),
-            Order::Begin => {}
         }
     }
 
