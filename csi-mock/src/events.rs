@@ -174,6 +174,9 @@ substrate::events! {
         /// The filesystem; absent for a raw device, and where directories stand for volumes.
         #[serde(default, skip_serializing_if = "Text::is_empty")]
         pub fs_type: Text,
+        /// Options of mkfs that the StorageClass asked for, if the device was formatted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub format: Vec<Text>,
         /// Mount options besides `ro`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub options: Vec<Text>,
@@ -325,6 +328,7 @@ impl DiskStaged {
             formatted: false,
             raw: false,
             fs_type: Text::default(),
+            format: Vec::new(),
             options: Vec::new(),
             size_bytes: None,
         }

@@ -15,6 +15,7 @@ pub mod disk;
 pub mod events;
 mod falsify;
 pub mod faults;
+mod format;
 mod identity;
 pub mod kept;
 mod metrics;

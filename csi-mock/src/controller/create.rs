@@ -8,10 +8,12 @@ use sha2::{Digest, Sha256};
 use tonic::Status;
 
 use super::ec2::{Form, pair};
+use super::iops::capped;
 use super::parameters::Shape;
 use super::xml::Volume;
 use crate::capabilities::{Capabilities, Feature};
 use crate::check::{self, invalid};
+use crate::format;
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
 /// Bytes of a GiB.
@@ -63,11 +65,13 @@ impl Order {
         if request.volume_capabilities.is_empty() {
             return Err(invalid("volume_capabilities", "at least one is required"));
         }
+        let mut shape = Shape::read(&request.parameters, &request.mutable_parameters)?;
         let mut multi_attach = false;
         for capability in &request.volume_capabilities {
             let capability = check::capability("volume_capabilities", Some(capability))?;
             let newer = offered.has(Feature::ControllerSingleNodeMultiWriter);
             check::supported("volume_capabilities", &capability, newer)?;
+            shape.format = format::checked(shape.format, (!capability.block).then_some(&*capability.fs_type))?;
             multi_attach |= capability.many_nodes();
         }
         if !request.mutable_parameters.is_empty() && !offered.has(Feature::ModifyVolume) {
@@ -78,7 +82,6 @@ impl Order {
             return Err(invalid("accessibility_requirements", why));
         }
         let range = request.capacity_range.as_ref();
-        let shape = Shape::read(&request.parameters, &request.mutable_parameters)?;
         if multi_attach && shape.volume_type.as_deref() != Some("io2") {
             let why = "MULTI_NODE_MULTI_WRITER needs the parameter type: io2";
             return Err(invalid("volume_capabilities", why));
@@ -87,12 +90,22 @@ impl Order {
         tags.extend(shape.tags.clone());
         tags.insert(NAME_TAG.to_owned(), name.to_owned());
         tags.insert("ebs.csi.aws.com/cluster".to_owned(), "true".to_owned());
+        if shape.iops.is_some() && shape.iops_per_gib.is_some() {
+            return Err(Status::internal(format!(
+                "Could not create volume {name:?}: invalid StorageClass parameters; specify either IOPS or IOPSPerGb, \
+                 not both"
+            )));
+        }
+        let source = source(request, offered)?;
+        if matches!(source, Some(Source::Volume(_))) && shape.encrypted == Some(false) {
+            return Err(Status::invalid_argument("Cannot make an unencrypted clone"));
+        }
         Ok(Self {
             name: name.to_owned(),
             range: range.map_or((0, 0), |r| (r.required_bytes, r.limit_bytes)),
             size: size(range)?,
             zones: zones(request.accessibility_requirements.as_ref())?,
-            source: source(request, offered)?,
+            source,
             multi_attach,
             shape,
             tags,
@@ -138,6 +151,14 @@ impl Order {
         None
     }
 
+    /// Returns the IOPS to ask the cloud for.
+    fn iops(&self) -> Option<u64> {
+        let shape = &self.shape;
+        let wanted = shape.iops.or(shape.iops_per_gib.map(|each| each.saturating_mul(self.size)))?;
+        let volume_type = shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE);
+        Some(capped(volume_type, self.size, wanted, shape.raises_iops))
+    }
+
     /// Returns the EC2 request, CreateVolume or CopyVolumes for a clone, with the idempotency token of the
     /// `generation`-th attempt at this name.
     pub fn form(&self, zone: &str, generation: u32) -> (&'static str, Form) {
@@ -149,7 +170,10 @@ impl Order {
             }
             source => {
                 form.push(pair("AvailabilityZone", zone));
-                form.push(pair("Encrypted", self.shape.encrypted));
+                let kms_key = self.shape.kms_key.as_ref();
+                form.push(pair("Encrypted", kms_key.is_some() || self.shape.encrypted == Some(true)));
+                form.extend(kms_key.map(|key| pair("KmsKeyId", key)));
+                form.extend(self.shape.initialization_rate.map(|n| pair("VolumeInitializationRate", n)));
                 if let Some(Source::Snapshot(id)) = source {
                     form.push(pair("SnapshotId", id));
                 }
@@ -159,7 +183,7 @@ impl Order {
         // A clone also gets the driver's default type unless the class sets one: EC2 does not copy the source's.
         form.push(pair("VolumeType", self.shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)));
         form.extend(self.multi_attach.then(|| pair("MultiAttachEnabled", true)));
-        form.extend(self.shape.iops.map(|n| pair("Iops", n)));
+        form.extend(self.iops().map(|n| pair("Iops", n)));
         form.extend(self.shape.throughput.map(|n| pair("Throughput", n)));
         form.push(pair("TagSpecification.1.ResourceType", "volume"));
         for (n, (key, value)) in (1..).zip(&self.tags) {

@@ -265,6 +265,13 @@ impl Client {
         self.look(volume).await
     }
 
+    /// Returns true if all blocks of the volume have been read from its snapshot.
+    pub async fn is_initialized(&self, volume: &str) -> Result<bool, Ec2Error> {
+        let answer: VolumeStatuses = self.call("DescribeVolumeStatus", vec![pair("VolumeId.1", volume)]).await?;
+        let details = answer.volume_status_set.item.into_iter().flat_map(|item| item.volume_status.details.item);
+        Ok(!details.into_iter().any(|d| d.name == "initialization-state" && d.status == "initializing"))
+    }
+
     /// Returns the volumes whose tag `key` has this value.
     pub async fn volumes_by_tag(&self, key: &str, value: &str) -> Result<Vec<Volume>, Ec2Error> {
         let form = vec![pair("Filter.1.Name", format!("tag:{key}")), pair("Filter.1.Value.1", value)];
@@ -344,6 +351,12 @@ impl Client {
             form.push(pair(&format!("Tag.{n}.Value"), value));
         }
         self.call::<Ignored>("CreateTags", form).await.map(drop)
+    }
+
+    pub async fn delete_tags(&self, resource: &str, keys: &BTreeSet<String>) -> Result<(), Ec2Error> {
+        let mut form = vec![pair("ResourceId.1", resource)];
+        form.extend((1..).zip(keys).map(|(n, key)| pair(&format!("Tag.{n}.Key"), key)));
+        self.call::<Ignored>("DeleteTags", form).await.map(drop)
     }
 
     pub async fn create_snapshot(&self, form: Form) -> Result<Snapshot, Ec2Error> {

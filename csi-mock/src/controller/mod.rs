@@ -6,6 +6,7 @@ mod create;
 mod devices;
 mod ec2;
 mod group;
+mod iops;
 mod list;
 mod metadata;
 mod modify;
@@ -15,6 +16,7 @@ mod publish;
 mod service;
 mod sign;
 mod snapshots;
+mod tag_template;
 mod volumes;
 mod xml;
 

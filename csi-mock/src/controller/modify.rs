@@ -10,9 +10,10 @@ use tonic::Status;
 use super::attach::MODIFICATION;
 use super::create::{GIB, size};
 use super::ec2::{Ec2Error, Form, pair};
-use super::parameters::Shape;
+use super::iops::capped;
+use super::parameters::{Change, IOPS_FOLLOW_TAG, IOPS_PER_GIB_TAG};
 use super::service::{ControllerService, gib, internal, no_volume};
-use super::xml::Volume;
+use super::xml::{Volume, tag};
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
@@ -38,14 +39,27 @@ fn refused(what: &str, volume: &str, error: &Ec2Error) -> Status {
     }
 }
 
-/// Returns the changes from the volume to `shape`.
-fn missing(volume: &Volume, shape: &Shape) -> Form {
+/// Returns the IOPS that a change, or the tags of a volume, ask for at a size in GiB (`ResizeOrModifyDisk`).
+fn wanted_iops(volume: &Volume, change: &Change, gib: u64) -> Option<u64> {
+    let follows = change.raises_iops || tag(&volume.tag_set, IOPS_FOLLOW_TAG) == Some("true");
+    let each = || {
+        let of_tag = || tag(&volume.tag_set, IOPS_PER_GIB_TAG)?.parse().ok();
+        change.iops_per_gib.or_else(of_tag).filter(|each: &u64| *each > 0 && follows)
+    };
+    let wanted = change.iops.or_else(|| each().map(|each| each.saturating_mul(gib)))?;
+    let volume_type = change.volume_type.as_ref().unwrap_or(&volume.volume_type);
+    Some(capped(volume_type, gib, wanted, true))
+}
+
+/// Returns the changes that the volume lacks.
+fn missing(volume: &Volume, change: &Change) -> Form {
     let mut form = Form::new();
-    if let Some(kind) = shape.volume_type.as_ref().filter(|kind| **kind != volume.volume_type) {
+    if let Some(kind) = change.volume_type.as_ref().filter(|kind| **kind != volume.volume_type) {
         form.push(pair("VolumeType", kind));
     }
-    form.extend(shape.iops.filter(|n| Some(*n) != volume.iops).map(|n| pair("Iops", n)));
-    form.extend(shape.throughput.filter(|n| Some(*n) != volume.throughput).map(|n| pair("Throughput", n)));
+    let iops = wanted_iops(volume, change, volume.size);
+    form.extend(iops.filter(|n| Some(*n) != volume.iops).map(|n| pair("Iops", n)));
+    form.extend(change.throughput.filter(|n| Some(*n) != volume.throughput).map(|n| pair("Throughput", n)));
     form
 }
 
@@ -81,7 +95,8 @@ impl ControllerService {
             now_gib = wanted;
         } else if volume.size < wanted {
             let what = format!("cannot expand volume `{id}` to {wanted} GiB");
-            let form = vec![pair("Size", wanted), pair("VolumeId", id)];
+            let mut form = vec![pair("Size", wanted), pair("VolumeId", id)];
+            form.extend(wanted_iops(&volume, &Change::default(), wanted).map(|n| pair("Iops", n)));
             self.ec2.modify_volume(form).await.map_err(|e| match e.code() {
                 // The volume's type does not support the size.
                 "InvalidParameterValue" | "InvalidParameterCombination" => {
@@ -134,22 +149,30 @@ impl ControllerService {
         request: ControllerModifyVolumeRequest,
     ) -> Result<ControllerModifyVolumeResponse, Status> {
         let id = check::required("volume_id", &request.volume_id)?;
-        let shape = Shape::mutable(&request.mutable_parameters)?;
+        let change = Change::read(&request.mutable_parameters)?;
+        if change.iops.is_some() && change.iops_per_gib.is_some() {
+            return Err(Status::internal(format!(
+                "Could not modify volume {id:?}: invalid VAC parameter; specify either IOPS or IOPSPerGb, not both"
+            )));
+        }
         let _held = self.calls.lock(id)?;
         let volume = self.volume(id).await?;
         let what = format!("cannot modify volume `{id}`");
         if mutant!(self.calls.ctx(), "modify-not-asked") {
             return Ok(ControllerModifyVolumeResponse {});
         }
-        let mut form = missing(&volume, &shape);
+        let mut form = missing(&volume, &change);
         if !form.is_empty() {
             form.push(pair("VolumeId", id));
             self.ec2.modify_volume(form).await.map_err(|e| refused(&what, id, &e))?;
         }
         call.after_effect().await?;
         // Tags come last: a request with a parameter that the cloud refuses must have no effect.
-        if !shape.tags.is_empty() {
-            self.ec2.create_tags(id, &shape.tags).await.map_err(|e| refused(&what, id, &e))?;
+        if !change.tags.is_empty() {
+            self.ec2.create_tags(id, &change.tags).await.map_err(|e| refused(&what, id, &e))?;
+        }
+        if !change.untagged.is_empty() {
+            self.ec2.delete_tags(id, &change.untagged).await.map_err(|e| refused(&what, id, &e))?;
         }
         self.wait_modified(id).await?;
         Ok(ControllerModifyVolumeResponse {})

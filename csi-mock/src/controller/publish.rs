@@ -1,5 +1,7 @@
 //! ControllerPublishVolume and ControllerUnpublishVolume.
 
+use std::time::Duration;
+
 use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
     ControllerUnpublishVolumeResponse,
@@ -10,6 +12,7 @@ use tonic::Status;
 use super::attach::{ATTACHMENT, Look, STUCK_ATTACHING, look};
 use super::devices;
 use super::ec2::Ec2Error;
+use super::parameters::ATTACH_WHEN_INITIALIZED;
 use super::service::{ControllerService, internal, is_id, no_node, no_volume};
 use super::xml::Instance;
 use crate::calls::{Call, Held};
@@ -22,6 +25,8 @@ use crate::settings::LockKey;
 const DEVICE_PATH: &str = "devicePath";
 /// Key in the publish context for a read-only mount on the node: EBS cannot attach read-only.
 const READONLY: &str = "readonly";
+/// Wait between two reads of a volume's status: blocks take minutes to hours (EBS driver, pkg/cloud/cloud.go).
+const INITIALIZATION_LOOK: Duration = Duration::from_secs(60);
 /// Bytes that a planted defect leaks per failure.
 const PILE: usize = 64 << 20;
 
@@ -61,6 +66,9 @@ impl ControllerService {
         }
         let terms = (capability, request.readonly);
         let mut device = self.attach(call, volume, node, &terms).await?;
+        if request.volume_context.get(ATTACH_WHEN_INITIALIZED).is_some_and(|value| value == "true") {
+            self.wait_initialized(volume).await?;
+        }
         call.after_effect().await?;
         self.memory().published.insert((volume.to_owned(), node.to_owned()), terms);
         if call.wrong_device() || mutant!(self.calls.ctx(), "names-another-device") {
@@ -69,6 +77,16 @@ impl ControllerService {
         let readonly = request.readonly.then(|| (READONLY.to_owned(), "true".to_owned()));
         let publish_context = [(DEVICE_PATH.to_owned(), device)].into_iter().chain(readonly).collect();
         Ok(ControllerPublishVolumeResponse { publish_context: call.falsify_context(publish_context) })
+    }
+
+    /// Waits until all blocks of a volume have been read from its snapshot. The caller's deadline ends the wait.
+    async fn wait_initialized(&self, volume: &str) -> Result<(), Status> {
+        let what =
+            format!("Cannot validate that volume {volume:?} is initialized while polling EC2 DescribeVolumeStatus");
+        while !self.ec2.is_initialized(volume).await.map_err(|error| internal(&what, &error))? {
+            self.calls.ctx().sleep(INITIALIZATION_LOOK).await;
+        }
+        Ok(())
     }
 
     async fn attach(

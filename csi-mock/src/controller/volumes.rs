@@ -1,7 +1,5 @@
 //! CreateVolume, DeleteVolume and ValidateVolumeCapabilities.
 
-use std::collections::BTreeMap;
-
 use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
 use csi_proto::csi::{
@@ -81,7 +79,7 @@ impl ControllerService {
             volume: Some(CsiVolume {
                 capacity_bytes: call.falsify_capacity(gib(volume.size)),
                 volume_id: volume.volume_id,
-                volume_context: BTreeMap::new(),
+                volume_context: asked.shape.context(),
                 content_source,
                 accessible_topology: if spread { topology(&zone) } else { Vec::new() },
             }),
@@ -92,7 +90,7 @@ impl ControllerService {
     fn spoil(&self, order: &mut Order) {
         let ctx = self.calls.ctx();
         if mutant!(ctx, "iops-dropped") {
-            order.shape.iops = None;
+            (order.shape.iops, order.shape.iops_per_gib) = (None, None);
         }
         if mutant!(ctx, "capacity-told-not-made") {
             order.size = (order.size - 1).max(1);
@@ -125,6 +123,10 @@ impl ControllerService {
                     "InvalidVolume.NotFound" => missing(),
                     _ => internal(&format!("cannot look at volume `{id}`"), &error),
                 })?;
+                if order.shape.kms_key.as_ref().is_some_and(|key| *key != source.kms_key_id) {
+                    let why = "Cannot provision clone with different KMS key than source volume";
+                    return Err(Status::invalid_argument(why));
+                }
                 if !order.zones.is_empty() && !order.zones.contains(&source.availability_zone) {
                     return Err(Status::resource_exhausted(format!(
                         "accessibility_requirements: a clone lies in the zone of its source, {}",

@@ -31,6 +31,8 @@ pub(crate) struct Volume {
     /// Source volume; empty without one.
     pub source_volume_id: String,
     pub volume_type: String,
+    /// Key of an encrypted volume; empty otherwise.
+    pub kms_key_id: String,
     pub iops: Option<u64>,
     pub throughput: Option<u64>,
     pub attachment_set: Set<Attachment>,
@@ -64,6 +66,35 @@ pub(crate) struct Snapshot {
     /// RFC 3339.
     pub start_time: String,
     pub tag_set: Set<Tag>,
+}
+
+/// DescribeVolumeStatus.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeStatuses {
+    pub volume_status_set: Set<VolumeStatusItem>,
+}
+
+/// Status of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeStatusItem {
+    pub volume_status: VolumeStatus,
+}
+
+/// Its details.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeStatus {
+    pub details: Set<VolumeDetail>,
+}
+
+/// A detail, such as `initialization-state`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeDetail {
+    pub name: String,
+    pub status: String,
 }
 
 /// DescribeSnapshots and CreateSnapshots.

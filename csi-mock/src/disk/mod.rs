@@ -184,6 +184,8 @@ pub struct Stage {
     pub path: PathBuf,
     /// Filesystem to create on a truly empty device: `ext4`, `xfs` or `btrfs`.
     pub fs_type: String,
+    /// Further options of mkfs (`-I`, `512`), for a device that is formatted. Directories and the model ignore them.
+    pub format: Vec<String>,
     /// Further mount options (`noatime`).
     pub mount_flags: Vec<String>,
     /// If set, mount read-only. An empty device is then an error, since it cannot be formatted.

@@ -16,6 +16,7 @@ use crate::capabilities::Feature;
 use crate::check;
 use crate::disk::{DiskError, MountKind, Publish};
 use crate::events::{DiskPublished, DiskUnpublished, DiskUnstaged};
+use crate::format;
 
 impl NodeService {
     pub(super) async fn publish(
@@ -48,7 +49,8 @@ impl NodeService {
             // Without a staging step the filesystem is mounted at the target itself.
             let there = self.mounts(volume).await?.into_iter().find(|m| m.path == Path::new(target));
             if there.is_none() {
-                self.stage_filesystem(call, volume, target, &arguments.capability, readonly).await?;
+                let format = format::options(&request.volume_context, &arguments.capability.fs_type)?;
+                self.stage_filesystem(call, volume, target, &arguments.capability, (readonly, format)).await?;
             }
             (there.is_some(), there.map_or(readonly, |m| m.readonly))
         };

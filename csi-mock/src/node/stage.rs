@@ -16,6 +16,7 @@ use crate::calls::Call;
 use crate::check::{self, Capability};
 use crate::disk::{DiskError, MountKind, Stage, Staged};
 use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
+use crate::format;
 
 /// Key of the device name in the publish context from the controller (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
@@ -45,6 +46,10 @@ impl NodeService {
         check::map("publish_context", &request.publish_context)?;
         check::map("volume_context", &request.volume_context)?;
         let capability = self.capability(request.volume_capability.as_ref())?;
+        let format = match capability.block {
+            true => Vec::new(),
+            false => format::options(&request.volume_context, &capability.fs_type)?,
+        };
         let _held = self.calls.lock(volume)?;
         let readonly = capability.reader_only() || published_readonly(&request.publish_context);
         let arguments = StageArguments { path: path.to_owned(), capability: capability.clone() };
@@ -68,7 +73,7 @@ impl NodeService {
             if capability.block {
                 self.stage_block(call, volume, path, readonly).await?;
             } else {
-                self.stage_filesystem(call, volume, path, &capability, readonly).await?;
+                self.stage_filesystem(call, volume, path, &capability, (readonly, format)).await?;
                 if let Err(failed) = self.done(call, "stage", volume, path).await {
                     self.take_down(volume, path).await;
                     return Err(failed);
@@ -120,7 +125,7 @@ impl NodeService {
         volume: &str,
         path: &str,
         capability: &Capability,
-        readonly: bool,
+        (readonly, format): (bool, Vec<String>),
     ) -> Result<(), Status> {
         let mut device =
             if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
@@ -135,6 +140,7 @@ impl NodeService {
             mount_flags: capability.mount_flags.clone(),
             readonly,
             group: capability.group,
+            format,
         };
         let stage = self.spoiled(stage);
         let mut staged = self.disk().stage(&stage).await;
@@ -150,6 +156,7 @@ impl NodeService {
                 readonly,
                 formatted: staged.formatted,
                 fs_type: staged.fs_type.into(),
+                format: if staged.formatted { stage.format.iter().map(Into::into).collect() } else { Vec::new() },
                 options: staged.options.iter().filter(|option| *option != "ro").map(Into::into).collect(),
                 size_bytes: staged.fs_bytes,
                 ..DiskStaged::new(volume.clone(), self.node(), path)

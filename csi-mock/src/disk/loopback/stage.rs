@@ -35,7 +35,7 @@ impl Inner {
         self.volumes.write(&marker, b"mkfs was begun\n")?;
         plugged.device.unused()?;
         plugged.device.verify()?;
-        tools::make(&plugged.device.path(), &stage.fs_type)?;
+        tools::make(&plugged.device.path(), &stage.fs_type, &stage.format)?;
         self.volumes.remove_file(&marker)?;
         Ok(true)
     }

@@ -95,7 +95,7 @@ fn at(disk: &LoopDisk, path: &str) -> PathBuf {
 fn stage(disk: &LoopDisk, volume: &str, readonly: bool) -> Stage {
     let path = at(disk, "staging/globalmount");
     let mount_flags = vec!["noatime".into()];
-    Stage { volume: volume.into(), path, fs_type: "ext4".into(), mount_flags, readonly, group: None }
+    Stage { volume: volume.into(), path, fs_type: "ext4".into(), mount_flags, readonly, ..Stage::default() }
 }
 
 fn publish(disk: &LoopDisk, volume: &str, target: &str, readonly: bool) -> Publish {

@@ -72,8 +72,8 @@ pub(super) fn probe(device: &Path) -> Result<Found, DiskError> {
     }
 }
 
-/// Creates a filesystem.
-pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
+/// Creates a filesystem, with further options of mkfs.
+pub(super) fn make(device: &Path, fs_type: &str, options: &[String]) -> Result<(), DiskError> {
     let (program, arguments): (&str, &[&str]) = match fs_type {
         // The device is all zeros, so the journal and the inode tables need no write; the backing file stays sparse.
         "ext4" => ("mkfs.ext4", &["-q", "-F", "-m0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]),
@@ -81,7 +81,8 @@ pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
         "btrfs" => ("mkfs.btrfs", &["-q", "-f", "-K"]),
         other => return Err(DiskError::Environment(format!("no mkfs for `{other}`"))),
     };
-    let output = run(program, arguments, device)?;
+    let arguments: Vec<&str> = arguments.iter().copied().chain(options.iter().map(String::as_str)).collect();
+    let output = run(program, &arguments, device)?;
     if output.status.success() {
         return Ok(());
     }
