@@ -68,27 +68,6 @@ pub(crate) struct Snapshot {
     pub tag_set: Set<Tag>,
 }
 
-/// DescribeVolumeStatus.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct VolumeStatuses {
-    pub volume_status_set: Set<VolumeStatusItem>,
-}
-
-/// Status of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct VolumeStatusItem {
-    pub volume_status: VolumeStatus,
-}
-
-/// Its details.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct VolumeStatus {
-    pub details: Set<VolumeDetail>,
-}
-
 /// A detail, such as `initialization-state`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -145,6 +124,7 @@ pub(crate) struct VolumeStatusItem {
 #[serde(default)]
 pub(crate) struct VolumeStatusWord {
     pub status: String,
+    pub details: Set<VolumeDetail>,
 }
 
 /// Entry of a volume's attachmentSet.

@@ -1,6 +1,5 @@
 //! Requests to end a process: signals, and the end of its starter.
 
-use std::future::Future;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
