@@ -314,13 +314,13 @@ fn unknown_volumes_and_nodes_are_not_found() {
 #[case::no_capabilities(|r: &mut CreateVolumeRequest| r.volume_capabilities.clear(), "volume_capabilities")]
 #[case::several(|r: &mut CreateVolumeRequest| r.volume_capabilities = vec![several()], "io2")]
 #[case::control(|r: &mut CreateVolumeRequest| r.name = "a\u{7}".into(), "name")]
-#[case::mutable(|r: &mut CreateVolumeRequest| { r.mutable_parameters.insert("encrypted".into(), "true".into()); }, "mutable_parameters")]
+#[case::mutable(|r: &mut CreateVolumeRequest| { r.mutable_parameters.insert("encrypted".into(), "true".into()); }, "mutable parameter key: encrypted")]
 #[case::big(|r: &mut CreateVolumeRequest| { r.parameters.insert("iops".into(), "1".repeat(5000)); }, "parameters")]
 #[case::source(|r: &mut CreateVolumeRequest| r.volume_content_source = Some(VolumeContentSource::default()), "volume_content_source")]
 #[case::range(|r: &mut CreateVolumeRequest| r.capacity_range = Some(CapacityRange { required_bytes: -1, limit_bytes: 0 }), "capacity_range")]
 #[case::many_nodes(|r: &mut CreateVolumeRequest| r.volume_capabilities = vec![capability(Mode::MultiNodeMultiWriter).unwrap()], "MULTI_NODE_MULTI_WRITER")]
 #[case::parameter(|r: &mut CreateVolumeRequest| { r.parameters.insert("colour".into(), "red".into()); }, "colour")]
-#[case::iops(|r: &mut CreateVolumeRequest| { r.parameters.insert("iops".into(), "many".into()); }, "parameters.iops")]
+#[case::iops(|r: &mut CreateVolumeRequest| { r.parameters.insert("iops".into(), "many".into()); }, "invalid iops")]
 #[case::long_name(|r: &mut CreateVolumeRequest| r.name = "n".repeat(129), "name")]
 fn a_malformed_create_is_refused_with_the_field_named(
     #[case] spoil: fn(&mut CreateVolumeRequest),

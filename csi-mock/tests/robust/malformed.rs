@@ -118,7 +118,7 @@ fn controller_requests() {
         asked.note("ControllerExpandVolume", "capacity_range", c.controller_expand_volume(request).await);
         let mutable_parameters = [("iops".to_owned(), "many".to_owned())].into();
         let request = ControllerModifyVolumeRequest { volume_id: ID.into(), mutable_parameters, ..Default::default() };
-        asked.note("ControllerModifyVolume", "mutable_parameters.iops", c.controller_modify_volume(request).await);
+        asked.note("ControllerModifyVolume", "IOPS", c.controller_modify_volume(request).await);
         let request = CreateVolumeGroupSnapshotRequest {
             name: "g".into(),
             source_volume_ids: vec![long()],
