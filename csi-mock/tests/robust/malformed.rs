@@ -102,7 +102,7 @@ fn controller_requests() {
         let request = ListSnapshotsRequest { max_entries: -1, ..Default::default() };
         asked.note("ListSnapshots", "max_entries", c.list_snapshots(request).await);
         let request = GetCapacityRequest { parameters: [("colour".into(), "red".into())].into(), ..Default::default() };
-        asked.note("GetCapacity", "parameters", c.get_capacity(request).await);
+        asked.note("GetCapacity", "parameter key colour", c.get_capacity(request).await);
         let request = CreateSnapshotRequest { parameters: big(), ..snapshot_request("s", ID) };
         asked.note("CreateSnapshot", "parameters", c.create_snapshot(request).await);
         asked.note("CreateSnapshot", "source_volume_id", c.create_snapshot(snapshot_request("s", "")).await);
@@ -118,7 +118,7 @@ fn controller_requests() {
         asked.note("ControllerExpandVolume", "capacity_range", c.controller_expand_volume(request).await);
         let mutable_parameters = [("iops".to_owned(), "many".to_owned())].into();
         let request = ControllerModifyVolumeRequest { volume_id: ID.into(), mutable_parameters, ..Default::default() };
-        asked.note("ControllerModifyVolume", "IOPS", c.controller_modify_volume(request).await);
+        asked.note("ControllerModifyVolume", "Could not parse IOPS", c.controller_modify_volume(request).await);
         let request = CreateVolumeGroupSnapshotRequest {
             name: "g".into(),
             source_volume_ids: vec![long()],
