@@ -161,8 +161,8 @@ async fn story(
             let calls = |spec: &ProgramSpec| (spec.name.clone(), recorder.calls_since(&spec.name, since));
             *idle.borrow_mut() = setting.programs.iter().map(calls).collect();
         }
-        let at = ends.borrow().len();
-        let end = settled(setting, usual, at, &cluster, &recorder).await;
+        let former: Option<EndState> = ends.borrow().last().cloned();
+        let end = settled(setting, usual, former.as_ref(), &cluster, &recorder).await;
         ends.borrow_mut().push(end);
     };
     let attendant = Attendant::nobody().patient(setting.limit);
@@ -194,19 +194,23 @@ async fn story(
 }
 
 /// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run is at
-/// its end once nothing changes any more.
+/// its end once nothing changes any more. `former` is the end before the teardown. Differences that it had already do not
+/// end by waiting, and a teardown that changed nothing needs no wait.
 async fn settled(
     setting: &Setting,
     usual: Option<&Usual>,
-    at: usize,
+    former: Option<&EndState>,
     cluster: &Cluster,
     recorder: &Recorder,
 ) -> EndState {
+    let at = usize::from(former.is_some());
     let deadline = tokio::time::Instant::now() + setting.settle;
+    let known = usual.zip(former).map(|(usual, former)| usual.differences(0, former)).unwrap_or_default();
     let mut last: Option<(EndState, tokio::time::Instant)> = None;
     loop {
         let end = EndState::of(cluster).await;
         let rests = match &last {
+            _ if former.is_some_and(|former| end.varies(former).is_empty()) => true,
             Some((before, since)) if end.varies(before).is_empty() => since.elapsed() > QUIET,
             _ => {
                 last = Some((end.clone(), tokio::time::Instant::now()));
@@ -219,7 +223,9 @@ async fn settled(
         let works = cluster.programs().all(|program| program.is_up())
             && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
         let is_there = match usual {
-            Some(usual) => works && past(recorder.last_write()) > PAUSES && usual.is_at(at, &end),
+            Some(usual) => {
+                works && past(recorder.last_write()) > PAUSES && usual.differences(at, &end).is_subset(&known)
+            }
             None => rests && past(recorder.last_write()) > PAUSES,
         };
         if is_there || tokio::time::Instant::now() >= deadline {
