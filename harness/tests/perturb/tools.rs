@@ -29,9 +29,14 @@ impl Ran {
         list.iter().map(|f| (f["class"].as_str().unwrap(), f["message"].as_str().unwrap())).collect()
     }
 
-    /// Trials of each result.
+    /// All trials.
+    pub fn trials(&self) -> &[Value] {
+        self.data["data"]["trials"].as_array().unwrap()
+    }
+
+    /// Number of trials with this result.
     pub fn count(&self, class: &str) -> usize {
-        self.data["data"]["trials"].as_array().unwrap().iter().filter(|trial| trial["class"] == class).count()
+        self.trials().iter().filter(|trial| trial["class"] == class).count()
     }
 }
 
