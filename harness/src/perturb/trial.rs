@@ -24,8 +24,8 @@ use crate::search::document::Document;
 use crate::search::end_state::EndState;
 use crate::search::judge;
 
-/// How much longer than its story a run may take until it rests.
-const GRACE: Duration = Duration::from_secs(30);
+/// How much longer than its story a run may take: its nodes come up within a minute, and it rests at the end.
+const GRACE: Duration = Duration::from_secs(90);
 /// How long what is left of a run may take to end.
 const END: Duration = Duration::from_millis(500);
 /// How long nothing changes at the end of an unbroken run.
@@ -165,7 +165,7 @@ async fn story(
         let end = settled(setting, usual, former.as_ref(), &cluster, &recorder).await;
         ends.borrow_mut().push(end);
     };
-    let attendant = Attendant::nobody().patient(setting.limit);
+    let attendant = Attendant::nobody().patient_from_first_step(setting.limit);
     let run = runner::run_watched(&scenario, &cluster, |_| {}, &attendant, rests);
     let outcome = tokio::select! { biased;
         outcome = run => Ok(outcome),

@@ -47,8 +47,8 @@ pub(in crate::cli) struct Args {
     /// Trials at a time.
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = HOW, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
-    /// Wall time that a story may take before it counts as stuck; when absent four times that of the unbroken run, and at
-    /// least 20s.
+    /// Wall time that a story may take from its first step on before it counts as stuck; when absent four times that of
+    /// the unbroken run, and at least 20s.
     #[arg(long, value_name = "DURATION", help_heading = HOW)]
     pub within: Option<Span>,
     /// Wall time that the program has to come to the end of the unbroken run, once nothing else happens.
