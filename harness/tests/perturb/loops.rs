@@ -15,17 +15,16 @@ fn perturb(folder: &Folder, component: &str, only: &str, more: &[&str], defect: 
 /// Seeded bugs of our own loops, which need a build with the feature `mutants`.
 #[cfg(feature = "mutants")]
 #[rstest::rstest]
-#[case("csi-provisioner", "provision-name-anew", "lost-reply", "CreateVolume #1", "leaked", "cloud_volumes")]
-#[case("csi-provisioner", "delete-error-is-success", "unavailable", "DeleteVolume #1", "leaked", "cloud_volumes")]
+#[case("csi-provisioner", "provision-name-anew", "lost-reply", "CreateVolume #1", "leaked", "cloud volume")]
+#[case("csi-provisioner", "delete-error-is-success", "outage", "DeleteVolume", "leaked", "cloud volume")]
 #[case(
     "csi-attacher",
-    "never-retries-detach",
-    "unavailable",
+    "detach-error-is-success",
+    "outage",
     "ControllerUnpublishVolume",
     "stuck",
     "pod/next is Running"
 )]
-#[case("csi-attacher", "retries-without-backoff", "outage", "ControllerPublishVolume", "no backoff", "each try failed")]
 fn a_seeded_bug_of_a_loop_is_found_by_the_perturbation_that_should_live(
     #[case] component: &str,
     #[case] defect: &str,
@@ -35,7 +34,7 @@ fn a_seeded_bug_of_a_loop_is_found_by_the_perturbation_that_should_live(
     #[case] says: &str,
 ) {
     let folder = Folder::new();
-    let more = ["--again", "0", "--at", at, "--within", "8s"];
+    let more = ["--again", "0", "--at", at, "--trials", "1", "--within", "20s"];
     let ran = perturb(&folder, component, only, &more, &["--mutant", defect]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let found = ran.findings().iter().any(|(is, said)| *is == class && said.contains(says));
