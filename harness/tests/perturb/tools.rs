@@ -25,7 +25,8 @@ impl Ran {
 
     /// The findings: class and message of each.
     pub fn findings(&self) -> Vec<(&str, &str)> {
-        let list = self.data["data"]["findings"].as_array().unwrap();
+        let list = self.data["data"]["findings"].as_array();
+        let list = list.unwrap_or_else(|| panic!("there is no report: {}{}", self.out, self.err));
         list.iter().map(|f| (f["class"].as_str().unwrap(), f["message"].as_str().unwrap())).collect()
     }
 
