@@ -27,6 +27,7 @@ use crate::election::Election;
 use crate::flags;
 use crate::kube::Client;
 use crate::machine::{self, MachineConfig};
+use crate::mutants::MUTANTS;
 use crate::node_agent::serve::Door;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
@@ -101,6 +102,17 @@ fn process_name(text: &str) -> Result<String, String> {
     Err(format!("unknown process `{text}`; the processes are {}", PROCESSES.join(", ")))
 }
 
+fn mutant_name(text: &str) -> Result<String, String> {
+    if !cfg!(feature = "mutants") {
+        return Err("this build has no planted defects; build it with `--features mutants`".to_owned());
+    }
+    let names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+    match names.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("`{text}` is not a planted defect of a loop; these are {}", names.join(", "))),
+    }
+}
+
 fn replica_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     if !text.is_empty() && text.chars().all(fits) {
@@ -131,6 +143,9 @@ struct Controllers {
     /// Loops that other programs run, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
+    /// Switches on a planted defect; can be repeated. For builds with the feature `mutants`.
+    #[arg(long, value_name = "NAME", value_parser = mutant_name, hide = !cfg!(feature = "mutants"))]
+    mutant: Vec<String>,
 }
 
 /// Runs the `controllers` binary with the arguments `args` (the first one is the program's name).
@@ -162,7 +177,8 @@ fn controllers_main(args: Vec<OsString>) -> ExitCode {
         );
         return Failure::usage(text).report(CONTROLLERS);
     }
-    let options = args.common.host.clone();
+    let mut options = args.common.host.clone();
+    options.mutants.extend(args.mutant.iter().cloned());
     host::run(CONTROLLERS, &options, |world, host| controllers(world, host, args, without))
 }
 

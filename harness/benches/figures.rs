@@ -303,7 +303,7 @@ fn perturbed() -> Option<f64> {
         .args(["--trials", TRIALS, "--again", "0", "--output", "json", "--"])
         .arg(&program)
         .args(["component", "controllers", "--only", "csi-attacher", "--kubernetes", "$(MOORING_KUBERNETES_HTTP)"])
-        .args(["--csi", "$(CSI_ENDPOINT)", "--time-scale", "30"])
+        .args(["--csi", "$(CSI_ENDPOINT)", "--time-scale", "60"])
         .stderr(Stdio::null())
         .output()
         .ok()?;

@@ -42,6 +42,11 @@ pub fn transition(action: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns true if the action is on one volume, which may be gone.
+pub fn names_volume(action: &str) -> bool {
+    ["AttachVolume", "CreateVolume", "DeleteVolume", "DetachVolume", "ModifyVolume"].contains(&action)
+}
+
 /// The faults of `kind` at `call`, where the live world divides times by `scale`.
 pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
     let span = |wall: Duration| Span(wall.mul_f64(scale));
@@ -107,6 +112,9 @@ pub fn of(kind: Kind, call: &Call, scale: f64) -> Vec<Fault> {
             let lease = Lease { ttl: Some(span(SILENCE)), owner: None };
             vec![one(Effect::Count(true), Moment::Before), Fault { lease, ..silent }]
         }
+        // A new volume cannot be gone before it is made.
+        Kind::Vanish if call.key.op == "CreateVolume" => vec![one(Effect::Vanish(true), after)],
+        Kind::Vanish => vec![one(Effect::Vanish(true), Moment::Before)],
         Kind::StaleDescribe => vec![one(Effect::StaleRead(CHANGES), Moment::Before)],
         Kind::Stuck => {
             let state = transition(&call.key.op).unwrap_or("attaching").to_owned();

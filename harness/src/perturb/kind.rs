@@ -50,6 +50,8 @@ pub enum Kind {
     StaleDescribe,
     /// A transition of the cloud takes long.
     Stuck,
+    /// A volume of the cloud is gone for good, and the user deletes everything.
+    Vanish,
 }
 
 impl Kind {
@@ -76,6 +78,7 @@ impl Kind {
         Self::Stall,
         Self::StaleDescribe,
         Self::Stuck,
+        Self::Vanish,
     ];
 
     /// Its word on the command line and in reports.
@@ -102,6 +105,7 @@ impl Kind {
             Self::Stall => "stall",
             Self::StaleDescribe => "stale-describe",
             Self::Stuck => "stuck",
+            Self::Vanish => "vanish",
         }
     }
 
@@ -133,12 +137,13 @@ impl Kind {
             Self::Stall => "all watches of the program are silent for a second",
             Self::StaleDescribe => "an answer of the cloud is that of two changes ago",
             Self::Stuck => "a transition of the cloud does not end for some seconds",
+            Self::Vanish => "the volume of the call is gone from the cloud for good, and the user deletes everything",
         }
     }
 
     /// Returns true if the trial has steps of its own.
     pub fn changes_story(self) -> bool {
-        matches!(self, Self::NextStep | Self::Delete | Self::Slow)
+        matches!(self, Self::NextStep | Self::Delete | Self::Slow | Self::Vanish)
     }
 
     /// The perturbation with this word.

@@ -18,7 +18,7 @@
 //! | `difference` | how the journal of a trial differs from that of an unbroken run |
 //! | `campaign` | all trials and the findings |
 //! | `baseline` | the findings that are known |
-//! | `table`, `report` | the report |
+//! | `table`, `report`, `page` | the report: its table, its forms, and its HTML page |
 //! | `repeat` | the file that repeats a finding |
 //! | `trial`, `runs` | one run in a world of its own; several at a time |
 
@@ -30,6 +30,7 @@ pub mod ends;
 pub mod faults;
 pub mod kind;
 pub mod names;
+pub mod page;
 pub mod plan;
 pub mod recorded;
 pub mod repeat;

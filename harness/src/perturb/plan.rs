@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::call::{Call, Heard, Key, What};
 use super::kind::Kind;
-use super::names;
+use super::{faults, names};
 
 /// Events of one object and type at which something breaks; more of them are like these.
 const EVENTS: u64 = 3;
@@ -154,8 +154,11 @@ pub fn kinds(key: &Key, cached: &BTreeSet<String>) -> Vec<Kind> {
             kinds.push(Conflict);
         }
     }
-    if key.what == What::CloudWrite && super::faults::transition(&key.op).is_some() {
+    if key.what == What::CloudWrite && faults::transition(&key.op).is_some() {
         kinds.push(Stuck);
+    }
+    if key.what == What::CloudWrite && faults::names_volume(&key.op) {
+        kinds.push(Vanish);
     }
     kinds.sort_unstable();
     kinds
@@ -249,7 +252,10 @@ mod tests {
         assert!(has(Kind::Conflict, "patch pvs a #2") && !has(Kind::Conflict, "create"));
         assert!(has(Kind::Outage, "a #1") && !has(Kind::Outage, "a #2"));
         assert!(
-            has(Kind::StaleList, "create") && has(Kind::Stuck, "AttachVolume") && has(Kind::Aborted, "CreateVolume")
+            has(Kind::StaleList, "create")
+                && has(Kind::Stuck, "AttachVolume")
+                && has(Kind::Vanish, "AttachVolume")
+                && has(Kind::Aborted, "CreateVolume")
         );
         assert!(has(Kind::Gone, "sees an event") && !has(Kind::Gone, "patch"));
         let only = trials(&calls, &[Kind::Conflict], Some("a #2"));

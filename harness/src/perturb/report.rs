@@ -45,24 +45,7 @@ pub fn text(campaign: &Campaign, about: &About) -> String {
         out += &paragraph(campaign, at + 1, finding);
         out.push('\n');
     }
-    let total = campaign.verdicts.len();
-    let counts: Vec<String> = [Class::Survived, Class::Declared, Class::NotReached]
-        .into_iter()
-        .map(|class| (class, campaign.count(class)))
-        .filter(|(_, count)| *count > 0)
-        .map(|(class, count)| format!("{count} {}", class.word()))
-        .collect();
-    let found = campaign.verdicts.values().filter(|verdict| verdict.class.is_finding()).count();
-    let _ = writeln!(
-        out,
-        "{total} of {} trials: {}{}",
-        campaign.trials.len(),
-        counts.join(", "),
-        match found {
-            0 => String::new(),
-            found => format!("; {found} came to a finding"),
-        }
-    );
+    let _ = writeln!(out, "{}", counts(campaign));
     for (id, count) in campaign.declared() {
         let _ = writeln!(out, "declared: {id} in {count}");
     }
@@ -82,6 +65,22 @@ pub fn text(campaign: &Campaign, about: &About) -> String {
         let _ = writeln!(out, "note: the baseline knows a finding that did not come: {signature}");
     }
     out
+}
+
+/// Counts the trials by their results.
+pub(super) fn counts(campaign: &Campaign) -> String {
+    let counts: Vec<String> = [Class::Survived, Class::Declared, Class::NotReached]
+        .into_iter()
+        .map(|class| (class, campaign.count(class)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(class, count)| format!("{count} {}", class.word()))
+        .collect();
+    let found = match campaign.verdicts.values().filter(|verdict| verdict.class.is_finding()).count() {
+        0 => String::new(),
+        found => format!("; {found} came to a finding"),
+    };
+    let (ended, planned) = (campaign.verdicts.len(), campaign.trials.len());
+    format!("{ended} of {planned} trials: {}{found}", counts.join(", "))
 }
 
 fn paragraph(campaign: &Campaign, number: usize, finding: &Finding) -> String {

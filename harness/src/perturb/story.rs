@@ -1,6 +1,6 @@
 //! The steps of a trial in which the user acts at the wrong moment. While the program is down: its call is held once it has
 //! had its effect, the program is killed, the user acts, the program is started again. Or before its call arrives: that is
-//! held before its effect until the user has acted.
+//! held before its effect until the user has acted. Or once a volume has vanished: all that is left to do is to delete.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
     }
     let (mut before, acts, rest) = match kind {
         Kind::NextStep | Kind::Slow => next(&steps, step)?,
-        Kind::Delete => (done(&steps, step), deletes(scenario, step)?, Vec::new()),
+        Kind::Delete | Kind::Vanish => (done(&steps, step), deletes(scenario, step)?, Vec::new()),
         _ => return None,
     };
     let with = |steps: Vec<Value>| {
@@ -46,12 +46,14 @@ pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize
     let unbroken = with([before.clone(), acts.clone(), rest.clone()].concat());
     before.push(json!({ "expect": { "fired": FAULT, "within": PATIENCE } }));
     let let_go = json!({ "clear-fault": FAULT });
-    let again = if kind == Kind::Slow {
-        vec![let_go]
-    } else {
-        before.push(json!({ "crash": program }));
-        before.push(let_go);
-        vec![json!({ "restart": program })]
+    let again = match kind {
+        Kind::Vanish => Vec::new(),
+        Kind::Slow => vec![let_go],
+        _ => {
+            before.push(json!({ "crash": program }));
+            before.push(let_go);
+            vec![json!({ "restart": program })]
+        }
     };
     Some(Changed { unbroken, broken: with([before, acts, again, rest].concat()) })
 }
@@ -166,6 +168,11 @@ steps:
         assert_eq!(tail(&changed.unbroken, 6), r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#);
         assert!(tail(&changed.broken, 6).ends_with(r#"{"restart":"csi-attacher"}"#));
         reads(&changed);
+        let vanished = steps(&story(Kind::Vanish, 5).unwrap().broken);
+        assert!(
+            vanished[6].contains("fired") && vanished[7..].iter().all(|step| step.contains("delete")),
+            "{vanished:?}"
+        );
         assert_eq!(story(Kind::CrashAfter, 2), None);
     }
 

@@ -24,8 +24,8 @@ use crate::search::document::Document;
 use crate::search::end_state::EndState;
 use crate::search::judge;
 
-/// How much longer than its story a run may take until it rests.
-const GRACE: Duration = Duration::from_secs(30);
+/// How much longer than its story a run may take: its nodes come up within a minute, and it rests at the end.
+const GRACE: Duration = Duration::from_secs(90);
 /// How long what is left of a run may take to end.
 const END: Duration = Duration::from_millis(500);
 /// How long nothing changes at the end of an unbroken run.
@@ -161,11 +161,11 @@ async fn story(
             let calls = |spec: &ProgramSpec| (spec.name.clone(), recorder.calls_since(&spec.name, since));
             *idle.borrow_mut() = setting.programs.iter().map(calls).collect();
         }
-        let at = ends.borrow().len();
-        let end = settled(setting, usual, at, &cluster, &recorder).await;
+        let former: Option<EndState> = ends.borrow().last().cloned();
+        let end = settled(setting, usual, former.as_ref(), &cluster, &recorder).await;
         ends.borrow_mut().push(end);
     };
-    let attendant = Attendant::nobody().patient(setting.limit);
+    let attendant = Attendant::nobody().patient_from_first_step(setting.limit);
     let run = runner::run_watched(&scenario, &cluster, |_| {}, &attendant, rests);
     let outcome = tokio::select! { biased;
         outcome = run => Ok(outcome),
@@ -194,19 +194,23 @@ async fn story(
 }
 
 /// Waits until a run is at the end of the unbroken one, as long as it may take, and returns its end. An unbroken run is at
-/// its end once nothing changes any more.
+/// its end once nothing changes any more. `former` is the end before the teardown. Differences that it had already do not
+/// end by waiting, and a teardown that changed nothing needs no wait.
 async fn settled(
     setting: &Setting,
     usual: Option<&Usual>,
-    at: usize,
+    former: Option<&EndState>,
     cluster: &Cluster,
     recorder: &Recorder,
 ) -> EndState {
+    let at = usize::from(former.is_some());
     let deadline = tokio::time::Instant::now() + setting.settle;
+    let known = usual.zip(former).map(|(usual, former)| usual.differences(0, former)).unwrap_or_default();
     let mut last: Option<(EndState, tokio::time::Instant)> = None;
     loop {
         let end = EndState::of(cluster).await;
         let rests = match &last {
+            _ if former.is_some_and(|former| end.varies(former).is_empty()) => true,
             Some((before, since)) if end.varies(before).is_empty() => since.elapsed() > QUIET,
             _ => {
                 last = Some((end.clone(), tokio::time::Instant::now()));
@@ -219,7 +223,9 @@ async fn settled(
         let works = cluster.programs().all(|program| program.is_up())
             && past(recorder.last_start()) > setting.start_up * 2 + PAUSES;
         let is_there = match usual {
-            Some(usual) => works && past(recorder.last_write()) > PAUSES && usual.is_at(at, &end),
+            Some(usual) => {
+                works && past(recorder.last_write()) > PAUSES && usual.differences(at, &end).is_subset(&known)
+            }
             None => rests && past(recorder.last_write()) > PAUSES,
         };
         if is_there || tokio::time::Instant::now() >= deadline {

@@ -114,6 +114,14 @@ pub struct Facts<'a> {
     pub window: Duration,
 }
 
+impl Facts<'_> {
+    /// Returns true if the run ended before its programs were to be started.
+    fn never_started(&self) -> bool {
+        let tried = |program: &ProgramReport| program.starts > 0 || program.last_end.is_some();
+        self.recorded.steps.is_empty() && !self.programs.iter().any(tried)
+    }
+}
+
 /// Judges a trial.
 pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
     let declared = facts.judged.declared.clone();
@@ -155,6 +163,8 @@ fn not_well(facts: &Facts<'_>) -> Option<Class> {
     let waits = "the fault perturb has fired";
     match facts.judged.class {
         judge::Class::Survived | judge::Class::Declared => None,
+        // The cluster itself was not up in time, and no program was started.
+        judge::Class::Stuck | judge::Class::Hung if facts.never_started() => Some(Class::NotReached),
         // The story waits for its own fault, and the call did not come.
         judge::Class::Stuck if facts.recorded.fired.is_none() && facts.judged.message.contains(waits) => {
             Some(Class::NotReached)
@@ -228,7 +238,7 @@ mod tests {
     }
 
     fn verdict(kind: Kind, what: What, class: judge::Class, change: impl FnOnce(&mut Recorded)) -> Verdict {
-        let mut recorded = Recorded { fired: Some(10), hits: 1, ..Recorded::default() };
+        let mut recorded = Recorded { fired: Some(10), hits: 1, steps: vec![1], ..Recorded::default() };
         change(&mut recorded);
         let (idle, judged) = (BTreeMap::new(), judged(class));
         let facts =
@@ -258,6 +268,22 @@ mod tests {
         let never = |recorded: &mut Recorded| recorded.fired = None;
         assert_eq!(verdict(Kind::Lag, What::Event, judge::Class::Survived, never).class, Class::NotReached);
         assert_eq!(verdict(Kind::Lag, What::Event, judge::Class::Stuck, never).class, Class::Stuck);
+    }
+
+    #[test]
+    fn a_cluster_that_was_not_up_in_time_says_nothing_of_the_program() {
+        let of = |steps: Vec<u64>, last_end: Option<&str>| {
+            let recorded = Recorded { steps, ..Recorded::default() };
+            let (idle, judged) = (BTreeMap::new(), judged(judge::Class::Stuck));
+            let last_end = last_end.map(str::to_owned);
+            let programs = [ProgramReport { name: "mine".to_owned(), last_end, ..ProgramReport::default() }];
+            let window = Duration::from_secs(1);
+            let facts = Facts { judged: &judged, recorded: &recorded, programs: &programs, idle: &idle, window };
+            super::of(&trial(Kind::Lag, What::Event), &facts, &Norm::default()).class
+        };
+        assert_eq!(of(Vec::new(), None), Class::NotReached);
+        assert_eq!(of(vec![5], None), Class::Stuck);
+        assert_eq!(of(Vec::new(), Some("Permission denied")), Class::Stuck);
     }
 
     #[test]

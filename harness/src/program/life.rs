@@ -326,6 +326,8 @@ impl Inner {
     }
 
     async fn live(self: Arc<Self>, ctx: Ctx, wiring: Arc<dyn Wiring>) {
+        // On a busy machine the former incarnation may still run: its calls must not come through the new doors.
+        self.bury().await;
         let Setup { spec, number, token, .. } = &self.setup;
         let driver = (!spec.is_driver()).then_some(Door::Driver);
         for door in [Door::Kubernetes, Door::Plain, Door::Cloud].into_iter().chain(driver) {

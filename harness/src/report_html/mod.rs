@@ -23,6 +23,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub(crate) use html::{document, escaped};
 pub use listener::Listener;
 pub use run::{Command, File, Run, Tone, Verdict};
 

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use substrate::latest;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,6 +20,8 @@ pub struct Attendant {
     stood: Mutex<Stood>,
     goes_on: Notify,
     patience: Option<Duration>,
+    /// Set if the patience begins with the first step instead of the run.
+    first_step: Option<latest::Sender<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,9 +52,27 @@ impl Attendant {
         Self { patience: Some(limit), ..self }
     }
 
+    /// The same limit, which begins when the cluster is up and the programs are started.
+    pub fn patient_from_first_step(self, limit: Duration) -> Self {
+        Self { first_step: Some(latest::Sender::new(false)), ..self.patient(limit) }
+    }
+
+    /// Says that the cluster is up and the first step begins.
+    pub(super) fn first_step_begins(&self) {
+        if let Some(first_step) = &self.first_step {
+            first_step.send_replace(true);
+        }
+    }
+
     /// Completes with the limit when the steps have exceeded it, not counting pauses. Never completes without a limit.
     pub(super) async fn loses_patience(&self, begin: Instant) -> Duration {
         let Some(limit) = self.patience else { return std::future::pending().await };
+        let mut begin = begin;
+        if let Some(first_step) = &self.first_step {
+            // The sender lives as long as `self`.
+            let _ = first_step.subscribe().wait_for(|begun| *begun).await;
+            begin = Instant::now();
+        }
         self.outlast(begin, limit).await;
         limit
     }
@@ -96,6 +117,18 @@ impl Attendant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_patience_with_a_story_does_not_begin_before_its_first_step() {
+        let attendant = Attendant::nobody().patient_from_first_step(Duration::from_secs(10));
+        let begin = Instant::now();
+        let lost = attendant.loses_patience(begin);
+        tokio::pin!(lost);
+        assert!(tokio::time::timeout(Duration::from_secs(60), &mut lost).await.is_err(), "no step has begun");
+        attendant.first_step_begins();
+        lost.await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(70));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_time_that_a_run_stands_still_does_not_count() {

@@ -174,6 +174,7 @@ pub async fn run_watched(
     let deadline = cluster.scaled(scenario.deadline);
     let story = async {
         run.prepare().await?;
+        attendant.first_step_begins();
         for step in &scenario.steps {
             progress(step);
             let told = ScenarioStep { step: step.index, does: step.to_string() };

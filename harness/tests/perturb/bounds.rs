@@ -1,7 +1,9 @@
 //! A program that forks, ignores SIGTERM and fills its log; Ctrl-C and kill -9: no process, directory or port stays.
 
+use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 
+use crate::left::{all_listeners, backend, listeners};
 use crate::tools::{Folder, eventually};
 
 /// A program that leaves processes behind, prints without end, and ends by no signal but SIGKILL. It makes one ConfigMap,
@@ -49,35 +51,92 @@ fn a_program_that_forks_and_ignores_sigterm_is_gone_after_each_trial_and_its_log
     assert!(ran.out.len() < 1 << 20, "{} bytes", ran.out.len());
 }
 
-/// Starts the command with a story that takes long.
+/// A controller that prints its secrets, and makes a second object when it starts again.
+const TALKATIVE: &str = r#"
+echo "key $AWS_SECRET_ACCESS_KEY"
+echo "$AWS_SECRET_ACCESS_KEY" >> keys
+sed -n 's/.*token"*: *"*\([^",}]*\).*/\1/p' "$KUBECONFIG" | tee -a keys
+maps="$MOORING_KUBERNETES_HTTP/api/v1/namespaces/default/configmaps"
+make() { curl -s -o /dev/null "$maps" -H 'content-type: application/json' -d "$1"; }
+if ! curl -sf -o /dev/null "$maps/done"; then
+  make '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"part-"}}'
+  make '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"done"}}'
+fi
+while :; do sleep 1; done
+"#;
+
+#[test]
+fn a_secret_that_a_program_prints_is_in_no_report_live() {
+    let folder = Folder::new();
+    story(&folder, "");
+    folder.script("mine.sh", TALKATIVE);
+    let results = ["--json", "r.json", "--junit", "r.xml", "--report", "r.html", "--out", "found"];
+    let own = ["--scenario", "s.yaml", "--only", "crash-after", "--at", "part-", "--again", "0"];
+    let ran = folder.perturb(&[&own[..], &results, &["--", "./mine.sh"]].concat());
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    let finding = &ran.data["data"]["findings"][0];
+    assert_eq!(finding["evidence"]["logs"]["mine"][0], "key (masked)", "{finding}");
+    let file = folder.read(finding["file"].as_str().unwrap());
+    let keys = folder.read("keys");
+    let keys: Vec<&str> = keys.lines().collect();
+    // Four runs; in the trial it starts twice.
+    assert!(keys.len() >= 10 && keys.iter().all(|key| key.len() >= 6), "{keys:?}");
+    for text in [&ran.out, &folder.read("r.json"), &folder.read("r.xml"), &folder.read("r.html"), &file] {
+        assert!(!text.is_empty());
+        for key in &keys {
+            assert!(!text.contains(key), "{key}");
+        }
+    }
+}
+
+/// Starts the command with a pod that uses a volume, in a story that takes long.
 fn start(folder: &Folder) -> Child {
-    story(folder, "  - sleep: 50h\n");
+    let pod = "  - claim: {name: data}\n  - pod: {name: web, claim: data}\n  - wait: {object: pod/web, is: Running}\n";
+    let last = "  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: last}}\n  - sleep: 50h\n";
+    story(folder, &format!("{pod}{last}"));
     let own = args(folder);
-    let own: Vec<&str> = std::iter::once("perturb").chain(own.iter().map(String::as_str)).collect();
+    let own: Vec<&str> =
+        ["perturb", "--backend", backend()].into_iter().chain(own.iter().map(String::as_str)).collect();
     let child = folder.mooring(&own).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the program and its children run", || folder.left().len() >= 5);
+    eventually("the cluster listens", || !listeners(child.id()).is_empty());
+    if backend() == "loop" {
+        eventually("the volume is a loop device and mounted", || {
+            !folder.loop_devices().is_empty() && folder.mounts().iter().any(|mount| mount.contains("/pods/"))
+        });
+    }
     child
+}
+
+/// Asserts that what ran in `folder` is gone, with the sockets that it listened on.
+fn all_is_gone(folder: &Folder, listened: &BTreeSet<String>) {
+    eventually("no process is left", || folder.left().is_empty());
+    eventually("no loop device is left", || folder.loop_devices().is_empty());
+    assert_eq!(folder.mounts(), Vec::<String>::new());
+    let still: Vec<&String> = listened.iter().filter(|inode| all_listeners().contains_key(*inode)).collect();
+    assert_eq!(still, Vec::<&String>::new(), "sockets that still listen");
 }
 
 #[test]
 fn nothing_is_left_after_ctrl_c_live() {
     let folder = Folder::new();
     let mut runner = start(&folder);
-    let pid = runner.id().to_string();
+    let (pid, listened) = (runner.id().to_string(), listeners(runner.id()));
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(runner.wait().unwrap().code(), Some(130));
-    eventually("no process is left", || folder.left().is_empty());
+    all_is_gone(&folder, &listened);
     let mut left = std::fs::read_dir(folder.path().join("t")).unwrap().flatten();
     assert!(left.next().is_none(), "the directories of its clusters are gone");
 }
 
 #[test]
-fn no_process_is_left_after_kill_9_live() {
+fn no_process_port_or_mount_is_left_after_kill_9_live() {
     let folder = Folder::new();
     let mut runner = start(&folder);
+    let listened = listeners(runner.id());
     runner.kill().unwrap();
     runner.wait().unwrap();
-    eventually("no process is left", || folder.left().is_empty());
+    all_is_gone(&folder, &listened);
     // Its directory goes with the next command of this user.
     let ran = folder.perturb(&["--scenario", "s.yaml", "--within", "1s", "--list", "--", "./nothing"]);
     assert_eq!(ran.code, 2);

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::tools::{Folder, Ran, file, python_has};
 
-/// Perturbs the controller with a defect.
-fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, more: &[&str]) -> Ran {
+/// Perturbs the controller with a defect, and each finding `again` times.
+fn keeper(folder: &Folder, defect: &str, only: &str, at: &str, again: &str, more: &[&str]) -> Ran {
     let (story, program) = (file("keeper.yaml"), file("keeper.py"));
-    let line = ["--scenario", &story, "--only", only, "--at", at, "--again", "1", "--settle", "2s"];
-    folder.perturb(&[&line, more, &["--", "python3", &program, defect]].concat())
+    let line = ["--scenario", &story, "--only", only, "--at", at, "--settle", "2s", "--again"];
+    folder.perturb(&[&line[..], &[again], more, &["--", "python3", &program, defect]].concat())
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_controller_without_a_defect_survives_what_finds_them_live() {
         return;
     }
     let folder = Folder::new();
-    let ran = keeper(&folder, "none", "crash-after,slow,outage,lost-reply", "want-a", &[]);
+    let ran = keeper(&folder, "none", "crash-after,slow,outage,lost-reply", "want-a", "0", &[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.count("survived") >= 8, "{}", ran.out);
     assert!(ran.findings().is_empty());
@@ -42,12 +42,11 @@ fn a_planted_defect_is_found_by_the_perturbation_that_should_live(
         return;
     }
     let folder = Folder::new();
-    let ran = keeper(&folder, defect, only, at, &[]);
+    let ran = keeper(&folder, defect, only, at, "0", &[]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let class = if defect == "no-backoff" { "no backoff" } else { "end differs" };
     let found = ran.findings().iter().any(|(is, said)| *is == class && said.contains(says));
     assert!(found, "{:?}", ran.findings());
-    assert_eq!(ran.data["data"]["findings"][0]["again"]["came"], 1);
 }
 
 #[test]
@@ -56,10 +55,12 @@ fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
         return;
     }
     let folder = Folder::new();
-    let more = ["--out", "found", "--junit", "r.xml", "--json", "r.json", "--write-baseline", "known.json"];
-    let ran = keeper(&folder, "order", "crash-after", "patch configmaps default/want-a #2", &more);
+    let more = "--out found --junit r.xml --json r.json --report r.html --write-baseline known.json";
+    let more: Vec<&str> = more.split(' ').collect();
+    let ran = keeper(&folder, "order", "crash-after", "patch configmaps default/want-a #2", "2", &more);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let finding = &ran.data["data"]["findings"][0];
+    assert_eq!((&finding["again"]["runs"], &finding["again"]["came"]), (&2.into(), &2.into()), "{finding}");
     let evidence = finding["evidence"]["difference"].to_string();
     assert!(
         evidence.contains("+ fault: patch") && evidence.contains("+ keeper starts for the second time"),
@@ -68,6 +69,9 @@ fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
     let written: Value = serde_json::from_str(&folder.read("r.json")).unwrap();
     assert_eq!(written["findings"][0]["signature"], finding["signature"]);
     assert!(folder.read("r.xml").contains("failures=\"1\""));
+    let page = folder.read("r.html");
+    assert!(page.contains("<a href=\"#finding-1\">1</a>") && page.contains("1. end differs"), "{page}");
+    assert!(page.contains("+ keeper starts for the second time") && !page.contains("<script"), "{page}");
 
     let path = finding["file"].as_str().unwrap();
     let text = folder.read(path);
@@ -79,9 +83,9 @@ fn a_finding_is_repeated_by_its_file_and_known_by_a_baseline_live() {
     assert!(output.status.success(), "{data}");
     assert_eq!(data["data"]["programs"][0]["starts"], 2, "the fault fired: {data}");
 
-    let ran = keeper(&folder, "order", "crash-after", "want-a #2", &["--baseline", "known.json"]);
+    let ran = keeper(&folder, "order", "crash-after", "want-a #2", "0", &["--baseline", "known.json"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!(ran.data["data"]["findings"][0]["known"], true);
-    let ran = keeper(&folder, "none", "crash-after", "want-a #2", &["--baseline", "known.json"]);
+    let ran = keeper(&folder, "none", "crash-after", "want-a #2", "0", &["--baseline", "known.json"]);
     assert_eq!((ran.code, ran.data["data"]["missing"].as_array().unwrap().len()), (0, 1), "{}", ran.out);
 }

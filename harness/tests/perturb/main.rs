@@ -5,6 +5,7 @@
 mod bounds;
 mod defects;
 mod examples;
+mod left;
 mod loops;
 mod refused;
 mod tools;

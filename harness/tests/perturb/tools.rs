@@ -25,13 +25,19 @@ impl Ran {
 
     /// The findings: class and message of each.
     pub fn findings(&self) -> Vec<(&str, &str)> {
-        let list = self.data["data"]["findings"].as_array().unwrap();
+        let list = self.data["data"]["findings"].as_array();
+        let list = list.unwrap_or_else(|| panic!("there is no report: {}{}", self.out, self.err));
         list.iter().map(|f| (f["class"].as_str().unwrap(), f["message"].as_str().unwrap())).collect()
     }
 
-    /// Trials of each result.
+    /// All trials.
+    pub fn trials(&self) -> &[Value] {
+        self.data["data"]["trials"].as_array().unwrap()
+    }
+
+    /// Number of trials with this result.
     pub fn count(&self, class: &str) -> usize {
-        self.data["data"]["trials"].as_array().unwrap().iter().filter(|trial| trial["class"] == class).count()
+        self.trials().iter().filter(|trial| trial["class"] == class).count()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Command-line flags that all programs share.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ pub struct HostOptions {
     /// File that is written atomically once requests are answered, and removed at the end
     #[arg(long, value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
+    /// Planted defects that are switched on. A component that has a flag for them fills this in.
+    #[arg(skip)]
+    pub mutants: BTreeSet<String>,
 }
 
 /// Parses the factor of `--time-scale`.

@@ -140,6 +140,7 @@ async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -
         level,
         watchdog: None,
         process: std::env::var(PROCESS_NAME).ok(),
+        mutants: options.mutants.clone(),
         ..Options::default()
     });
     stop.obey(&world);

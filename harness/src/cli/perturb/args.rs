@@ -39,7 +39,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "N", help_heading = TRIALS, value_parser = clap::value_parser!(u32).range(1..))]
     pub trials: Option<u32>,
     /// Run the story unbroken three times, print what would be tried, and try nothing.
-    #[arg(long, help_heading = TRIALS)]
+    #[arg(long, help_heading = TRIALS, conflicts_with_all = ["out", "baseline", "write_baseline", "json", "junit", "report"])]
     pub list: bool,
     /// How often each finding is tried again, alone; 0 for never.
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = TRIALS, value_parser = clap::value_parser!(u16).range(0..=1000))]
@@ -47,8 +47,8 @@ pub(in crate::cli) struct Args {
     /// Trials at a time.
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = HOW, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: u16,
-    /// Wall time that a story may take before it counts as stuck; when absent four times that of the unbroken run, and at
-    /// least 20s.
+    /// Wall time that a story may take from its first step on before it counts as stuck; when absent four times that of
+    /// the unbroken run, and at least 20s.
     #[arg(long, value_name = "DURATION", help_heading = HOW)]
     pub within: Option<Span>,
     /// Wall time that the program has to come to the end of the unbroken run, once nothing else happens.
@@ -75,6 +75,9 @@ pub(in crate::cli) struct Args {
     /// Write a report as JUnit XML to this file: a suite for each perturbation, a case for each call.
     #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub junit: Option<PathBuf>,
+    /// Write the report to this file: one HTML page that needs no script and no network.
+    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    pub report: Option<PathBuf>,
     /// The program and its arguments; `$(NAME)` stands for a variable that it gets, as $(KUBECONFIG).
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,

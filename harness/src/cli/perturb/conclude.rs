@@ -9,6 +9,7 @@ use crate::cli::search;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, junit};
 use crate::perturb::baseline::Baseline;
 use crate::perturb::campaign::Campaign;
+use crate::perturb::page;
 use crate::perturb::report::{self, About};
 
 pub(super) fn finish(
@@ -26,6 +27,7 @@ pub(super) fn finish(
     let written = [
         write(args.json.as_deref(), "--json", || format!("{data:#}\n")),
         write(args.junit.as_deref(), "--junit", || junit::render(&report::suites(campaign, about))),
+        write(args.report.as_deref(), "--report", || page::html(campaign, about)),
         write(args.write_baseline.as_deref(), "--write-baseline", || baseline.write(&campaign.signatures())),
     ];
     if let Some(why) = written.into_iter().find_map(Result::err) {

@@ -65,16 +65,12 @@ pub(super) fn carry_out(
         settle: args.settle.0,
         start_up: Duration::ZERO,
     };
-    let mut ended: Vec<Ended> = Vec::new();
-    for _ in 0..RUNS {
-        ended.push(one(&setting, &given.document, given, site, runs)?);
-    }
+    let mut ended = unbroken(args, &setting, given, site, runs)?;
     let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
     setting.limit = args.within.map_or((slowest * 4).max(LEAST), |within| within.0);
     setting.start_up = ended.iter().map(|ended| ended.recorded.start_up()).max().unwrap_or_default();
-    let unbroken =
-        |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
-    let calls = plan::learn(&ended.iter().map(unbroken).collect::<Vec<_>>());
+    let calls = |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
+    let calls = plan::learn(&ended.iter().map(calls).collect::<Vec<_>>());
     let usual = Usual::of(&ended.iter().map(|ended| ended.ends.clone()).collect::<Vec<_>>());
     let norm = ended.iter().map(Ended::norm).fold(Norm::default(), most);
     phase.done(&format!("{} calls", calls.all.len()));
@@ -82,32 +78,40 @@ pub(super) fn carry_out(
     Ok(References { setting, calls, usual, norm, journal, stories: BTreeMap::new(), notes: Vec::new() })
 }
 
-fn one(
+/// Runs the story, as many runs at a time as there are trials later: load and fixed ports have their effect here already.
+fn unbroken(
+    args: &Args,
     setting: &Setting,
-    document: &crate::search::document::Document,
     given: &Given,
     site: &Site,
     runs: &mut Runs,
-) -> Result<Ended, Trouble> {
-    let mut result = Err(trial::Trouble::Interrupted);
+) -> Result<Vec<Ended>, Trouble> {
+    let mut ended: Vec<Ended> = Vec::new();
+    let mut trouble = None;
     runs.all(
-        1,
-        1,
-        |_, halt| trial::run(setting, document, None, site, halt),
-        |_, ended| {
-            result = ended;
-            true
+        usize::from(args.jobs),
+        RUNS,
+        |_, halt| trial::run(setting, &given.document, None, site, halt),
+        |_, result| {
+            match result {
+                Ok(run) if [judge::Class::Survived, judge::Class::Declared].contains(&run.judged.class) => {
+                    ended.push(run);
+                }
+                Ok(run) => trouble = Some(Trouble::Unbroken(failure(args, given, &run))),
+                Err(trial::Trouble::Unable(why)) => trouble = Some(Trouble::Environment(why)),
+                Err(trial::Trouble::Interrupted) => trouble = Some(Trouble::Interrupted),
+            }
+            trouble.is_none()
         },
     );
-    let ended = result.map_err(|trouble| match trouble {
-        trial::Trouble::Unable(why) => Trouble::Environment(why),
-        trial::Trouble::Interrupted => Trouble::Interrupted,
-    })?;
-    let well = [judge::Class::Survived, judge::Class::Declared].contains(&ended.judged.class);
-    if well { Ok(ended) } else { Err(Trouble::Unbroken(failure(given, &ended))) }
+    match trouble {
+        Some(trouble) => Err(trouble),
+        None if ended.len() < RUNS => Err(Trouble::Interrupted),
+        None => Ok(ended),
+    }
 }
 
-fn failure(given: &Given, ended: &Ended) -> Failure {
+fn failure(args: &Args, given: &Given, ended: &Ended) -> Failure {
     let mut message = format!(
         "{} does not come to its end although it was not broken: {}\n{}",
         given.source,
@@ -116,6 +120,12 @@ fn failure(given: &Given, ended: &Ended) -> Failure {
     );
     for program in &ended.programs {
         message += &format!("\n{}", program.paragraph(LINES));
+    }
+    if args.jobs > 1 {
+        message += &format!(
+            "\n{} copies of the program run at the same time. If it uses a fixed port or file, try --jobs 1",
+            args.jobs
+        );
     }
     let failure = Failure::new("unbroken", message);
     failure.action("`mooring run --live --allow-exec` the file with the program in its `run:` shows it alone")

@@ -31,6 +31,11 @@ use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
 
+/// Time limit of a node to be Ready before the first step.
+const READY: Duration = Duration::from_secs(120);
+/// The same in wall time, on a machine that is too busy for a cluster whose waits are divided.
+const READY_WALL: Duration = Duration::from_secs(60);
+
 /// Required numbers of checks of invariants, and the index of the step with this requirement.
 type Demand = (Option<usize>, BTreeMap<Id, u64>);
 
@@ -125,9 +130,10 @@ impl<'a> Run<'a> {
 
     /// Waits until all nodes are ready, then creates the scenario's objects and puts its faults in force.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
+        let ready = READY.max(self.cluster.unscaled(READY_WALL));
         for node in &self.scenario.nodes {
             let object = ObjectRef::new(Kind::node(), None, &node.name);
-            self.wait(&object, State::Ready, None, Duration::from_secs(120)).await?;
+            self.wait(&object, State::Ready, None, ready).await?;
         }
         self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
         self.apply(&self.scenario.objects).await?;
