@@ -143,7 +143,7 @@ struct Controllers {
     /// Loops that other programs run, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
-    /// Switches on a planted defect; can be repeated. For builds with the feature `mutants`.
+    /// Switches on a seeded bug; can be repeated. For builds with the feature `mutants`.
     #[arg(long, value_name = "NAME", value_parser = mutant_name, hide = !cfg!(feature = "mutants"))]
     mutant: Vec<String>,
 }

@@ -66,7 +66,7 @@ struct Controller {
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     recorder: EventRecorder,
-    /// Planted defect: creates claims without an owner.
+    /// Seeded bug: creates claims without an owner.
     forgets_owner: bool,
 }
 

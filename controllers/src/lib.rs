@@ -1,6 +1,6 @@
 //! The storage control loops, the scheduler and the node agent (our kubelet), over the wire APIs only.
 //!
-//! Each loop has a pure part that follows its Kubernetes original, and a thin async shell (informer → world →
+//! Each loop has a pure part that follows its Kubernetes original, and a thin async loop (informer → world →
 //! executor). The shells share [`kube`].
 
 pub mod attach_detach;
@@ -14,8 +14,6 @@ pub mod events;
 pub mod expander;
 pub mod flags;
 mod garbage_collector;
-pub mod grid;
-mod insight;
 pub mod kube;
 pub mod machine;
 pub mod metrics;
@@ -32,8 +30,10 @@ pub mod provisioner;
 pub mod resizer;
 mod run;
 pub mod scheduler;
+mod state_publisher;
 pub mod taint_eviction;
 pub mod taints;
+pub mod tick_schedule;
 pub mod timers;
 
 pub use cli::{main_with, node_agent_main_with};

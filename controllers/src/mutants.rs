@@ -1,8 +1,8 @@
-//! Planted defects of the control loops, which prove that the checkers of a run find them.
+//! Seeded bugs of the control loops, which prove that the checkers of a run find them.
 
 use substrate::mutant::Mutant;
 
-/// All planted defects. A loop queries them by name, with the feature `mutants`.
+/// All seeded bugs. A loop queries them by name, with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "class-mount-options-dropped",

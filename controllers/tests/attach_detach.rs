@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, S, edit, story};
+use common::{Rig, S, edit, in_simulation};
 use controllers::kube::Kind;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -41,17 +41,17 @@ async fn migration(world: World) -> Vec<String> {
 
 #[test]
 fn a_volume_moves_when_its_node_no_longer_uses_it() {
-    story(1, migration);
+    in_simulation(1, migration);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    assert_eq!(story(7, migration), story(7, migration));
+    assert_eq!(in_simulation(7, migration), in_simulation(7, migration));
 }
 
 #[test]
 fn an_attach_that_fails_is_said_and_tried_again() {
-    story(2, |world| async move {
+    in_simulation(2, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         // Twice: the attacher's own write of the finalizer triggers a second attempt at once.
@@ -73,7 +73,7 @@ fn an_attach_that_fails_is_said_and_tried_again() {
 
 #[test]
 fn what_was_attached_before_a_restart_is_known_after_it() {
-    story(3, |world| async move {
+    in_simulation(3, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
@@ -90,7 +90,7 @@ fn what_was_attached_before_a_restart_is_known_after_it() {
 /// Regression of kubernetes#89173 (`findAndRemoveDeletedPods`).
 #[test]
 fn a_volume_whose_driver_ceases_to_attach_is_detached() {
-    story(3, |world| async move {
+    in_simulation(3, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
@@ -107,7 +107,7 @@ fn a_volume_whose_driver_ceases_to_attach_is_detached() {
 
 #[test]
 fn a_crashed_node_loses_its_volume_six_minutes_after_its_pod_is_gone() {
-    story(4, |world| async move {
+    in_simulation(4, |world| async move {
         let rig = Rig::new(&world, &["node-a", "node-b", "node-c"], SCHEDULER).await;
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
@@ -144,7 +144,7 @@ fn a_crashed_node_loses_its_volume_six_minutes_after_its_pod_is_gone() {
 
 #[test]
 fn the_out_of_service_taint_moves_a_volume_within_seconds() {
-    story(5, |world| async move {
+    in_simulation(5, |world| async move {
         let rig = Rig::new(&world, &["node-a", "node-b", "node-c"], SCHEDULER).await;
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
@@ -168,7 +168,7 @@ fn the_out_of_service_taint_moves_a_volume_within_seconds() {
 
 #[test]
 fn informers_see_what_happened_while_their_stream_was_broken() {
-    story(6, |world| async move {
+    in_simulation(6, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         let fault: Fault = substrate::json::from_value(json!({
@@ -185,7 +185,7 @@ fn informers_see_what_happened_while_their_stream_was_broken() {
 
 #[test]
 fn informers_list_anew_when_their_revision_is_gone() {
-    story(8, |world| async move {
+    in_simulation(8, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         let fault: Fault = substrate::json::from_value(json!({

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DRIVER, Rig, S, edit, story};
+use common::{DRIVER, Rig, S, edit, in_simulation};
 use controllers::kube::DeleteParams;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -43,7 +43,7 @@ async fn node_of(rig: &Rig) -> Option<String> {
 
 #[test]
 fn a_late_binding_of_a_deleted_pod_does_not_bind_its_successor() {
-    story(1, async |world| {
+    in_simulation(1, async |world| {
         let rig = Rig::new(&world, &["node-a", "node-b"], &[]).await;
         untainted(&rig).await;
         let path = "/api/v1/namespaces/default/pods/p/binding";
@@ -56,8 +56,8 @@ fn a_late_binding_of_a_deleted_pod_does_not_bind_its_successor() {
         rig.pods().create(&pod(json!({ "disk": "nowhere" }))).await.expect("another pod of that name");
         rig.sleep(S(10)).await;
         assert_eq!(node_of(&rig).await, None, "no node has what the second pod asks for");
-        let told = rig.messages("FailedScheduling");
-        assert!(told.iter().any(|m| m.contains("Precondition failed: UID in precondition")), "{told:?}");
+        let reported = rig.messages("FailedScheduling");
+        assert!(reported.iter().any(|m| m.contains("Precondition failed: UID in precondition")), "{reported:?}");
     });
 }
 
@@ -82,7 +82,7 @@ fn volume_and_claim() -> (PersistentVolume, PersistentVolumeClaim) {
 
 /// Returns the time until both are bound; the later object comes `gap` after the other.
 fn bound_after(seed: u64, volume_first: bool, gap: Duration) -> Duration {
-    story(seed, async |world| {
+    in_simulation(seed, async |world| {
         let rig = Rig::new(&world, &["node-a"], &[]).await;
         rig.sleep(S(1)).await;
         let (volume, claim) = volume_and_claim();
@@ -132,7 +132,7 @@ async fn events(rig: &Rig, reason: &str) -> Vec<Event> {
 
 #[test]
 fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
-    story(1, async |world| {
+    in_simulation(1, async |world| {
         let rig = Rig::new(&world, &["node-a", "node-b"], &[]).await;
         untainted(&rig).await;
         rig.pods().create(&pod(json!({ "disk": "nowhere" }))).await.expect("a pod");
@@ -172,7 +172,7 @@ fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
 
 #[test]
 fn a_pod_that_waits_for_its_volumes_says_where_it_is_about_to_go() {
-    story(1, async |world| {
+    in_simulation(1, async |world| {
         let rig = Rig::new(&world, &["node-a", "node-b"], &[]).await;
         untainted(&rig).await;
         let late = json!({

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, S, story};
+use common::{Rig, S, in_simulation};
 use controllers::events::{EventRecorded, LeaderElected, LeaderLost};
 use controllers::kube::Api;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -49,7 +49,7 @@ fn by_name<'a>(managers: &'a [substrate::Process; 2], name: &str) -> &'a substra
 
 #[test]
 fn of_two_replicas_one_works() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let (rig, _managers) = two_managers(&world).await;
         let elected = moments::<LeaderElected>(&rig);
         assert_eq!(elected.len(), 1, "{elected:?}");
@@ -74,7 +74,7 @@ fn of_two_replicas_one_works() {
 #[test]
 fn when_the_leader_crashes_the_other_takes_over_after_the_lease() {
     for seed in 1..9 {
-        story(seed, |world| async move {
+        in_simulation(seed, |world| async move {
             let (rig, managers) = two_managers(&world).await;
             let (leader, _) = moments::<LeaderElected>(&rig).remove(0);
             let crashed = rig.seconds();
@@ -96,7 +96,7 @@ fn when_the_leader_crashes_the_other_takes_over_after_the_lease() {
 #[test]
 fn a_leader_that_is_cut_off_gives_up_before_another_one_leads() {
     for seed in 1..9 {
-        story(seed, |world| async move {
+        in_simulation(seed, |world| async move {
             let (rig, managers) = two_managers(&world).await;
             let (leader, _) = moments::<LeaderElected>(&rig).remove(0);
             let at = rig.seconds();
@@ -122,7 +122,7 @@ fn a_leader_that_is_cut_off_gives_up_before_another_one_leads() {
 
 #[test]
 fn sidecars_name_their_leases_after_the_driver_and_come_back_as_themselves() {
-    story(3, |world| async move {
+    in_simulation(3, |world| async move {
         let rig = Rig::new(&world, &["node-a"], controllers::LOOPS).await;
         let sidecars = ["csi-attacher", "csi-provisioner", "csi-resizer"].map(|name| (name, format!("{name}.0")));
         let running = sidecars.map(|(process, identity)| rig.replica(process, &identity));
@@ -153,7 +153,7 @@ fn sidecars_name_their_leases_after_the_driver_and_come_back_as_themselves() {
 
 #[test]
 fn a_cut_off_sidecar_gives_up_and_a_cut_off_scheduler_releases_nothing() {
-    story(4, |world| async move {
+    in_simulation(4, |world| async move {
         let rig = Rig::new(&world, &["node-a"], controllers::LOOPS).await;
         let _replicas = [rig.replica("kube-scheduler", "scheduler-0"), rig.replica("csi-attacher", "attacher-0")];
         rig.sleep(S(20)).await;
@@ -180,7 +180,7 @@ fn a_cut_off_sidecar_gives_up_and_a_cut_off_scheduler_releases_nothing() {
 #[test]
 fn replicas_replay() {
     let run = |seed| {
-        story(seed, |world| async move {
+        in_simulation(seed, |world| async move {
             let (rig, managers) = two_managers(&world).await;
             let (leader, _) = moments::<LeaderElected>(&rig).remove(0);
             by_name(&managers, &leader).crash();

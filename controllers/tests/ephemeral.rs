@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, S, story};
+use common::{Rig, S, in_simulation};
 use controllers::kube::{DeleteParams, Kind, ListParams};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
 use serde::de::DeserializeOwned;
@@ -40,7 +40,7 @@ async fn delete_claim(rig: &Rig, name: &str) {
 
 #[test]
 fn a_pod_gets_the_claim_of_its_volume_again_and_takes_it_along() {
-    story(1, async |world| {
+    in_simulation(1, async |world| {
         let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
         let uid = pod(&rig, "web").await;
         rig.until(S(5), "the claim exists", || async { claim(&rig, "web-scratch").await.is_some() }).await;
@@ -62,7 +62,7 @@ fn a_pod_gets_the_claim_of_its_volume_again_and_takes_it_along() {
 
 #[test]
 fn a_claim_of_that_name_that_is_not_the_pods_is_reported() {
-    story(1, async |world| {
+    in_simulation(1, async |world| {
         let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
         let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
         let claim_of_a_user = json!({ "metadata": { "name": "web-scratch" }, "spec": spec });
@@ -72,14 +72,14 @@ fn a_claim_of_that_name_that_is_not_the_pods_is_reported() {
         pod(&rig, "web").await;
         let message =
             "ephemeral volume scratch: PVC default/web-scratch was not created for pod default/web (pod is not owner)";
-        let told = async || {
+        let reported = async || {
             let list = rig.client.namespaced::<Event>("default").list(&ListParams::default()).await.expect("Events");
             let is = |event: &Event| {
                 event.reason.as_deref() == Some("FailedBinding") && event.message.as_deref() == Some(message)
             };
             list.items.iter().any(is)
         };
-        rig.until(S(10), "an Event says so", told).await;
+        rig.until(S(10), "an Event says so", reported).await;
         assert!(claim(&rig, "web-scratch").await.expect("it stays").metadata.owner_references.is_none());
         // Once the claim is gone the pod gets its own.
         delete_claim(&rig, "web-scratch").await;

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Rig, S, Written, story};
+use common::{Rig, S, Written, in_simulation};
 use controllers::kube::Kind;
 use controllers::kube::metadata::{MetadataPatch, Propagation, ResourcePath};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolume, Secret};
@@ -26,9 +26,9 @@ fn reference(api_version: &str, kind: &str, name: &str, uid: &str, blocks: bool)
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": blocks })
 }
 
-struct Story(Rig);
+struct GarbageRig(Rig);
 
-impl Story {
+impl GarbageRig {
     async fn new(world: substrate::World) -> Self {
         let rig = Rig::with_all_loops(&world, &[], OTHERS).await;
         // Long enough for the watches of all kinds.
@@ -73,16 +73,16 @@ impl Story {
 
 #[test]
 fn dependents_go_after_their_owner() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("default", "a", &[]).await;
-        let child = story.owned("b", ("a", &owner), true).await;
-        story.owned("c", ("b", &child), true).await;
-        story.until(&["a", "b", "c"]).await;
-        let from = story.0.now_ms();
-        story.delete("a", &owner, Propagation::Background).await;
-        story.until(&[]).await;
-        let lines = story.lines(from);
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("default", "a", &[]).await;
+        let child = garbage.owned("b", ("a", &owner), true).await;
+        garbage.owned("c", ("b", &child), true).await;
+        garbage.until(&["a", "b", "c"]).await;
+        let from = garbage.0.now_ms();
+        garbage.delete("a", &owner, Propagation::Background).await;
+        garbage.until(&[]).await;
+        let lines = garbage.lines(from);
         assert_eq!(lines.len(), 2, "{lines:#?}");
         // pkg/controller/garbagecollector/operations.go, deleteObject
         assert!(lines[0].starts_with("DELETE /api/v1/namespaces/default/configmaps/b json "), "{lines:#?}");
@@ -94,18 +94,18 @@ fn dependents_go_after_their_owner() {
 
 #[test]
 fn in_the_foreground_the_owner_goes_last() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("default", "a", &[]).await;
-        let child = story.owned("b", ("a", &owner), true).await;
-        story.owned("c", ("b", &child), true).await;
-        story.owned("d", ("a", &owner), false).await;
-        story.0.sleep(S(1)).await;
-        let from = story.0.now_ms();
-        story.delete("a", &owner, Propagation::Foreground).await;
-        assert!(story.maps().await.contains(&"a".to_owned()), "it waits for its dependents");
-        story.until(&[]).await;
-        let lines = story.lines(from);
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("default", "a", &[]).await;
+        let child = garbage.owned("b", ("a", &owner), true).await;
+        garbage.owned("c", ("b", &child), true).await;
+        garbage.owned("d", ("a", &owner), false).await;
+        garbage.0.sleep(S(1)).await;
+        let from = garbage.0.now_ms();
+        garbage.delete("a", &owner, Propagation::Foreground).await;
+        assert!(garbage.maps().await.contains(&"a".to_owned()), "it waits for its dependents");
+        garbage.until(&[]).await;
+        let lines = garbage.lines(from);
         let at = |start: &str| lines.iter().position(|line| line.starts_with(start));
         let path = "/api/v1/namespaces/default/configmaps";
         // The dependent that has dependents is deleted in the foreground (`attemptToDeleteItem`).
@@ -121,17 +121,17 @@ fn in_the_foreground_the_owner_goes_last() {
 
 #[test]
 fn orphans_stay_and_forget_their_owner() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("default", "a", &[]).await;
-        let child = story.owned("b", ("a", &owner), true).await;
-        story.0.sleep(S(1)).await;
-        let from = story.0.now_ms();
-        story.delete("a", &owner, Propagation::Orphan).await;
-        story.until(&["b"]).await;
-        let kept = story.0.client.namespaced::<ConfigMap>("default").get("b").await.expect("it stays");
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("default", "a", &[]).await;
+        let child = garbage.owned("b", ("a", &owner), true).await;
+        garbage.0.sleep(S(1)).await;
+        let from = garbage.0.now_ms();
+        garbage.delete("a", &owner, Propagation::Orphan).await;
+        garbage.until(&["b"]).await;
+        let kept = garbage.0.client.namespaced::<ConfigMap>("default").get("b").await.expect("it stays");
         assert!(kept.metadata.owner_references.iter().flatten().next().is_none(), "{kept:?}");
-        let lines = story.lines(from);
+        let lines = garbage.lines(from);
         let patch = json!({ "metadata": {
             "uid": child, "ownerReferences": [{ "$patch": "delete", "uid": owner }],
         } });
@@ -143,24 +143,24 @@ fn orphans_stay_and_forget_their_owner() {
 
 #[test]
 fn an_object_whose_owner_never_was_goes() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        story.owned("b", ("nobody", "00000000-0000-4000-8000-000000000000"), true).await;
-        story.until(&[]).await;
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        garbage.owned("b", ("nobody", "00000000-0000-4000-8000-000000000000"), true).await;
+        garbage.until(&[]).await;
     });
 }
 
 #[test]
 fn an_object_with_another_owner_stays_and_loses_the_reference() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let (a, b) = (story.map("default", "a", &[]).await, story.map("default", "b", &[]).await);
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let (a, b) = (garbage.map("default", "a", &[]).await, garbage.map("default", "b", &[]).await);
         let owners = [reference("v1", "ConfigMap", "a", &a, true), reference("v1", "ConfigMap", "b", &b, true)];
-        story.map("default", "c", &owners).await;
-        story.0.sleep(S(1)).await;
-        story.delete("a", &a, Propagation::Foreground).await;
-        story.until(&["b", "c"]).await;
-        let kept = story.0.client.namespaced::<ConfigMap>("default").get("c").await.expect("it stays");
+        garbage.map("default", "c", &owners).await;
+        garbage.0.sleep(S(1)).await;
+        garbage.delete("a", &a, Propagation::Foreground).await;
+        garbage.until(&["b", "c"]).await;
+        let kept = garbage.0.client.namespaced::<ConfigMap>("default").get("c").await.expect("it stays");
         let left: Vec<&str> = kept.metadata.owner_references.iter().flatten().map(|owner| &*owner.name).collect();
         assert_eq!(left, ["b"]);
     });
@@ -168,18 +168,18 @@ fn an_object_with_another_owner_stays_and_loses_the_reference() {
 
 #[test]
 fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("kube-system", "a", &[]).await;
-        story.0.sleep(S(1)).await;
-        let child = story.owned("b", ("a", &owner), true).await;
-        story.until(&[]).await;
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("kube-system", "a", &[]).await;
+        garbage.0.sleep(S(1)).await;
+        let child = garbage.owned("b", ("a", &owner), true).await;
+        garbage.until(&[]).await;
         let text = format!(
             r#"ownerRef [v1/ConfigMap, namespace: default, name: a, uid: {owner}] does not exist in namespace "default""#
         );
-        assert_eq!(story.0.messages("OwnerRefInvalidNamespace"), [text]);
-        story.0.sleep(S(1)).await;
-        let events = story.0.client.namespaced::<Event>("default").list(&Default::default()).await.expect("a list");
+        assert_eq!(garbage.0.messages("OwnerRefInvalidNamespace"), [text]);
+        garbage.0.sleep(S(1)).await;
+        let events = garbage.0.client.namespaced::<Event>("default").list(&Default::default()).await.expect("a list");
         let of = |event: &Event| event.reason.as_deref() == Some("OwnerRefInvalidNamespace");
         let event = events.items.iter().find(|event| of(event)).expect("an Event");
         assert_eq!(event.involved_object.uid.as_deref(), Some(child.as_str()));
@@ -189,9 +189,9 @@ fn an_owner_in_another_namespace_is_none_and_an_event_says_so() {
 
 #[test]
 fn a_cluster_scoped_object_with_a_namespaced_owner_stays() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("default", "a", &[]).await;
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("default", "a", &[]).await;
         let volume = json!({
             "metadata": { "name": "mine", "ownerReferences": [reference("v1", "ConfigMap", "a", &owner, false)] },
             "spec": {
@@ -199,54 +199,54 @@ fn a_cluster_scoped_object_with_a_namespaced_owner_stays() {
                 "csi": { "driver": common::DRIVER, "volumeHandle": "vol-0" },
             },
         });
-        story.0.client.all::<PersistentVolume>().create(&object(volume)).await.expect("a volume");
-        story.delete("a", &owner, Propagation::Background).await;
-        story.0.sleep(S(60)).await;
-        story.0.client.all::<PersistentVolume>().get("mine").await.expect("nothing deletes it");
+        garbage.0.client.all::<PersistentVolume>().create(&object(volume)).await.expect("a volume");
+        garbage.delete("a", &owner, Propagation::Background).await;
+        garbage.0.sleep(S(60)).await;
+        garbage.0.client.all::<PersistentVolume>().get("mine").await.expect("nothing deletes it");
     });
 }
 
 /// Both wait for each other in the foreground: upstream unblocks one of them.
 #[test]
 fn owners_of_one_another_go_in_the_foreground() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let a = story.map("default", "a", &[]).await;
-        let b = story.owned("b", ("a", &a), true).await;
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let a = garbage.map("default", "a", &[]).await;
+        let b = garbage.owned("b", ("a", &a), true).await;
         let owners = vec![object(reference("v1", "ConfigMap", "b", &b, true))];
         let patch = MetadataPatch::SetOwners { uid: a.clone(), owners };
-        story.0.client.patch_metadata(&config_maps(), "default", "a", &patch).await.expect("patched");
-        story.0.sleep(S(1)).await;
-        story.delete("a", &a, Propagation::Foreground).await;
-        story.until(&[]).await;
+        garbage.0.client.patch_metadata(&config_maps(), "default", "a", &patch).await.expect("patched");
+        garbage.0.sleep(S(1)).await;
+        garbage.delete("a", &a, Propagation::Foreground).await;
+        garbage.until(&[]).await;
     });
 }
 
 #[test]
 fn what_was_begun_before_a_crash_is_finished_after_it() {
     for propagation in [Propagation::Foreground, Propagation::Orphan, Propagation::Background] {
-        story(1, async |world| {
-            let story = Story::new(world).await;
-            let owner = story.map("default", "a", &[]).await;
-            story.owned("b", ("a", &owner), true).await;
-            story.0.sleep(S(1)).await;
-            story.0.crash_controllers();
-            story.delete("a", &owner, propagation).await;
-            story.0.sleep(S(60)).await;
+        in_simulation(1, async |world| {
+            let garbage = GarbageRig::new(world).await;
+            let owner = garbage.map("default", "a", &[]).await;
+            garbage.owned("b", ("a", &owner), true).await;
+            garbage.0.sleep(S(1)).await;
+            garbage.0.crash_controllers();
+            garbage.delete("a", &owner, propagation).await;
+            garbage.0.sleep(S(60)).await;
             let left: &[&str] = if propagation == Propagation::Background { &["b"] } else { &["a", "b"] };
-            assert_eq!(story.maps().await, left, "nobody carries it out");
-            story.0.restart_controllers();
+            assert_eq!(garbage.maps().await, left, "nobody carries it out");
+            garbage.0.restart_controllers();
             let end: &[&str] = if propagation == Propagation::Orphan { &["b"] } else { &[] };
-            story.until(end).await;
+            garbage.until(end).await;
         });
     }
 }
 
 #[test]
 fn custom_objects_are_collected_once_their_kind_is_known() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let client = &story.0.client;
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let client = &garbage.0.client;
         let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -258,7 +258,7 @@ fn custom_objects_are_collected_once_their_kind_is_known() {
             },
         });
         client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.expect("a kind");
-        story.0.sleep(S(5)).await;
+        garbage.0.sleep(S(5)).await;
         let things = "/apis/example.com/v1/namespaces/default/things";
         let make = async |name: &str, owners: &[Value]| {
             let metadata = json!({ "name": name, "ownerReferences": owners });
@@ -274,14 +274,14 @@ fn custom_objects_are_collected_once_their_kind_is_known() {
         } });
         client.namespaced::<Secret>("default").create(&object(secret)).await.expect("a Secret");
         // New kinds are discovered every 30 s.
-        story.0.sleep(S(40)).await;
+        garbage.0.sleep(S(40)).await;
         let path = ResourcePath { root: "/apis/example.com/v1".into(), plural: "things".into() };
-        let from = story.0.now_ms();
+        let from = garbage.0.now_ms();
         client.delete_object(&path, "default", "a", &a, None, Propagation::Orphan).await.expect("deleted");
-        story.0.until(S(60), "a is gone", || async { client.get(&format!("{things}/a")).await.is_err() }).await;
+        garbage.0.until(S(60), "a is gone", || async { client.get(&format!("{things}/a")).await.is_err() }).await;
         client.get(&format!("{things}/b")).await.expect("it stays");
         // Custom kinds have no strategic merge: the patch is tried, then all references are replaced.
-        let lines = story.lines(from);
+        let lines = garbage.lines(from);
         let of_b: Vec<&str> = lines
             .iter()
             .filter(|line| line.contains("/things/b "))
@@ -294,12 +294,12 @@ fn custom_objects_are_collected_once_their_kind_is_known() {
 
 #[test]
 fn an_idle_cluster_is_left_alone() {
-    story(1, async |world| {
-        let story = Story::new(world).await;
-        let owner = story.map("default", "a", &[]).await;
-        story.owned("b", ("a", &owner), true).await;
-        story.0.sleep(Duration::from_secs(600)).await;
-        assert_eq!(story.lines(0), Vec::<String>::new());
-        assert_eq!(story.maps().await, ["a", "b"]);
+    in_simulation(1, async |world| {
+        let garbage = GarbageRig::new(world).await;
+        let owner = garbage.map("default", "a", &[]).await;
+        garbage.owned("b", ("a", &owner), true).await;
+        garbage.0.sleep(Duration::from_secs(600)).await;
+        assert_eq!(garbage.lines(0), Vec::<String>::new());
+        assert_eq!(garbage.maps().await, ["a", "b"]);
     });
 }

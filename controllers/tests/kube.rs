@@ -6,7 +6,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{S, story};
+use common::{S, in_simulation};
 use controllers::kube::{
     Client, DeleteParams, Delta, EventRecorder, Guard, Informer, Kind, ListParams, Outcome, WorkQueue, reference,
 };
@@ -45,7 +45,7 @@ fn labelled(node: &Node) -> Node {
 
 #[test]
 fn the_verbs_and_their_refusals() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let (_server, (_user, _ctx, client)) = (serve(&world), user(&world));
         let nodes = client.all::<Node>();
         let made = nodes.create(&node("a")).await.expect("created");
@@ -71,7 +71,7 @@ fn the_verbs_and_their_refusals() {
 
 #[test]
 fn subscribers_get_what_is_there_and_then_every_change() {
-    story(3, |world| async move {
+    in_simulation(3, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let nodes = client.all::<Node>();
         let a = nodes.create(&node("a")).await.expect("created");
@@ -97,7 +97,7 @@ fn subscribers_get_what_is_there_and_then_every_change() {
 
 #[test]
 fn clients_of_one_process_share_their_informers() {
-    story(4, |world| async move {
+    in_simulation(4, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let one = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
         let two = Informer::<Node>::start(&ctx, client.named("other").all(), ListParams::default());
@@ -112,7 +112,7 @@ fn clients_of_one_process_share_their_informers() {
 
 #[test]
 fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
-    story(5, |world| async move {
+    in_simulation(5, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let nodes = client.all::<Node>();
         nodes.create(&node("a")).await.expect("created");
@@ -144,7 +144,7 @@ fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
 
 #[test]
 fn a_repeated_event_is_counted_not_repeated() {
-    story(6, |world| async move {
+    in_simulation(6, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let object = Arc::new(reference(&*client.all::<Node>().create(&node("a")).await.expect("created")));
         let recorder = EventRecorder::new(&client, "test-controller");
@@ -170,7 +170,7 @@ fn a_repeated_event_is_counted_not_repeated() {
 
 #[test]
 fn a_failing_item_backs_off_and_a_busy_one_is_done_once_more() {
-    story(7, |world| async move {
+    in_simulation(7, |world| async move {
         let (_user, ctx, _client) = user(&world);
         let queue = WorkQueue::new(&ctx, S(1), S(300));
         let times: Arc<Mutex<Vec<u64>>> = Arc::default();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, S, edit, name, story};
+use common::{Rig, S, edit, in_simulation, name};
 use controllers::kube::{Client, DeleteParams};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -51,7 +51,7 @@ fn a_time_scale_does_not_cut_off_a_request_that_is_late() {
 /// Creates, attaches, expands, detaches and deletes a volume while one of the PATCHes of `from` is late. Returns true
 /// if the fault fired.
 fn goes(from: &str, moment: &str, nth: u64) -> bool {
-    story(nth, async |world| {
+    in_simulation(nth, async |world| {
         let rig = Rig::new(&world, &["node-a"], &[]).await;
         let classes = rig.client.all::<StorageClass>();
         let class = classes.get("ebs").await.expect("a class");

@@ -1,4 +1,4 @@
-//! Each planted defect has its described effect, and none when it is off.
+//! Each seeded bug has its described effect, and none when it is off.
 #![cfg(feature = "mutants")]
 
 mod common;
@@ -40,9 +40,9 @@ fn count(rig: &Rig, kind: &str, state: &str) -> usize {
 }
 
 /// Returns the results of `story` without and with the defect.
-fn both<F: Future<Output = T>, T>(mutant: &str, story: impl Fn(World) -> F) -> (T, T) {
+fn both<F: Future<Output = T>, T>(mutant: &str, in_simulation: impl Fn(World) -> F) -> (T, T) {
     assert!(controllers::mutants::MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
-    (mutated(&[], &story), mutated(&[mutant], &story))
+    (mutated(&[], &in_simulation), mutated(&[mutant], &in_simulation))
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_volume_is_detached_while_it_is_in_use() {
 
 #[test]
 fn a_node_status_keeps_what_was_detached() {
-    let said = both("volumes-attached-not-updated", |world| async move {
+    let message = both("volumes-attached-not-updated", |world| async move {
         let rig = attached(world, &["node-a"]).await;
         rig.in_use("node-a", &[]).await;
         rig.force_delete("one").await;
@@ -92,7 +92,7 @@ fn a_node_status_keeps_what_was_detached() {
         rig.sleep(S(60)).await;
         rig.attached("node-a").await.len()
     });
-    assert_eq!(said, (0, 1));
+    assert_eq!(message, (0, 1));
 }
 
 #[test]

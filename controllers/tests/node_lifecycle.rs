@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rig, S, Written, story};
+use common::{Rig, S, Written, in_simulation};
 use controllers::kube::{Kind, time};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use substrate::json::{Value, json};
@@ -41,7 +41,7 @@ fn taints(value: &Value) -> Vec<(&str, &str)> {
 /// Upstream since 1.34 (kubernetes#120816), according to the audit log of 1.36.2.
 #[test]
 fn a_node_that_is_silent_is_written_in_one_pass_and_in_order() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         running(&rig, "one", "node-a").await;
         rig.sleep(S(20)).await;
@@ -84,7 +84,7 @@ fn a_node_that_is_silent_is_written_in_one_pass_and_in_order() {
 
 #[test]
 fn a_node_that_is_back_loses_each_taint_by_a_patch() {
-    story(2, |world| async move {
+    in_simulation(2, |world| async move {
         let rig = rig(&world).await;
         rig.crash("node-a");
         rig.sleep(S(70)).await;
@@ -105,7 +105,7 @@ fn a_node_that_is_back_loses_each_taint_by_a_patch() {
 
 #[test]
 fn a_taint_that_meets_another_writer_is_tried_again_with_what_is_there() {
-    story(3, |world| async move {
+    in_simulation(3, |world| async move {
         let rig = rig(&world).await;
         // By then the admission taint of new nodes is gone.
         rig.sleep(S(10)).await;
@@ -132,7 +132,7 @@ fn a_taint_that_meets_another_writer_is_tried_again_with_what_is_there() {
 
 #[test]
 fn an_evicted_pod_is_marked_then_deleted() {
-    story(4, |world| async move {
+    in_simulation(4, |world| async move {
         let rig = rig(&world).await;
         running(&rig, "one", "node-a").await;
         let old = rig.client.all::<Node>().get("node-a").await.expect("the node");
@@ -174,7 +174,7 @@ fn an_evicted_pod_is_marked_then_deleted() {
 
 #[test]
 fn an_orphaned_pod_is_failed_by_a_patch_then_deleted_without_grace() {
-    story(5, |world| async move {
+    in_simulation(5, |world| async move {
         let rig = rig(&world).await;
         running(&rig, "one", "gone").await;
         let from = rig.now_ms();

@@ -194,16 +194,16 @@ fn node_of(pod: Option<&Pod>) -> Option<String> {
     pod?.spec.as_ref()?.node_name.clone()
 }
 
-fn story<F: Future<Output = ()>>(options: Options, nodes: usize, tell: impl FnOnce(Cluster) -> F) {
+fn in_simulation<F: Future<Output = ()>>(options: Options, nodes: usize, test: impl FnOnce(Cluster) -> F) {
     simulate(options, |world| async move {
         let cluster = Cluster::start(world, nodes).await;
-        tell(cluster).await;
+        test(cluster).await;
     });
 }
 
 #[test]
 fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
-    story(Options::default(), 3, |cluster| async move {
+    in_simulation(Options::default(), 3, |cluster| async move {
         cluster.claim("data").await;
         cluster.now.sleep(Duration::from_millis(100)).await;
         cluster.pod("web", "data").await;
@@ -259,7 +259,7 @@ fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
 
 #[test]
 fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
-    story(Options::default(), 3, |cluster| async move {
+    in_simulation(Options::default(), 3, |cluster| async move {
         cluster.fault(json!({
             "name": "no-room",
             "match": { "plane": "csi", "op": "CreateVolume" },
@@ -282,7 +282,7 @@ fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
 /// Regression of sig-storage-lib-external-provisioner#121 (`provisionClaimOperation`).
 #[test]
 fn a_selected_node_that_is_gone_is_taken_back() {
-    story(Options::default(), 2, |cluster| async move {
+    in_simulation(Options::default(), 2, |cluster| async move {
         cluster.claim("data").await;
         let claims = cluster.user.namespaced::<PersistentVolumeClaim>("default");
         let old = claims.get("data").await.unwrap();
@@ -300,7 +300,7 @@ fn a_selected_node_that_is_gone_is_taken_back() {
 
 #[test]
 fn an_infeasible_request_is_told_once_and_tried_again_after_five_minutes() {
-    story(Options::default(), 1, |cluster| async move {
+    in_simulation(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({
             "name": "infeasible",
             "match": { "plane": "csi", "op": "CreateVolume" },
@@ -321,7 +321,7 @@ fn an_infeasible_request_is_told_once_and_tried_again_after_five_minutes() {
 
 #[test]
 fn a_driver_that_hangs_is_left_after_the_timeout_and_asked_again() {
-    story(Options::default(), 1, |cluster| async move {
+    in_simulation(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({
             "name": "hangs",
             "match": { "plane": "csi", "op": "CreateVolume" },
@@ -340,7 +340,7 @@ fn a_driver_that_hangs_is_left_after_the_timeout_and_asked_again() {
 
 #[test]
 fn a_claim_deleted_while_its_volume_is_in_the_making_leaks_nothing() {
-    story(Options::default(), 1, |cluster| async move {
+    in_simulation(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({
             "name": "the-answer-is-lost",
             "match": { "plane": "csi", "op": "CreateVolume" },
@@ -370,7 +370,7 @@ fn a_claim_deleted_while_its_volume_is_in_the_making_leaks_nothing() {
 #[test]
 fn controllers_that_crash_at_any_moment_converge() {
     for ms in (40..1400).step_by(60) {
-        story(Options::default(), 3, |cluster| async move {
+        in_simulation(Options::default(), 3, |cluster| async move {
             cluster.claim("data").await;
             cluster.pod("web", "data").await;
             cluster.now.sleep(Duration::from_millis(ms)).await;
@@ -387,7 +387,7 @@ fn controllers_that_crash_at_any_moment_converge() {
 
 #[test]
 fn a_pod_without_a_place_says_why_and_goes_when_there_is_one() {
-    story(Options::default(), 0, |cluster| async move {
+    in_simulation(Options::default(), 0, |cluster| async move {
         cluster.node(0).await;
         let nodes = cluster.user.all::<Node>();
         let mut node = Node::clone(&*nodes.get("node-000").await.unwrap());
@@ -434,7 +434,7 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn many_claims_and_pods_settle() {
-    story(Options::default(), 100, |cluster| async move {
+    in_simulation(Options::default(), 100, |cluster| async move {
         for i in 0..200 {
             cluster.claim(&format!("c{i:03}")).await;
             cluster.pod(&format!("p{i:03}"), &format!("c{i:03}")).await;
@@ -453,7 +453,7 @@ fn many_claims_and_pods_settle() {
 
 #[test]
 fn a_volume_attributes_class_goes_when_nothing_names_it_any_more() {
-    story(Options::default(), 1, |cluster| async move {
+    in_simulation(Options::default(), 1, |cluster| async move {
         for name in ["idle", "named"] {
             cluster
                 .create::<VolumeAttributesClass>(json!({

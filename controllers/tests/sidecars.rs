@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{DRIVER, Rig, S, story};
+use common::{DRIVER, Rig, S, in_simulation};
 use controllers::kube::{Client, DeleteParams, Kind};
 use csi_proto::Channel;
 use csi_proto::csi::CreateSnapshotRequest;
@@ -134,7 +134,7 @@ fn allow(rig: &Rig) {
 
 #[test]
 fn after_a_final_error_the_lowered_request_is_taken() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         refuse(&rig, "ControllerExpandVolume", "INTERNAL", 100);
@@ -156,7 +156,7 @@ fn after_a_final_error_the_lowered_request_is_taken() {
 
 #[test]
 fn after_an_uncertain_error_the_size_that_was_begun_is_finished() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         refuse(&rig, "ControllerExpandVolume", "UNAVAILABLE", 100);
@@ -179,7 +179,7 @@ fn after_an_uncertain_error_the_size_that_was_begun_is_finished() {
 
 #[test]
 fn a_node_that_could_not_expand_is_asked_again() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         ask_for(&rig, "2Gi").await;
@@ -198,7 +198,7 @@ fn a_node_that_could_not_expand_is_asked_again() {
 
 #[test]
 fn a_raised_request_waits_until_the_node_has_finished() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         ask_for(&rig, "2Gi").await;
@@ -221,7 +221,7 @@ fn a_raised_request_waits_until_the_node_has_finished() {
 
 #[test]
 fn an_infeasible_size_is_tried_again_after_five_minutes() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         refuse(&rig, "ControllerExpandVolume", "OUT_OF_RANGE", 100);
@@ -241,7 +241,7 @@ fn an_infeasible_size_is_tried_again_after_five_minutes() {
 
 #[test]
 fn a_class_whose_modification_failed_for_good_is_not_pinned() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("16Gi", json!({}))).await;
         refuse(&rig, "ControllerModifyVolume", "OUT_OF_RANGE", 100);
@@ -268,7 +268,7 @@ fn a_class_whose_modification_failed_for_good_is_not_pinned() {
 
 #[test]
 fn a_class_whose_modification_is_uncertain_is_pinned() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("16Gi", json!({}))).await;
         refuse(&rig, "ControllerModifyVolume", "ABORTED", 100);
@@ -290,7 +290,7 @@ fn a_class_whose_modification_is_uncertain_is_pinned() {
 
 #[test]
 fn a_dead_driver_is_unavailable_to_the_attacher() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         rig.crash_server("csi-controller");
@@ -313,7 +313,7 @@ fn a_dead_driver_is_unavailable_to_the_attacher() {
 
 #[test]
 fn a_dead_driver_is_unavailable_to_the_resizer() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         rig.crash_server("csi-controller");
@@ -326,7 +326,7 @@ fn a_dead_driver_is_unavailable_to_the_resizer() {
 
 #[test]
 fn a_volume_has_its_attributes_class_from_birth() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("16Gi", json!({ "volumeAttributesClassName": "gold" }))).await;
         assert_eq!(status(&rig, "currentVolumeAttributesClassName").await, "gold");
@@ -339,26 +339,26 @@ fn a_volume_has_its_attributes_class_from_birth() {
 
 #[test]
 fn the_parameters_of_an_attributes_class_reach_the_driver_at_birth() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         let class = json!({ "metadata": { "name": "red" }, "driverName": DRIVER, "parameters": { "colour": "red" } });
         create::<VolumeAttributesClass>(&rig.client, class).await;
         create::<PersistentVolumeClaim>(&rig.client, asks("16Gi", json!({ "volumeAttributesClassName": "red" }))).await;
         rig.until(S(10), "it failed", || async { !rig.messages("ProvisioningFailed").is_empty() }).await;
-        let said = rig.messages("ProvisioningFailed").remove(0);
-        assert!(said.contains("code = InvalidArgument") && said.contains("colour"), "{said}");
+        let wording = rig.messages("ProvisioningFailed").remove(0);
+        assert!(wording.contains("code = InvalidArgument") && wording.contains("colour"), "{wording}");
     });
 }
 
 #[test]
 fn an_attributes_class_that_is_missing_or_anothers_is_said_so() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         create::<PersistentVolumeClaim>(&rig.client, asks("16Gi", json!({ "volumeAttributesClassName": "iron" })))
             .await;
         rig.until(S(10), "it failed", || async { !rig.messages("ProvisioningFailed").is_empty() }).await;
-        let said = rig.messages("ProvisioningFailed").remove(0);
-        assert_eq!(said, "volumeattributesclasses.storage.k8s.io \"iron\" not found");
+        let wording = rig.messages("ProvisioningFailed").remove(0);
+        assert_eq!(wording, "volumeattributesclasses.storage.k8s.io \"iron\" not found");
         let class = json!({ "metadata": { "name": "iron" }, "driverName": "efs", "parameters": { "iops": "1" } });
         create::<VolumeAttributesClass>(&rig.client, class).await;
         let wrong = "VAC iron referenced in PVC is for driver efs which does not match driver name ebs.csi.aws.com";
@@ -369,18 +369,18 @@ fn an_attributes_class_that_is_missing_or_anothers_is_said_so() {
 
 #[test]
 fn a_claim_is_cloned_and_held_while_it_is() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         let source = json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "data" } });
         let mut clone = asks("2Gi", source);
         clone["metadata"]["name"] = "copy".into();
         create::<PersistentVolumeClaim>(&rig.client, clone).await;
         rig.until(S(10), "it waits", || async { !rig.messages("ProvisioningFailed").is_empty() }).await;
-        let said = rig.messages("ProvisioningFailed").remove(0);
+        let wording = rig.messages("ProvisioningFailed").remove(0);
         let expected = "error getting handle for DataSource Type PersistentVolumeClaim by Name data: \
                         error getting PVC data (namespace \"default\") from api server: \
                         persistentvolumeclaim \"data\" not found";
-        assert_eq!(said, expected);
+        assert_eq!(wording, expected);
         bound(&rig, asks("1Gi", json!({}))).await;
         let held = "provisioner.storage.kubernetes.io/cloning-protection";
         let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
@@ -481,7 +481,7 @@ async fn snapshot(rig: &Rig) -> Value {
 
 #[test]
 fn a_snapshot_is_restored_when_it_is_there_and_ready() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         create::<PersistentVolumeClaim>(&rig.client, from_snapshot("copy")).await;
@@ -514,7 +514,7 @@ fn a_snapshot_is_restored_when_it_is_there_and_ready() {
 
 #[test]
 fn a_snapshot_whose_restoring_came_to_nothing_is_let_go() {
-    story(1, |world| async move {
+    in_simulation(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
         define_snapshots(&rig.client).await;

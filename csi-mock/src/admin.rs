@@ -25,7 +25,7 @@ use crate::settings::Change;
 
 /// State of the endpoints.
 #[derive(Clone, Debug)]
-struct Desk {
+struct AdminState {
     calls: Calls,
     disk: Option<Arc<dyn Disk>>,
 }
@@ -35,7 +35,7 @@ const PLANES: &[Plane] = &[Plane::Csi];
 /// Same with a node's disk.
 const NODE_PLANES: &[Plane] = &[Plane::Csi, Plane::Disk];
 
-impl Desk {
+impl AdminState {
     fn planes(&self) -> &'static [Plane] {
         if self.disk.is_some() { NODE_PLANES } else { PLANES }
     }
@@ -59,8 +59,8 @@ async fn check_token(State(token): State<Secret>, request: Request, next: Next) 
 
 /// Returns the admin endpoints of a driver process.
 pub(crate) fn router(calls: &Calls, disk: Option<Arc<dyn Disk>>) -> Router {
-    let desk = Desk { calls: calls.clone(), disk };
-    let faults = FaultsApi::new(calls.ctx(), desk.planes()).router();
+    let admin_state = AdminState { calls: calls.clone(), disk };
+    let faults = FaultsApi::new(calls.ctx(), admin_state.planes()).router();
     let router = Router::new()
         .route("/admin/v1/calls", get(records))
         .route("/admin/v1/state", get(state))
@@ -71,7 +71,7 @@ pub(crate) fn router(calls: &Calls, disk: Option<Arc<dyn Disk>>) -> Router {
         .route("/healthz", get(health))
         .route("/metrics", get(metrics))
         .layer(axum::extract::DefaultBodyLimit::max(admin::BODY_LIMIT))
-        .with_state(desk);
+        .with_state(admin_state);
     router.merge(faults)
 }
 
@@ -105,16 +105,16 @@ fn change<T: DeserializeOwned>(what: &str, headers: &HeaderMap, body: &Bytes) ->
     serde_json::from_slice(body).map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("{what}: {error}")))
 }
 
-async fn violations(State(Desk { calls, .. }): State<Desk>) -> Response {
+async fn violations(State(AdminState { calls, .. }): State<AdminState>) -> Response {
     answer(&json!({ "violations": calls.violations(), "totals": calls.broken() }))
 }
 
-async fn settings(State(Desk { calls, .. }): State<Desk>) -> Response {
+async fn settings(State(AdminState { calls, .. }): State<AdminState>) -> Response {
     answer(&calls.settings().dump())
 }
 
 async fn change_settings(
-    State(Desk { calls, .. }): State<Desk>,
+    State(AdminState { calls, .. }): State<AdminState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
@@ -137,7 +137,7 @@ struct Absence {
 const LONGEST_ABSENCE: Duration = Duration::from_secs(3600);
 
 async fn drop_socket(
-    State(Desk { calls, .. }): State<Desk>,
+    State(AdminState { calls, .. }): State<AdminState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refusal> {
@@ -153,7 +153,7 @@ async fn drop_socket(
 }
 
 /// Answers like Probe: healthy if the driver is ready and can read its disk.
-async fn health(State(Desk { calls, disk }): State<Desk>) -> Response {
+async fn health(State(AdminState { calls, disk }): State<AdminState>) -> Response {
     if !calls.settings().ready() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
     }
@@ -165,17 +165,17 @@ async fn health(State(Desk { calls, disk }): State<Desk>) -> Response {
     "ok\n".into_response()
 }
 
-async fn metrics(State(Desk { calls, disk }): State<Desk>) -> Response {
+async fn metrics(State(AdminState { calls, disk }): State<AdminState>) -> Response {
     let text = crate::metrics::text(&calls, disk.as_deref()).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-async fn records(State(Desk { calls, .. }): State<Desk>) -> Response {
+async fn records(State(AdminState { calls, .. }): State<AdminState>) -> Response {
     answer(&json!({ "open": calls.open(), "calls": calls.records() }))
 }
 
 /// Returns the driver's state: devices and mounts of its node, and the results of its calls.
-async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
+async fn state(State(AdminState { calls, disk }): State<AdminState>) -> Response {
     let mut state = json!({ "open": calls.open(), "calls": calls.totals() });
     if let Some(disk) = disk {
         match (disk.devices().await, disk.mounts().await) {
@@ -193,12 +193,12 @@ async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
 }
 
 /// Ends the faults of the driver and empties its log; faults of other servers of the world stay.
-async fn reset(State(desk): State<Desk>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn reset(State(admin_state): State<AdminState>, headers: HeaderMap) -> Result<Response, Refusal> {
     want_json(&headers)?;
-    let faults = desk.calls.ctx().faults();
-    for report in faults.list().into_iter().filter(|r| desk.planes().contains(&r.fault.matches.plane)) {
+    let faults = admin_state.calls.ctx().faults();
+    for report in faults.list().into_iter().filter(|r| admin_state.planes().contains(&r.fault.matches.plane)) {
         faults.remove(&report.fault.name);
     }
-    desk.calls.clear();
+    admin_state.calls.clear();
     Ok(answer(&json!({})))
 }

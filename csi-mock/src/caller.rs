@@ -9,7 +9,7 @@ tokio::task_local! {
 }
 
 /// `service`, which knows the program that calls while it works on a request.
-pub(crate) fn told(service: HttpService) -> HttpService {
+pub(crate) fn with_caller(service: HttpService) -> HttpService {
     HttpService::new(move |request| {
         let named = request.headers().get(PROGRAM).and_then(|name| name.to_str().ok()).map(str::to_owned);
         let answer = call(service.clone(), request);

@@ -30,18 +30,18 @@ const AROUND: &[Moment] = &[Moment::Before, Moment::BeforeReply];
 /// Moments of a disk operation: after its effect there is only its answer.
 const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
 
-const fn told(name: &'static str, about: &'static str) -> Attribute {
+const fn attribute(name: &'static str, about: &'static str) -> Attribute {
     Attribute::new(name, about)
 }
 
-const VOLUME: Attribute = told("volume", "the volume's id, from the request");
-const SOURCE: Attribute = told("volume", "the id of the source volume of a snapshot");
-const INSTANCE: Attribute = told("node", "the node's id, which is its instance");
-const NODE: Attribute = told("node", "the node's name");
-const PATH: Attribute = told("target", "the staging, target or volume path");
-const CALLER: Attribute = told("caller", "the program of yours that calls, if the runner started one");
-const NAME: Attribute = told("target", "the name of the new volume, snapshot or group");
-const SNAPSHOT: Attribute = told("target", "the id of the snapshot or of the group");
+const VOLUME: Attribute = attribute("volume", "the volume's id, from the request");
+const SOURCE: Attribute = attribute("volume", "the id of the source volume of a snapshot");
+const INSTANCE: Attribute = attribute("node", "the node's id, which is its instance");
+const NODE: Attribute = attribute("node", "the node's name");
+const PATH: Attribute = attribute("target", "the staging, target or volume path");
+const CALLER: Attribute = attribute("caller", "the program of yours that calls, if the runner started one");
+const NAME: Attribute = attribute("target", "the name of the new volume, snapshot or group");
+const SNAPSHOT: Attribute = attribute("target", "the id of the snapshot or of the group");
 
 const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
     Possible { effect, at, values, shows }
@@ -192,12 +192,12 @@ pub const REGISTRATION: &[Operation] = &[
     act("NotifyRegistrationStatus", &[], "the kubelet reports whether the registration succeeded"),
 ];
 
-const DEVICE: Attribute = told("path", "the cloud's name of the device");
-const MOUNT: Attribute = told("path", "the path of the mount");
-const FILE: Attribute = told("path", "the path of the file or directory");
-const RAW: Attribute = told("path", "the path at which the device is published");
-const HOLDS: Attribute = told("volume", "the volume's id");
-const ABOVE: Attribute = told("volume", "the id of the volume that is mounted above the path");
+const DEVICE: Attribute = attribute("path", "the cloud's name of the device");
+const MOUNT: Attribute = attribute("path", "the path of the mount");
+const FILE: Attribute = attribute("path", "the path of the file or directory");
+const RAW: Attribute = attribute("path", "the path at which the device is published");
+const HOLDS: Attribute = attribute("volume", "the volume's id");
+const ABOVE: Attribute = attribute("volume", "the id of the volume that is mounted above the path");
 
 /// Effects that every disk operation supports.
 const FAILS: Possible = possible(

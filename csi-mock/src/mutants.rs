@@ -1,8 +1,8 @@
-//! Planted defects of the driver and of its disk, with their origins.
+//! Seeded bugs of the driver and of its disk, with their origins.
 
 use substrate::mutant::Mutant;
 
-/// List of planted defects. Each is queried at its place in the code, and only with the feature `mutants`.
+/// List of seeded bugs. Each is queried at its place in the code, and only with the feature `mutants`.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "expand-answers-early",

@@ -88,7 +88,7 @@ pub async fn run(ctx: Ctx, config: PlugConfig) {
         let mut caught_up = false;
         let ended = follow(&ctx, &config, &mut caught_up).await;
         if let Err(error) = &ended {
-            ctx.trace().mention(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
+            ctx.trace().emit_lazily(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
         }
         if ended.is_ok() || caught_up {
             wait = FIRST_WAIT;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use substrate::events::ProcessFailed;
-use substrate::listen::Patience;
+use substrate::listen::ConnectionTimeouts;
 use substrate::{Ctx, HttpService, guard, listen};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
@@ -82,7 +82,7 @@ pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
             listen::make_room(&ctx).await;
             continue;
         };
-        ctx.spawn(listen::stream(ctx.clone(), AnyAuthority::new(stream), service.clone(), Patience::STEADY));
+        ctx.spawn(listen::stream(ctx.clone(), AnyAuthority::new(stream), service.clone(), ConnectionTimeouts::STEADY));
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn unix_with_absences(
 pub async fn tcp(ctx: &Ctx, address: SocketAddr, service: HttpService) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let bound = listener.local_addr()?;
-    ctx.spawn(listen::tcp_with(ctx.clone(), listener, guard::guard(service, &[]), None, Patience::STEADY));
+    ctx.spawn(listen::tcp_with(ctx.clone(), listener, guard::guard(service, &[]), None, ConnectionTimeouts::STEADY));
     Ok(bound)
 }
 

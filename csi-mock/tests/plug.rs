@@ -134,9 +134,9 @@ fn failing(ctx: &Ctx, disk: Arc<dyn Disk>, op: &str, times: u32) -> Arc<dyn Disk
 fn what_the_disk_fails_at_is_tried_again_and_holds_up_nothing_else() {
     run(async |world, ctx| {
         let disk = MemoryDisks::new().node("node-a");
-        let told = attached(VOLUME, "/dev/xvdaa") + &attached(OTHER, "/dev/xvdab") + "{\"type\":\"synced\"}\n";
+        let reported = attached(VOLUME, "/dev/xvdaa") + &attached(OTHER, "/dev/xvdab") + "{\"type\":\"synced\"}\n";
         let (tell, streams): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::unbounded_channel()).unzip();
-        tell.iter().for_each(|tell| tell.send(told.clone()).unwrap());
+        tell.iter().for_each(|tell| tell.send(reported.clone()).unwrap());
         let (ec2, asked) = cloud(streams);
         let disk = failing(&ctx, disk, "find", 3);
         ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, NODE_A, "node-a", disk.clone())));

@@ -65,8 +65,8 @@ async fn it_answers_registers_and_ends_cleanly() {
     let mut kubelet = RegistrationClient::new(Channel(dial::unix(&registration)));
     let info = kubelet.get_info(InfoRequest {}).await.unwrap().into_inner();
     assert_eq!((&*info.r#type, &*info.name), ("CSIPlugin", "ebs.csi.aws.com"));
-    let told = RegistrationStatus { plugin_registered: true, error: String::new() };
-    kubelet.notify_registration_status(told).await.unwrap();
+    let reported = RegistrationStatus { plugin_registered: true, error: String::new() };
+    kubelet.notify_registration_status(reported).await.unwrap();
 
     let mut node = NodeClient::new(Channel(dial::unix(info.endpoint)));
     assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);

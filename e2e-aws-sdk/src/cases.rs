@@ -20,14 +20,14 @@ const LONG: Duration = Duration::from_secs(120);
 const ZONE: &str = "us-east-1a";
 
 /// The cloud that the cases use.
-pub struct Place {
+pub struct TestCloud {
     endpoint: String,
     instance: String,
     other: String,
     client: Client,
 }
 
-impl Place {
+impl TestCloud {
     /// The cloud at `endpoint` with two running instances.
     pub fn new(endpoint: &str, instance: &str, other: &str) -> Self {
         let client = client(endpoint, RetryConfig::disabled());
@@ -114,51 +114,51 @@ fn refused<T, E: ProvideErrorMetadata>(result: Result<T, E>, code: &str) -> Resu
     }
 }
 
-pub async fn a_volume_is_attached_and_detached(place: &Place) -> Result<String> {
-    let client = &place.client;
+pub async fn a_volume_is_attached_and_detached(cloud: &TestCloud) -> Result<String> {
+    let client = &cloud.client;
     let made = client.create_volume().availability_zone(ZONE).size(4).volume_type(VolumeType::Gp3).send().await?;
     ensure!(made.state() == Some(&VolumeState::Creating), "{made:?}");
     ensure!((made.iops(), made.throughput(), made.size()) == (Some(3000), Some(125), Some(4)), "{made:?}");
     let volume = made.volume_id().context("no volume id")?;
-    place.becomes(volume, &VolumeState::Available).await?;
+    cloud.becomes(volume, &VolumeState::Available).await?;
 
     let attached =
-        client.attach_volume().volume_id(volume).instance_id(&place.instance).device("/dev/sdf").send().await?;
+        client.attach_volume().volume_id(volume).instance_id(&cloud.instance).device("/dev/sdf").send().await?;
     ensure!(attached.state() == Some(&VolumeAttachmentState::Attaching), "{attached:?}");
     ensure!(attached.attach_time().is_some() && attached.device() == Some("/dev/sdf"), "{attached:?}");
-    place.becomes(volume, &VolumeState::InUse).await?;
-    let found = client.describe_instances().instance_ids(&place.instance).send().await?;
+    cloud.becomes(volume, &VolumeState::InUse).await?;
+    let found = client.describe_instances().instance_ids(&cloud.instance).send().await?;
     let instance = found.reservations().first().and_then(|r| r.instances().first()).context("no instance")?;
     let mapped = instance.block_device_mappings().iter().filter_map(|m| m.ebs()?.volume_id()).any(|id| id == volume);
     ensure!(mapped, "{instance:?}");
-    let second = client.attach_volume().volume_id(volume).instance_id(&place.other).device("/dev/sdf").send().await;
-    let said = refused(second, "VolumeInUse")?;
+    let second = client.attach_volume().volume_id(volume).instance_id(&cloud.other).device("/dev/sdf").send().await;
+    let wording = refused(second, "VolumeInUse")?;
 
     let detached = client.detach_volume().volume_id(volume).send().await?;
     ensure!(detached.state() == Some(&VolumeAttachmentState::Detaching), "{detached:?}");
-    place.becomes(volume, &VolumeState::Available).await?;
+    cloud.becomes(volume, &VolumeState::Available).await?;
     client.delete_volume().volume_id(volume).send().await?;
-    Ok(said)
+    Ok(wording)
 }
 
-pub async fn errors_have_their_codes(place: &Place) -> Result<String> {
-    let client = &place.client;
+pub async fn errors_have_their_codes(cloud: &TestCloud) -> Result<String> {
+    let client = &cloud.client;
     let unknown = client.describe_volumes().volume_ids("vol-0123456789abcdef0").send().await;
     refused(unknown, "InvalidVolume.NotFound")?;
     let dry = client.create_volume().availability_zone(ZONE).size(1).dry_run(true).send().await;
     refused(dry, "DryRunOperation")?;
-    let volume = place.volume(1).await?;
+    let volume = cloud.volume(1).await?;
     refused(client.detach_volume().volume_id(&volume).send().await, "IncorrectState")?;
     let never = client.describe_volumes_modifications().volume_ids(&volume).send().await;
     refused(never, "InvalidVolumeModification.NotFound")?;
-    let device = client.attach_volume().volume_id(&volume).instance_id(&place.instance).device("banana").send().await;
+    let device = client.attach_volume().volume_id(&volume).instance_id(&cloud.instance).device("banana").send().await;
     refused(device, "InvalidParameterValue")
 }
 
-pub async fn paginators_give_everything_once(place: &Place) -> Result<String> {
-    let client = &place.client;
+pub async fn paginators_give_everything_once(cloud: &TestCloud) -> Result<String> {
+    let client = &cloud.client;
     for _ in 0..12 {
-        place.volume(2).await?;
+        cloud.volume(2).await?;
     }
     let filter = Filter::builder().name("size").values("2").build();
     let mut pages = client.describe_volumes().filters(filter.clone()).max_results(5).into_paginator().send();
@@ -178,50 +178,50 @@ pub async fn paginators_give_everything_once(place: &Place) -> Result<String> {
     Ok(format!("pages of {sizes:?}"))
 }
 
-pub async fn waiters_end_at_once_when_it_is_so_already(place: &Place) -> Result<String> {
-    let client = &place.client;
-    let volume = place.volume(1).await?;
+pub async fn waiters_end_at_once_when_it_is_so_already(cloud: &TestCloud) -> Result<String> {
+    let client = &cloud.client;
+    let volume = cloud.volume(1).await?;
     client.wait_until_volume_available().volume_ids(&volume).wait(LONG).await?;
-    client.attach_volume().volume_id(&volume).instance_id(&place.instance).device("/dev/sdg").send().await?;
+    client.attach_volume().volume_id(&volume).instance_id(&cloud.instance).device("/dev/sdg").send().await?;
     client.wait_until_volume_in_use().volume_ids(&volume).wait(LONG).await?;
     client.detach_volume().volume_id(&volume).send().await?;
-    place.becomes(&volume, &VolumeState::Available).await?;
+    cloud.becomes(&volume, &VolumeState::Available).await?;
     let snapshot = client.create_snapshot().volume_id(&volume).send().await?.snapshot_id.context("no snapshot id")?;
     client.wait_until_snapshot_completed().snapshot_ids(&snapshot).wait(LONG).await?;
     client.delete_volume().volume_id(&volume).send().await?;
     client.wait_until_volume_deleted().volume_ids(&volume).wait(LONG).await?;
-    client.wait_until_instance_running().instance_ids(&place.instance).wait(LONG).await?;
-    client.wait_until_instance_status_ok().instance_ids(&place.instance).wait(LONG).await?;
+    client.wait_until_instance_running().instance_ids(&cloud.instance).wait(LONG).await?;
+    client.wait_until_instance_status_ok().instance_ids(&cloud.instance).wait(LONG).await?;
     Ok(String::new())
 }
 
-pub async fn a_waiter_goes_on_while_a_volume_is_creating(place: &Place) -> Result<String> {
-    let client = &place.client;
-    place.fault("CreateVolume", r#"{"first": 1}"#, r#"{"stick": "creating"}"#, "before")?;
+pub async fn a_waiter_goes_on_while_a_volume_is_creating(cloud: &TestCloud) -> Result<String> {
+    let client = &cloud.client;
+    cloud.fault("CreateVolume", r#"{"first": 1}"#, r#"{"stick": "creating"}"#, "before")?;
     let made = client.create_volume().availability_zone(ZONE).size(1).send().await?;
     let volume = made.volume_id().context("no volume id")?;
-    let before = place.count("DescribeVolumes", "ok")?;
+    let before = cloud.count("DescribeVolumes", "ok")?;
     let release = async {
         // The waiter has polled at least once.
-        while place.count("DescribeVolumes", "ok")? == before {
+        while cloud.count("DescribeVolumes", "ok")? == before {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        place.calm()
+        cloud.calm()
     };
     let (waited, released) = tokio::join!(client.wait_until_volume_available().volume_ids(volume).wait(LONG), release);
     released?;
     waited?;
-    let looks = place.count("DescribeVolumes", "ok")? - before;
+    let looks = cloud.count("DescribeVolumes", "ok")? - before;
     ensure!(looks >= 2, "it looked {looks} times");
     Ok(format!("{looks} looks"))
 }
 
-async fn throttled(place: &Place, retries: RetryConfig, calls: usize) -> Result<String> {
-    place.admin("POST", "switches", r#"{"throttle": {"DescribeVolumes": {"size": 5, "refill": 20}}}"#)?;
-    let (client, before) = (place.with(retries), place.count("DescribeVolumes", "RequestLimitExceeded")?);
+async fn throttled(cloud: &TestCloud, retries: RetryConfig, calls: usize) -> Result<String> {
+    cloud.admin("POST", "switches", r#"{"throttle": {"DescribeVolumes": {"size": 5, "refill": 20}}}"#)?;
+    let (client, before) = (cloud.with(retries), cloud.count("DescribeVolumes", "RequestLimitExceeded")?);
     let answers = try_join_all((0..calls).map(|_| client.describe_volumes().max_results(5).send())).await?;
-    let refused = place.count("DescribeVolumes", "RequestLimitExceeded")? - before;
-    place.admin("POST", "switches", r#"{"throttle": {}}"#)?;
+    let refused = cloud.count("DescribeVolumes", "RequestLimitExceeded")? - before;
+    cloud.admin("POST", "switches", r#"{"throttle": {}}"#)?;
     ensure!(answers.len() == calls && refused > 0, "{refused} refused");
     Ok(format!("{calls} answered, {refused} refusals retried"))
 }
@@ -229,21 +229,21 @@ async fn throttled(place: &Place, retries: RetryConfig, calls: usize) -> Result<
 /// The number of attempts of the EBS CSI driver; no retry quota applies beyond them.
 const ATTEMPTS: u32 = 50;
 
-pub async fn standard_retries_get_through_throttling(place: &Place) -> Result<String> {
-    throttled(place, RetryConfig::standard().with_max_attempts(ATTEMPTS), 30).await
+pub async fn standard_retries_get_through_throttling(cloud: &TestCloud) -> Result<String> {
+    throttled(cloud, RetryConfig::standard().with_max_attempts(ATTEMPTS), 30).await
 }
 
-pub async fn adaptive_retries_get_through_throttling(place: &Place) -> Result<String> {
+pub async fn adaptive_retries_get_through_throttling(cloud: &TestCloud) -> Result<String> {
     // Its own rate limiter falls to a request every other second: a few calls suffice to see it end.
-    throttled(place, RetryConfig::adaptive().with_max_attempts(ATTEMPTS), 10).await
+    throttled(cloud, RetryConfig::adaptive().with_max_attempts(ATTEMPTS), 10).await
 }
 
-pub async fn a_lost_reply_of_create_volume_makes_one_volume(place: &Place) -> Result<String> {
-    place.fault("CreateVolume", r#"{"first": 1}"#, r#"{"drop_reply": true}"#, "after_effect")?;
-    let client = place.with(RetryConfig::standard());
+pub async fn a_lost_reply_of_create_volume_makes_one_volume(cloud: &TestCloud) -> Result<String> {
+    cloud.fault("CreateVolume", r#"{"first": 1}"#, r#"{"drop_reply": true}"#, "after_effect")?;
+    let client = cloud.with(RetryConfig::standard());
     // The SDK generates the client token, and sends it again on a retry.
     let made = client.create_volume().availability_zone(ZONE).size(7).send().await?;
-    place.calm()?;
+    cloud.calm()?;
     let filter = Filter::builder().name("size").values("7").build();
     let found = client.describe_volumes().filters(filter).send().await?;
     let ids: Vec<_> = found.volumes().iter().map(|v| v.volume_id()).collect();
@@ -251,25 +251,25 @@ pub async fn a_lost_reply_of_create_volume_makes_one_volume(place: &Place) -> Re
     Ok(String::new())
 }
 
-pub async fn a_lost_reply_of_attach_volume_is_volume_in_use(place: &Place) -> Result<String> {
-    let volume = place.volume(1).await?;
-    place.fault("AttachVolume", r#"{"first": 1}"#, r#"{"drop_reply": true}"#, "after_effect")?;
-    let client = place.with(RetryConfig::standard());
-    let attach = client.attach_volume().volume_id(&volume).instance_id(&place.instance).device("/dev/sdh").send().await;
-    place.calm()?;
-    let said = refused(attach, "VolumeInUse")?;
-    ensure!(place.state(&volume).await? == VolumeState::InUse);
-    Ok(said)
+pub async fn a_lost_reply_of_attach_volume_is_volume_in_use(cloud: &TestCloud) -> Result<String> {
+    let volume = cloud.volume(1).await?;
+    cloud.fault("AttachVolume", r#"{"first": 1}"#, r#"{"drop_reply": true}"#, "after_effect")?;
+    let client = cloud.with(RetryConfig::standard());
+    let attach = client.attach_volume().volume_id(&volume).instance_id(&cloud.instance).device("/dev/sdh").send().await;
+    cloud.calm()?;
+    let wording = refused(attach, "VolumeInUse")?;
+    ensure!(cloud.state(&volume).await? == VolumeState::InUse);
+    Ok(wording)
 }
 
-pub async fn errors_of_load_balancers_are_retried(place: &Place) -> Result<String> {
+pub async fn errors_of_load_balancers_are_retried(cloud: &TestCloud) -> Result<String> {
     let mut seen = Vec::new();
     for effect in
         [r#"{"http": 503}"#, r#"{"http": 502}"#, r#"{"error": "InternalError"}"#, r#"{"error": "Unavailable"}"#]
     {
-        place.fault("DescribeVolumes", r#"{"first": 2}"#, effect, "before")?;
-        let answer = place.with(RetryConfig::standard()).describe_volumes().max_results(5).send().await;
-        place.calm()?;
+        cloud.fault("DescribeVolumes", r#"{"first": 2}"#, effect, "before")?;
+        let answer = cloud.with(RetryConfig::standard()).describe_volumes().max_results(5).send().await;
+        cloud.calm()?;
         answer.with_context(|| effect.to_owned())?;
         seen.push(effect);
     }

@@ -27,12 +27,12 @@ fn main() -> ExitCode {
 
 async fn all(arguments: &[String]) -> Result<()> {
     let [endpoint, instance, other] = arguments else { bail!("usage: e2e-aws-sdk ENDPOINT INSTANCE OTHER") };
-    let place = cases::Place::new(endpoint, instance, other);
+    let cloud = cases::TestCloud::new(endpoint, instance, other);
     let begun = Instant::now();
     macro_rules! case {
         ($name:ident) => {{
             let begun = Instant::now();
-            let seen = cases::$name(&place).await.map_err(|e| e.context(stringify!($name)))?;
+            let seen = cases::$name(&cloud).await.map_err(|e| e.context(stringify!($name)))?;
             println!("ok  {:<52} {:>6} ms  {seen}", stringify!($name), begun.elapsed().as_millis());
         }};
     }

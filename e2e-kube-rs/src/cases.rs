@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use k8s_openapi::api::events::v1::Event as Told;
+use k8s_openapi::api::events::v1::Event as EventV1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -23,11 +23,11 @@ use kube::{Client, Error, Resource, ResourceExt};
 use serde_json::json;
 
 /// Time limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for an event that must come.
 pub async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it did not happen in time")
+    tokio::time::timeout(TIMEOUT, future).await.context("it did not happen in time")
 }
 
 /// The status code with which a request was refused.
@@ -202,7 +202,7 @@ pub async fn a_reflector_keeps_up_by_pages_and_by_streams(client: &Client) -> Re
             soon(goes).await
         };
         tokio::select! { biased;
-            told = story => told?,
+            events_v1 = story => events_v1?,
             () = follow => bail!("the stream ended"),
         }
     }
@@ -280,9 +280,9 @@ pub async fn events_are_published_and_counted(client: &Client) -> Result<()> {
     for _ in 0..3 {
         recorder.publish(&event, &about.object_ref(&())).await?;
     }
-    let told: Api<Told> = Api::default_namespaced(client.clone());
+    let events_v1: Api<EventV1> = Api::default_namespaced(client.clone());
     let of_it = format!("regarding.uid={}", about.uid().unwrap_or_default());
-    let found = told.list(&ListParams::default().fields(&of_it)).await?.items;
+    let found = events_v1.list(&ListParams::default().fields(&of_it)).await?.items;
     ensure!(found.len() == 1 && found[0].series.as_ref().map(|series| series.count) == Some(3), "{found:?}");
     clean(client).await
 }

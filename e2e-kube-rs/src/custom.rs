@@ -114,12 +114,12 @@ pub async fn a_controller_keeps_what_its_objects_own(client: &Client) -> Result<
         // The controller restores an owned object that was deleted.
         owned.delete("kept", &DeleteParams::default()).await?;
         soon(has("5")).await??;
-        let told = buckets.get("kept").await?;
-        ensure!(told.status == Some(BucketStatus { copies: 1 }));
+        let reported = buckets.get("kept").await?;
+        ensure!(reported.status == Some(BucketStatus { copies: 1 }));
         Ok(())
     };
     tokio::select! { biased;
-        told = story => told?,
+        reported = story => reported?,
         () = controller => bail!("the controller ended"),
     }
     owned.delete("kept", &DeleteParams::default()).await?;

@@ -23,7 +23,10 @@ fn main() -> ExitCode {
         eprintln!("failed: {error:?}");
         return ExitCode::FAILURE;
     }
-    println!("ok  simulated  a_controller_runs_crashes_and_is_broken_in_virtual_time {:>6} ms", begun.elapsed().as_millis());
+    println!(
+        "ok  simulated  a_controller_runs_crashes_and_is_broken_in_virtual_time {:>6} ms",
+        begun.elapsed().as_millis()
+    );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(all(&arguments)));
     match outcome {

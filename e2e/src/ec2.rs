@@ -37,10 +37,10 @@ impl Server {
             .spawn()
             .with_context(|| format!("start {binary}"))?;
         let mut server = Self { child, endpoint: String::new(), home };
-        let told = eventually(Duration::from_secs(10), || std::fs::read(&ready).context("no ready file"))
+        let reported = eventually(Duration::from_secs(10), || std::fs::read(&ready).context("no ready file"))
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
-        let told: Value = serde_json::from_slice(&told)?;
-        server.endpoint = told["endpoint"].as_str().context("no endpoint")?.to_owned();
+        let reported: Value = serde_json::from_slice(&reported)?;
+        server.endpoint = reported["endpoint"].as_str().context("no endpoint")?.to_owned();
         Ok(server)
     }
 

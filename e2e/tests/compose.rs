@@ -52,8 +52,8 @@ impl Daemon {
         if let Err(error) = answers {
             let _ = child.kill();
             let _ = child.wait();
-            let said = std::fs::read_to_string(home.path().join("log"))?;
-            return Err(error.context(said));
+            let message = std::fs::read_to_string(home.path().join("log"))?;
+            return Err(error.context(message));
         }
         Ok(Self { child, home })
     }
@@ -185,8 +185,8 @@ impl Project {
     fn logs(&self) -> String {
         let mut all = String::new();
         for service in ["mock-ec2", "node-a", "node-b", "csi-controller", "csi-attacher", "addons"] {
-            let said = self.compose(&["logs", "--no-color", "--tail", "15", service]).unwrap_or_default();
-            all += &format!("--- {service}\n{said}");
+            let message = self.compose(&["logs", "--no-color", "--tail", "15", service]).unwrap_or_default();
+            all += &format!("--- {service}\n{message}");
         }
         all
     }
@@ -258,10 +258,10 @@ fn one_container_has_a_whole_cluster_behind_its_published_ports_live() {
     let _alone = alone().unwrap();
     let project = Project::prepare().unwrap();
     let name = format!("{}-one", project.name);
-    let told = one(&project, &name);
+    let reported = one(&project, &name);
     let logs = project.run("docker", &["logs", &name]).unwrap_or_default();
     let removed = project.run("docker", &["rm", "--force", &name]);
-    if let Err(error) = told.and(removed.map(drop)) {
+    if let Err(error) = reported.and(removed.map(drop)) {
         panic!("{error:#}\n{logs}");
     }
 }
@@ -338,8 +338,8 @@ fn day(project: &Project) -> Result<()> {
         MOORING,
         &[&["fault", "add", "x", "--on", "csi/NodeStageVolume", "--effect", "hang"][..], &of].concat(),
     )?;
-    let said = String::from_utf8_lossy(&refused.stderr);
-    ensure!(refused.status.code() == Some(2) && said.contains("planes ec2 and k8s"), "{said}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(2) && message.contains("planes ec2 and k8s"), "{message}");
     Ok(())
 }
 
@@ -364,11 +364,11 @@ fn story(project: &mut Project) -> Result<()> {
     std::fs::write(&broken, ALONE)?;
     scenario(project, &broken)?;
     let mute = "partition: {between: [node-a, csi-controller], one-way: true}";
-    for (step, said) in [("crash: fake-apiserver", "would lose them"), (mute, "where the requests are made")] {
+    for (step, message) in [("crash: fake-apiserver", "would lose them"), (mute, "where the requests are made")] {
         std::fs::write(&broken, format!("name: no\nnodes: {{count: 1}}\nsteps:\n  - {step}\n"))?;
         let refused = project.output(MOORING, &["run", "--target", "compose", &broken.display().to_string()])?;
         let text = String::from_utf8_lossy(&refused.stderr);
-        ensure!(refused.status.code() == Some(2) && text.contains(said), "{step}: {refused:?}");
+        ensure!(refused.status.code() == Some(2) && text.contains(message), "{step}: {refused:?}");
     }
     eprintln!("three scenarios after {:?}", begin.elapsed());
 
@@ -539,16 +539,16 @@ steps:
 fn scenario(project: &Project, file: &Path) -> Result<Value> {
     let args = ["--output", "json", "run", "--target", "compose", "--project", &project.name];
     let output = project.command(MOORING).args(args).arg(file).output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let message = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success(),
-        "{}: {}\n{said}{}",
+        "{}: {}\n{message}{}",
         file.display(),
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    let said: Value = serde_json::from_str(&said)?;
-    Ok(said["data"]["checked"].clone())
+    let message: Value = serde_json::from_str(&message)?;
+    Ok(message["data"]["checked"].clone())
 }
 
 fn container(project: &Project, service: &str) -> Result<String> {
@@ -559,9 +559,9 @@ fn container(project: &Project, service: &str) -> Result<String> {
 fn nobody_is_privileged(project: &Project) -> Result<()> {
     let services = project.compose(&["config", "--services"])?;
     for service in services.lines() {
-        let said = project.run("docker", &["inspect", &container(project, service)?])?;
-        let said: Value = serde_json::from_str(&said)?;
-        let (host, config) = (&said[0]["HostConfig"], &said[0]["Config"]);
+        let message = project.run("docker", &["inspect", &container(project, service)?])?;
+        let message: Value = serde_json::from_str(&message)?;
+        let (host, config) = (&message[0]["HostConfig"], &message[0]["Config"]);
         ensure!(host["Privileged"] == false, "{service} is privileged");
         if !service.starts_with("node-") {
             ensure!(config["User"] == "65532:65532" && host["ReadonlyRootfs"] == true, "{service}: {config} {host}");

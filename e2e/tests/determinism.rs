@@ -97,7 +97,7 @@ fn replicas_and_their_leases_replay_in_another_process_and_over_pipes() {
 fn sixty_nodes_replay_in_another_process_and_over_pipes() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = dir.path().join("crowd.yaml");
-    std::fs::write(&scenario, harness::scenario::crowd::crash_of_many(60, 120)).unwrap();
+    std::fs::write(&scenario, harness::scenario::large::crash_of_many(60, 120)).unwrap();
     let run = |transport| trace_of(&scenario, 3, &["--timeout", "10m", "--transport", transport]);
     let (first, second, piped) = std::thread::scope(|threads| {
         let runs = ["direct", "direct", "duplex"].map(|transport| threads.spawn(|| run(transport)));

@@ -200,26 +200,26 @@ fn attach_detach_and_their_refusals_print_what_aws_prints() {
     assert_eq!(answer, wanted("attaching"));
 
     let refused = cloud.ec2_refused(&format!("attach-volume --volume-id {volume} --instance-id {B} --device /dev/sdf"));
-    let said =
+    let output =
         format!("(VolumeInUse) when calling the AttachVolume operation: {volume} is already attached to an instance");
-    assert!(refused.unwrap().ends_with(&format!("An error occurred {said}")));
+    assert!(refused.unwrap().ends_with(&format!("An error occurred {output}")));
     let refused = cloud.ec2_refused("describe-volumes --volume-ids vol-0123456789abcdef0").unwrap();
-    let said = "(InvalidVolume.NotFound) when calling the DescribeVolumes operation: \
+    let output = "(InvalidVolume.NotFound) when calling the DescribeVolumes operation: \
                 The volume 'vol-0123456789abcdef0' does not exist.";
-    assert!(refused.ends_with(&format!("An error occurred {said}")), "{refused}");
+    assert!(refused.ends_with(&format!("An error occurred {output}")), "{refused}");
     let refused = cloud.ec2_refused("create-volume --availability-zone us-east-1a --size 1 --dry-run").unwrap();
-    let said = "(DryRunOperation) when calling the CreateVolume operation: \
+    let output = "(DryRunOperation) when calling the CreateVolume operation: \
                 Request would have succeeded, but DryRun flag is set.";
-    assert!(refused.ends_with(&format!("An error occurred {said}")), "{refused}");
+    assert!(refused.ends_with(&format!("An error occurred {output}")), "{refused}");
 
     let mut answer = cloud.ec2_json(&format!("detach-volume --volume-id {volume}")).unwrap();
     answer["AttachTime"].take();
     assert_eq!(answer, wanted("detaching"));
     let refused = cloud.ec2_refused(&format!("detach-volume --volume-id {volume}")).unwrap();
-    let said = format!(
+    let output = format!(
         "(IncorrectState) when calling the DetachVolume operation: Volume '{volume}' is in the 'available' state."
     );
-    assert!(refused.ends_with(&format!("An error occurred {said}")), "{refused}");
+    assert!(refused.ends_with(&format!("An error occurred {output}")), "{refused}");
     assert_eq!(cloud.ec2(&format!("delete-volume --volume-id {volume}")).unwrap(), "");
     cloud.ec2(&format!("wait volume-deleted --volume-ids {volume}")).unwrap();
 }
@@ -237,8 +237,8 @@ fn snapshots_modifications_status_and_tags_are_told() {
     let wanted = format!("{snapshot}\t{volume}\tcompleted\t100%\t4\tbefore\n");
     assert_eq!(cloud.ec2(&line).unwrap(), wanted);
 
-    let told = cloud.ec2_json(&format!("modify-volume --volume-id {volume} --size 8")).unwrap();
-    assert_eq!(told["VolumeModification"]["ModificationState"], "modifying");
+    let reported = cloud.ec2_json(&format!("modify-volume --volume-id {volume} --size 8")).unwrap();
+    assert_eq!(reported["VolumeModification"]["ModificationState"], "modifying");
     let query = "VolumesModifications[].[VolumeId,ModificationState,OriginalSize,TargetSize,Progress]";
     let line = format!("describe-volumes-modifications --volume-ids {volume} --query {query} --output text");
     assert_eq!(cloud.ec2(&line).unwrap(), format!("{volume}\tcompleted\t4\t8\t100\n"));

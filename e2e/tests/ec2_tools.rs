@@ -30,7 +30,7 @@ fn tagged<'a>(state: &'a Value, kind: &str, key: &str, value: &str) -> Vec<&'a V
     state[kind].as_array().unwrap().iter().filter(|thing| thing["tags"][key] == value).collect()
 }
 
-fn told(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -45,7 +45,7 @@ fn play(server: &Server, name: &str) -> String {
         .env("ANSIBLE_PIPELINING", "1")
         .output()
         .unwrap();
-    told(&output)
+    output_text(&output)
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn cloud_custodian_removes_what_is_unused_and_closes_what_is_shared() {
         .arg(file("custodian.yaml"))
         .output()
         .unwrap();
-    let (log, now) = (told(&output), state(&server));
+    let (log, now) = (output_text(&output), state(&server));
     let ids = |kind: &str| -> Vec<&str> {
         now[kind].as_array().unwrap().iter().filter(|v| v["root"] != true).map(|v| v["id"].as_str().unwrap()).collect()
     };
@@ -154,7 +154,7 @@ fn libcloud_takes_nodes_volumes_and_snapshots_through_their_lives_by_signed_gets
             .args([server.endpoint(), version])
             .output()
             .unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "version {version}: {}", told(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "version {version}: {}", output_text(&output));
     }
     let left = state(&server);
     assert_eq!(left["snapshots"], serde_json::json!([]));

@@ -85,8 +85,8 @@ fn a_go_test_with_the_standard_library_tells_the_story_live() {
     let mut go = reader.command("go", &folder);
     // Only the standard library: with GOPROXY=off nothing else can be fetched.
     go.args(["test", "-count=1", "-v", "./..."]).env("GOPROXY", "off").env("GOTOOLCHAIN", "local").env("GOFLAGS", "");
-    let said = passed(&go.output().unwrap()).unwrap();
-    assert!(said.contains("--- PASS: TestPodRunsAfterALostReply"), "{said}");
+    let message = passed(&go.output().unwrap()).unwrap();
+    assert!(message.contains("--- PASS: TestPodRunsAfterALostReply"), "{message}");
 }
 
 /// Runs the steps of the workflow as GitHub does, except those that download and build.
@@ -120,8 +120,8 @@ fn the_steps_of_the_workflow_run_as_they_stand_there_live() {
         for (name, value) in job["env"].as_object().unwrap() {
             bash.env(name, value.as_str().unwrap());
         }
-        let said = bash.output().with_context(|| name.to_owned()).and_then(|output| passed(&output));
-        ran.push(said.unwrap_or_else(|error| panic!("{name}: {error:#}")));
+        let message = bash.output().with_context(|| name.to_owned()).and_then(|output| passed(&output));
+        ran.push(message.unwrap_or_else(|error| panic!("{name}: {error:#}")));
     }
     assert_eq!(ran.len(), 5, "{ran:?}");
     assert!(ran[2].contains("\"hits\":1") && ran[3].contains("20 of 20 seeds passed"), "{ran:?}");
@@ -148,8 +148,8 @@ fn the_containers_of_the_example_tell_the_story_live() {
     }
     let _alone = alone().unwrap();
     let reader = Reader::new().unwrap();
-    let said = passed(&reader.command("./test.sh", &example("compose")).output().unwrap()).unwrap();
-    assert!(said.contains("the pod runs, the fault fired"), "{said}");
+    let message = passed(&reader.command("./test.sh", &example("compose")).output().unwrap()).unwrap();
+    assert!(message.contains("the pod runs, the fault fired"), "{message}");
 }
 
 /// Also on machines without docker: parses the services of the file, and the `mooring` commands of each.

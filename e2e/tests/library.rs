@@ -80,7 +80,7 @@ fn threads() -> usize {
 #[test]
 fn a_test_that_panics_leaves_nothing_live() {
     let _alone = alone().unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let outcome = std::thread::spawn(move || {
         let cluster = live().start().unwrap();
         let kubeconfig = cluster.kubeconfig().unwrap();
@@ -92,7 +92,7 @@ fn a_test_that_panics_leaves_nothing_live() {
     })
     .join();
     assert!(outcome.is_err());
-    let (directory, loops, mounted, running) = told.recv().unwrap();
+    let (directory, loops, mounted, running) = reported.recv().unwrap();
     assert!(running >= 2, "there was a cluster");
     if have("root") {
         assert_eq!((loops, mounted), (1, true), "there was something to leave");

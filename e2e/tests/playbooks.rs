@@ -17,12 +17,12 @@ const LATER: [&str; 3] = ["unknown command", "unknown flag", "unknown shorthand 
 /// The output of a playbook's command, which must have succeeded. None for a command of a later kubectl: it is skipped
 /// with a message, and the others run.
 fn printed(line: &str, output: &Output) -> Result<Option<String>> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && LATER.iter().any(|later| said.contains(later)) {
+    let message = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && LATER.iter().any(|later| message.contains(later)) {
         eprintln!("skipped: this kubectl is older than: {line}");
         return Ok(None);
     }
-    ensure!(output.status.success(), "{line}\nended with {}: {said}", output.status);
+    ensure!(output.status.success(), "{line}\nended with {}: {message}", output.status);
     Ok(Some(String::from_utf8(output.stdout.clone())?))
 }
 
@@ -54,18 +54,18 @@ impl Bench {
     /// Runs a line that must succeed, and returns its output.
     fn sh(&self, line: &str) -> Result<String> {
         let output = self.try_sh(line)?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{line}\nended with {}: {said}", output.status);
+        let message = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{line}\nended with {}: {message}", output.status);
         Ok(String::from_utf8(output.stdout)?)
     }
 
     /// Repeats a line until its output contains all of `wanted`, since some of it appears a moment later.
     fn shows(&self, line: &str, wanted: &[&str]) -> Result<String> {
         eventually(Duration::from_secs(20), || {
-            let said = self.sh(line)?;
-            let missing: Vec<&&str> = wanted.iter().filter(|wanted| !said.contains(**wanted)).collect();
-            ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{said}");
-            Ok(said)
+            let message = self.sh(line)?;
+            let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
+            ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
+            Ok(message)
         })
     }
 
@@ -77,9 +77,9 @@ impl Bench {
     /// Runs a command of a playbook until its output contains all of `wanted`; see [`printed`].
     fn step(&self, line: &str, wanted: &[&str]) -> Result<()> {
         eventually(Duration::from_secs(20), || {
-            let Some(said) = self.does(line)? else { return Ok(()) };
-            let missing: Vec<&&str> = wanted.iter().filter(|wanted| !said.contains(**wanted)).collect();
-            ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{said}");
+            let Some(message) = self.does(line)? else { return Ok(()) };
+            let missing: Vec<&&str> = wanted.iter().filter(|wanted| !message.contains(**wanted)).collect();
+            ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{message}");
             Ok(())
         })
     }
@@ -116,7 +116,7 @@ fn every_command_of_the_playbooks_works() {
              select(.spec.source.persistentVolumeName==\"{pv}\") | {{node:.spec.nodeName, attached:.status.attached}}'"
         ))
         .unwrap();
-    assert!(selected.is_none_or(|said| said.trim() == format!("{{\"node\":\"{node}\",\"attached\":true}}")));
+    assert!(selected.is_none_or(|message| message.trim() == format!("{{\"node\":\"{node}\",\"attached\":true}}")));
     // The logs of the external-attacher and of the driver's controller, by name and by label.
     let pod = "$(kubectl get pod -n kube-system -l app=ebs-csi-controller -o jsonpath='{.items[0].metadata.name}')";
     let label = "-l app=ebs-csi-controller";
@@ -150,7 +150,7 @@ fn every_command_of_the_playbooks_works() {
     // Without its finalizer the attachment goes at once, and is created again, since the pod still needs its volume.
     let patch = format!("kubectl patch volumeattachment {va} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'");
     let patched = bench.does(&patch).unwrap();
-    assert!(patched.is_none_or(|said| said.trim() == format!("volumeattachment.storage.k8s.io/{va} patched")));
+    assert!(patched.is_none_or(|message| message.trim() == format!("volumeattachment.storage.k8s.io/{va} patched")));
     bench.does(&format!("kubectl delete volumeattachment {va} --timeout=30s")).unwrap();
     bench.step("kubectl get volumeattachment -o wide", &[&va, " true "]).unwrap();
     // After deletion of an attachment the external-attacher detaches first.
@@ -209,8 +209,8 @@ fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed()
     let followed = String::from_utf8(following.wait_with_output().unwrap().stdout).unwrap();
     assert!(followed.lines().count() == 2 && began > 0, "{followed}");
     let refused = bench.try_sh(&format!("{controller} --previous")).unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("previous terminated container \"csi-provisioner\""), "{said}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("previous terminated container \"csi-provisioner\""), "{message}");
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn what_no_loop_works_on_is_told_by_a_warning_and_an_event() {
     }
     let bench = Bench::start().unwrap();
     let applied = bench.try_sh("kubectl create deployment web --image=nginx").unwrap();
-    let said = String::from_utf8_lossy(&applied.stderr);
+    let message = String::from_utf8_lossy(&applied.stderr);
     assert!(
-        said.contains("Warning: Deployment is stored, but nothing in this cluster works on it: it makes no pods"),
-        "{said}"
+        message.contains("Warning: Deployment is stored, but nothing in this cluster works on it: it makes no pods"),
+        "{message}"
     );
     bench.shows("kubectl describe deployment web", &["Warning", "NoController", "it makes no pods"]).unwrap();
     let classes = bench.sh("kubectl get storageclass").unwrap();

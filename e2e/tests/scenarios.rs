@@ -142,8 +142,8 @@ fn directories_say_that_they_have_no_raw_devices_live() {
     let (code, envelope) =
         run_file(&e2e::scenario("block.yaml"), &["--live", "--backend", "directory", "--time-scale", "30"]);
     let text = envelope.to_string();
-    let said = "pvc/data needs a block device, and the directory backend has none";
-    assert!(code == Some(3) && text.contains(said), "{envelope:#}");
+    let message = "pvc/data needs a block device, and the directory backend has none";
+    assert!(code == Some(3) && text.contains(message), "{envelope:#}");
 }
 
 /// A fault of each plane and each kind of process; a fault that never fires fails the run.
@@ -182,26 +182,26 @@ fn with_faults(faults: &str, steps: &str) -> tempfile::NamedTempFile {
 const WORLDS: [&[&str]; 2] = [&[], &["--live", "--backend", "directory", "--time-scale", "10"]];
 
 /// Runs a scenario file, which must pass, and returns the kind, process and fault of each event of `kinds`.
-fn told(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
+fn events_of(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
     let trace = tempfile::NamedTempFile::new().unwrap();
     let path = trace.path().display().to_string();
     let (code, envelope) = run_file(file, &[world, &["--trace", &path][..]].concat());
     assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
     let text = std::fs::read_to_string(trace.path()).unwrap();
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let told =
+    let events_of =
         |event: &Value| ["kind", "process", "fault"].map(|key| event[key].as_str().unwrap_or_default().to_owned());
-    events.map(|event| told(&event)).filter(|[kind, ..]| kinds.contains(&kind.as_str())).collect()
+    events.map(|event| events_of(&event)).filter(|[kind, ..]| kinds.contains(&kind.as_str())).collect()
 }
 
 #[test]
 fn faults_act_in_the_process_that_they_are_about_in_both_worlds_live() {
     let file = with_faults(FAULTS, "");
     let processes = |world: &[&str]| {
-        let told = told(file.path(), world, &["fault.fired"]);
+        let events_of = events_of(file.path(), world, &["fault.fired"]);
         // Either end of a cut link may try first.
         let place = |process: String, fault: &str| if fault == "cut" { "a link".to_owned() } else { process };
-        told.into_iter().map(|[_, process, fault]| [place(process, &fault), fault]).collect::<BTreeSet<_>>()
+        events_of.into_iter().map(|[_, process, fault]| [place(process, &fault), fault]).collect::<BTreeSet<_>>()
     };
     let [simulated, live] = WORLDS.map(processes);
     assert_eq!(simulated.len(), FAULTS.matches("name:").count(), "{simulated:?}");
@@ -224,17 +224,19 @@ fn what_a_fault_ends_starts_again_in_both_worlds_live() {
         );
         let file = with_faults(&fault, "");
         for world in WORLDS {
-            let told = told(file.path(), world, &["fault.fired", "process.crashed", "process.started", "disk.crashed"]);
-            let of =
-                |kind: &str| told.iter().filter(|[k, ..]| k == kind).map(|[_, p, _]| p.as_str()).collect::<Vec<_>>();
-            assert_eq!(of("fault.fired").len(), 1, "{effect} {world:?}: {told:?}");
+            let events_of =
+                events_of(file.path(), world, &["fault.fired", "process.crashed", "process.started", "disk.crashed"]);
+            let of = |kind: &str| {
+                events_of.iter().filter(|[k, ..]| k == kind).map(|[_, p, _]| p.as_str()).collect::<Vec<_>>()
+            };
+            assert_eq!(of("fault.fired").len(), 1, "{effect} {world:?}: {events_of:?}");
             assert_eq!(of("disk.crashed").len(), usize::from(effect.starts_with("reboot")), "{effect} {world:?}");
             for process in ended {
                 // Except in simulation, everything ends once more with the cluster.
                 let end =
                     of("process.crashed").iter().filter(|p| *p == process).count() - usize::from(!world.is_empty());
                 let start = of("process.started").iter().filter(|p| *p == process).count();
-                assert_eq!((end, start), (1, 2), "{process}, {effect} {world:?}: {told:?}");
+                assert_eq!((end, start), (1, 2), "{process}, {effect} {world:?}: {events_of:?}");
             }
         }
     }
@@ -249,7 +251,7 @@ fn a_process_knows_of_faults_before_it_starts_live() {
 ";
     let file = with_faults(faults, "");
     for world in WORLDS {
-        let fired: Vec<[String; 3]> = told(file.path(), world, &["fault.fired"]);
+        let fired: Vec<[String; 3]> = events_of(file.path(), world, &["fault.fired"]);
         let fired: Vec<[&str; 2]> =
             fired.iter().map(|[_, process, fault]| [process.as_str(), fault.as_str()]).collect();
         assert_eq!(fired, [["csi-controller", "end"], ["csi-attacher", "slow"]], "{world:?}");
@@ -269,7 +271,7 @@ fn a_fault_ends_when_its_condition_holds_in_both_worlds_live() {
     let fault = "\n- {name: not-yet, match: {plane: csi, op: ControllerPublishVolume}, when: {until: pod/helper=Running}, effect: {grpc: UNAVAILABLE}}\n";
     let file = with_faults(fault, helper);
     for world in WORLDS {
-        let fired = told(file.path(), world, &["fault.fired"]);
+        let fired = events_of(file.path(), world, &["fault.fired"]);
         assert!(
             fired.len() > 1 && fired.iter().all(|[_, process, _]| process == "csi-controller"),
             "{world:?}: {fired:?}"
@@ -283,7 +285,7 @@ fn a_fault_is_in_force_again_in_a_process_that_starts_again_live() {
         "\n- {name: after, match: {plane: csi, op: NodeStageVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}\n";
     let file = with_faults(fault, "  - crash: node-a\n  - restart: node-a\n");
     for world in WORLDS {
-        let fired = told(file.path(), world, &["fault.fired"]);
+        let fired = events_of(file.path(), world, &["fault.fired"]);
         assert_eq!(fired.len(), 1, "{world:?}");
     }
 }

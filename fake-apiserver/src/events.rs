@@ -121,7 +121,7 @@ substrate::events! {
         /// The number of the stream.
         pub stream: u64,
         /// The type of the event.
-        pub r#type: Told,
+        pub r#type: WatchEventType,
     }
 
     /// A fault acted on a watch stream. Only for observers, and at the trace level.
@@ -172,7 +172,7 @@ fn is_false(flag: &bool) -> bool {
 /// Type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Told {
+pub enum WatchEventType {
     /// An object was added.
     Added,
     /// An object changed.
@@ -185,7 +185,7 @@ pub enum Told {
     Error,
 }
 
-impl From<EventType> for Told {
+impl From<EventType> for WatchEventType {
     fn from(told: EventType) -> Self {
         match told {
             EventType::Added => Self::Added,

@@ -35,7 +35,7 @@ pub enum JournalError {
 }
 
 /// Resource and key of an object.
-type Place<'a> = (&'a [u8], &'a [u8]);
+type ObjectKey<'a> = (&'a [u8], &'a [u8]);
 
 /// The last line about an object.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct Last<'a> {
 #[derive(Debug, Default)]
 pub struct Folded<'a> {
     revision: u64,
-    lines: BTreeMap<Place<'a>, Last<'a>>,
+    lines: BTreeMap<ObjectKey<'a>, Last<'a>>,
     /// Size in bytes of the complete lines.
     pub bytes: usize,
 }
@@ -110,7 +110,7 @@ impl<'a> Folded<'a> {
     /// The first object that is not JSON.
     pub fn objects(&self) -> Result<Vec<SavedObject>, JournalError> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let object = |(place, last): (&Place<'_>, &Last<'_>)| {
+        let object = |(place, last): (&ObjectKey<'_>, &Last<'_>)| {
             let (resource, key) = (text(place.0), text(place.1));
             match serde_json::from_slice(last.object) {
                 Ok(value) => Ok(SavedObject { resource, key, revision: last.revision, value }),

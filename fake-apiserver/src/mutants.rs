@@ -1,4 +1,4 @@
-//! Planted defects of the API server, which prove the checkers.
+//! Seeded bugs of the API server, which prove the checkers.
 
 use substrate::mutant::Mutant;
 

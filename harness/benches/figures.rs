@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::prelude::*;
-use harness::scenario::crowd;
+use harness::scenario::large;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Returns the program that is measured.
@@ -44,7 +44,7 @@ enum Bound {
 }
 
 impl Bound {
-    fn told(self, median: f64) -> String {
+    fn figure_text(self, median: f64) -> String {
         let (met, bound, which) = match self {
             Self::AtMost(bound) => (median <= bound, bound, "at most"),
             Self::AtLeast(bound) => (median >= bound, bound, "at least"),
@@ -61,7 +61,7 @@ fn report(name: &str, unit: &str, bound: Option<Bound>, sample: Option<Sample>, 
     let (median, min, max) = (sample.median(), sample.0[0], sample.0[sample.0.len() - 1]);
     let mut line = format!("{name:<58} {median:>8.1} {unit}  [{min:.1} … {max:.1}, n={}]", sample.0.len());
     if let Some(bound) = bound {
-        line += &bound.told(median);
+        line += &bound.figure_text(median);
     }
     if let Some((who, value)) = peer {
         let _ = write!(line, "  {:.2}× {who} ({value:.0} {unit})", median / value);
@@ -90,7 +90,7 @@ fn machine() -> f64 {
 }
 
 /// Returns the data of `mooring … --output json`; none if it did not pass.
-fn said(args: &[&str]) -> Option<serde_json::Value> {
+fn json_output(args: &[&str]) -> Option<serde_json::Value> {
     let output = Command::new(mooring()).args(args).args(["--output", "json"]).stderr(Stdio::null()).output().ok()?;
     let mut envelope: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     if envelope["status"] != "passed" {
@@ -104,7 +104,7 @@ fn said(args: &[&str]) -> Option<serde_json::Value> {
 /// the steps. It excludes the start of the process, the reading of the file, and the destruction of the world, which
 /// `mooring run` skips.
 fn simulated(scenario: &Path) -> Option<f64> {
-    said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
+    json_output(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
 /// Returns the processor time of all ended children in seconds.
@@ -122,7 +122,7 @@ fn processor_time_of_children() -> Option<f64> {
 fn lists_beside_single_waits(lists: &Path, single: &Path) -> Option<f64> {
     let time = |scenario: &Path| {
         let before = processor_time_of_children()?;
-        said(&["run", scenario.to_str()?])?;
+        json_output(&["run", scenario.to_str()?])?;
         Some(processor_time_of_children()? - before)
     };
     Some(time(lists)? / time(single)?)
@@ -132,14 +132,14 @@ fn lists_beside_single_waits(lists: &Path, single: &Path) -> Option<f64> {
 /// run` reports it. It includes the destruction of each world.
 fn runs_per_second(scenario: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(scenario);
-    let data = said(&["run", scenario.to_str()?, "--seeds", "1..100", "--jobs", "2"])?;
+    let data = json_output(&["run", scenario.to_str()?, "--seeds", "1..100", "--jobs", "2"])?;
     data["summary"]["runsPerSecond"].as_f64()
 }
 
 /// Milliseconds from the creation of the pod to `running`, in a live run with loop devices and ext4.
 fn first_volume_live(time_scale: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
-    let data = said(&["run", scenario.to_str()?, "--live", "--backend", "loop", "--time-scale", time_scale])?;
+    let data = json_output(&["run", scenario.to_str()?, "--live", "--backend", "loop", "--time-scale", time_scale])?;
     let rows = data["timeline"]["volumes"][0]["rows"].as_array()?;
     // The phase `scheduled` begins with the creation of the pod.
     let start = |phase: &str| rows.iter().find(|r| r["phase"] == phase).and_then(|r| r["startMs"].as_f64());
@@ -230,8 +230,8 @@ fn swept() -> Option<(f64, f64)> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/migration.yaml");
     let mut sweep = Command::new(mooring());
     let output = sweep.arg("sweep").arg(scenario).args(["--points", "400", "--jobs", "1"]).output().ok()?;
-    let said = String::from_utf8(output.stderr).ok()?;
-    Some((before(&said, " points per second")?, before(&said, " times as many")?))
+    let json_output = String::from_utf8(output.stderr).ok()?;
+    Some((before(&json_output, " points per second")?, before(&json_output, " times as many")?))
 }
 
 /// Standard profile: three zones, six nodes, twenty volumes that move once, ten minutes.
@@ -259,7 +259,7 @@ teardown: false
 fn standard(home: &Path) -> Option<f64> {
     let path = home.join("standard.yaml");
     std::fs::write(&path, STANDARD).ok()?;
-    let data = said(&["run", path.to_str()?, "--seeds", "1..40", "--jobs", "1"])?;
+    let data = json_output(&["run", path.to_str()?, "--seeds", "1..40", "--jobs", "1"])?;
     data["summary"]["runsPerSecond"].as_f64()
 }
 
@@ -274,11 +274,11 @@ fn steps_back(scenario: &Path) -> Option<Sample> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let (mut orders, mut said) = (child.stdin.take()?, BufReader::new(child.stdout.take()?).lines());
+    let (mut orders, mut json_output) = (child.stdin.take()?, BufReader::new(child.stdout.take()?).lines());
     let _child = Killed(child);
     let mut tell = |line: &str| -> Option<String> {
         writeln!(orders, "{line}").and_then(|()| orders.flush()).ok()?;
-        said.next()?.ok()
+        json_output.next()?.ok()
     };
     // The debugger prints the first event before it reads a command, so answers are one line behind.
     let first = tell("go #10000")?;
@@ -307,9 +307,9 @@ fn perturbed() -> Option<f64> {
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    let trials = told["data"]["trials"].as_array()?.len() as f64;
-    Some(trials / (told["data"]["wallMs"].as_f64()? / 1e3))
+    let figure_text: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let trials = figure_text["data"]["trials"].as_array()?.len() as f64;
+    Some(trials / (figure_text["data"]["wallMs"].as_f64()? / 1e3))
 }
 
 fn main() {
@@ -320,12 +320,12 @@ fn main() {
     println!("{}", mooring().display());
     report("this machine: a step in 64 MiB, to compare hours by", "ns", None, Sample::of(5, || Some(machine())), None);
     let home = tempfile::tempdir().expect("there is room for two scenarios");
-    let crowd = |nodes: usize, volumes: usize| {
+    let crash_file = |nodes: usize, volumes: usize| {
         let path = home.path().join(format!("{nodes}x{volumes}.yaml"));
-        std::fs::write(&path, crowd::crash_of_many(nodes, volumes)).expect("there is room for two scenarios");
+        std::fs::write(&path, large::crash_of_many(nodes, volumes)).expect("there is room for two scenarios");
         path
     };
-    let small = crowd(5, 20);
+    let small = crash_file(5, 20);
     report(
         "node-crash-short simulated, 5 nodes × 20 volumes",
         "ms",
@@ -333,7 +333,7 @@ fn main() {
         Sample::of(11, || simulated(&small)),
         Some(("toy prototype", 25.0)),
     );
-    let large = crowd(100, 200);
+    let large = crash_file(100, 200);
     report(
         "node-crash-short simulated, 100 nodes × 200 volumes",
         "ms",
@@ -343,7 +343,7 @@ fn main() {
     );
     let waits = |name: &str, lists: bool| {
         let path = home.path().join(name);
-        std::fs::write(&path, crowd::waits_for_many(30, 400, lists)).expect("there is room for two scenarios");
+        std::fs::write(&path, large::waits_for_many(30, 400, lists)).expect("there is room for two scenarios");
         path
     };
     let (lists, single) = (waits("lists.yaml", true), waits("single.yaml", false));

@@ -1,9 +1,9 @@
-//! The planted defects of all components.
+//! The seeded bugs of all components.
 
 use substrate::mutant::Mutant;
 use substrate::words::nearest;
 
-/// All planted defects; none without the feature `mutants`.
+/// All seeded bugs; none without the feature `mutants`.
 pub fn all() -> Vec<Mutant> {
     if cfg!(feature = "mutants") {
         let lists = [
@@ -19,7 +19,7 @@ pub fn all() -> Vec<Mutant> {
     }
 }
 
-/// Checks that `names` are planted defects of this build.
+/// Checks that `names` are seeded bugs of this build.
 ///
 /// # Errors
 /// Names the first unknown one.

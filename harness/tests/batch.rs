@@ -51,10 +51,10 @@ fn command(dir: &Path, args: &[&str]) -> Command {
 
 /// Returns exit code, standard output and standard error.
 fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
-    said(command(dir, args).output().unwrap())
+    output_of(command(dir, args).output().unwrap())
 }
 
-fn said(output: Output) -> (i32, String, String) {
+fn output_of(output: Output) -> (i32, String, String) {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -86,7 +86,7 @@ fn lines_fit_the_columns_that_there_are_and_files_have_whole_ones() {
     let text = QUIET.replace("name: quiet", &format!("name: {long}"));
     let dir = folder(&[(&name, &text), ("b.yaml", QUIET)]);
     let output = command(dir.path(), &["."]).env("COLUMNS", "80").output().unwrap();
-    let (code, out, err) = said(output);
+    let (code, out, err) = output_of(output);
     assert_eq!(code, 0, "{out}{err}");
     let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 80, "{widest} columns:\n{out}");
@@ -97,7 +97,7 @@ fn lines_fit_the_columns_that_there_are_and_files_have_whole_ones() {
         "{out}"
     );
     assert!(out.contains("\n✓ 2 files · 2 runs · ") && out.contains("jobs"), "{out}");
-    let (_, out, _) = said(command(dir.path(), &["."]).env_remove("COLUMNS").output().unwrap());
+    let (_, out, _) = output_of(command(dir.path(), &["."]).env_remove("COLUMNS").output().unwrap());
     assert!(out.contains(&name) && out.contains(&format!("✓ {long}  ")), "{out}");
 }
 
@@ -237,10 +237,10 @@ fn ci_is_told_the_file_and_the_line() {
     let start =
         "::error file=fails.yaml,line=4,col=5,title=fails%3A 2 of 2 seeds failed%3A 1%2C2::fails.yaml:4:5  wait";
     let (_, out, err) =
-        said(command(dir.path(), &[".", "--seeds", "1..2"]).env("GITHUB_ACTIONS", "true").output().unwrap());
+        output_of(command(dir.path(), &[".", "--seeds", "1..2"]).env("GITHUB_ACTIONS", "true").output().unwrap());
     assert_eq!(out.lines().filter(|line| line.starts_with(start)).count(), 1, "{out}{err}");
     let none = |args: &[&str]| {
-        let (_, out, err) = said(command(dir.path(), args).env("GITHUB_ACTIONS", "true").output().unwrap());
+        let (_, out, err) = output_of(command(dir.path(), args).env("GITHUB_ACTIONS", "true").output().unwrap());
         (out.contains("::error"), err.contains("::error"))
     };
     assert_eq!(none(&[".", "--annotations", "none"]), (false, false));

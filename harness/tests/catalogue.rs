@@ -23,13 +23,13 @@ mod evidence;
 mod exceptions;
 #[path = "catalogue/rows.rs"]
 mod rows;
-#[path = "catalogue/stories.rs"]
-mod stories;
+#[path = "catalogue/scenario_runs.rs"]
+mod scenario_runs;
 
-use evidence::{Scene, Told};
+use evidence::{ObservedEvent, Scene};
 use exceptions::{UNREACHED, UNSEEN};
 use rows::{PLANES, ROW, Row};
-use stories::{Met, Story, all_stories, is_row, options, play};
+use scenario_runs::{Met, ScenarioRun, all_scenario_runs, is_row, options, play};
 
 /// Occurrences of the operation at which a row is tried. One is not enough: an answer that is not used, or that is the
 /// same as before, changes nothing.
@@ -42,32 +42,36 @@ struct Seen {
     at: usize,
     /// First operation that matched the fault, and its attributes.
     hit: Option<(String, BTreeMap<String, String>)>,
-    fired: Option<Told>,
+    fired: Option<ObservedEvent>,
     /// The value of `at` when the fault fired.
     from: usize,
     /// First difference: the event of the run without the fault, and the event seen instead.
-    differs: Option<(Option<Told>, Option<Told>)>,
+    differs: Option<(Option<ObservedEvent>, Option<ObservedEvent>)>,
     /// Events after the fault fired.
-    after: Vec<Told>,
+    after: Vec<ObservedEvent>,
     shown: bool,
 }
 
 impl Seen {
     /// Returns true if the effect that the row of the fault promises is visible.
-    fn shows(&self, story: &Story, fault: &Fault, over: bool) -> bool {
+    fn shows(&self, scenario_run: &ScenarioRun, fault: &Fault, over: bool) -> bool {
         let (Some(fired), Some((op, about))) = (&self.fired, &self.hit) else { return false };
         let missed = self.differs.as_ref().and_then(|(usual, _)| usual.as_ref());
-        let (before, usual) = story.told.split_at(self.from.min(story.told.len()));
+        let (before, usual) = scenario_run.told.split_at(self.from.min(scenario_run.told.len()));
         let (after, differs) = (&self.after, self.differs.is_some());
         Scene { fault, op, about, fired, before, usual, after, missed, differs, over }.shows()
     }
 }
 
 /// Time after the firing of a fault in which its effect must show, in milliseconds.
-const PATIENCE: u64 = 15 * 60_000;
+const TIMEOUT: u64 = 15 * 60_000;
 
-/// Runs `story` with `fault` until `enough` holds, at most for [`PATIENCE`] after the fault fired.
-fn compare(story: &'static Story, fault: &Fault, enough: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Seen {
+/// Runs `story` with `fault` until `enough` holds, at most for [`TIMEOUT`] after the fault fired.
+fn compare(
+    scenario_run: &'static ScenarioRun,
+    fault: &Fault,
+    enough: impl Fn(&Seen) -> bool + Send + Sync + 'static,
+) -> Seen {
     let (seen, stop): (Arc<Mutex<Seen>>, Arc<Notify>) = <_>::default();
     let (state, stopped, first) = (seen.clone(), stop.clone(), seen.clone());
     let begin = |world: &World| {
@@ -77,61 +81,61 @@ fn compare(story: &'static Story, fault: &Fault, enough: impl Fn(&Seen) -> bool 
             first.lock().unwrap().hit.get_or_insert_with(|| (hit.op.clone(), about()));
         });
     };
-    play(&story.scenario, &stop, begin, move |event| {
+    play(&scenario_run.scenario, &stop, begin, move |event| {
         let mut seen = state.lock().unwrap();
         if is_row(event) {
             if seen.fired.is_none() {
-                (seen.fired, seen.from) = (Some(Told::of(event)), seen.at);
+                (seen.fired, seen.from) = (Some(ObservedEvent::of(event)), seen.at);
             }
             return;
         }
-        let usual = story.told.get(seen.at);
+        let usual = scenario_run.told.get(seen.at);
         seen.at += 1;
         let Some(fired) = seen.fired.as_ref().map(|fired| fired.ms) else {
             // Before the fault fires nothing may differ. Comparing a part of the event is enough here.
             let same = usual.is_some_and(|t| t.ms == event.ms && t.kind == event.kind() && t.process == event.process);
             if !same && seen.differs.is_none() {
-                seen.differs = Some((usual.cloned(), Some(Told::of(event))));
+                seen.differs = Some((usual.cloned(), Some(ObservedEvent::of(event))));
                 stopped.notify_one();
             }
             return;
         };
-        let told = Told::of(event);
+        let told = ObservedEvent::of(event);
         if seen.differs.is_none() && usual != Some(&told) {
             seen.differs = Some((usual.cloned(), Some(told.clone())));
         }
         seen.after.push(told);
-        if event.ms > fired + PATIENCE || enough(&seen) {
+        if event.ms > fired + TIMEOUT || enough(&seen) {
             stopped.notify_one();
         }
     });
     let mut seen = std::mem::take(&mut *seen.lock().unwrap());
-    if seen.differs.is_none() && seen.at < story.told.len() {
-        seen.differs = Some((story.told.get(seen.at).cloned(), None));
+    if seen.differs.is_none() && seen.at < scenario_run.told.len() {
+        seen.differs = Some((scenario_run.told.get(seen.at).cloned(), None));
     }
     seen
 }
 
 /// Runs `story` with `fault` until the effect that its row promises is visible.
-fn look(story: &'static Story, fault: &Fault) -> Seen {
+fn look(scenario_run: &'static ScenarioRun, fault: &Fault) -> Seen {
     let row = fault.clone();
-    let mut seen = compare(story, fault, move |seen| seen.shows(story, &row, false));
-    seen.shown = seen.shows(story, fault, true);
+    let mut seen = compare(scenario_run, fault, move |seen| seen.shows(scenario_run, &row, false));
+    seen.shown = seen.shows(scenario_run, fault, true);
     seen
 }
 
 /// Tries a row. Returns none if its effect was seen, otherwise a message.
 fn visit(row: &Row) -> Option<String> {
-    let stories = row.stories();
+    let scenario_runs = row.scenario_runs();
     // The effect `count` has its own test below.
-    if stories.is_empty() || row.possible.effect == Kind::Count {
+    if scenario_runs.is_empty() || row.possible.effect == Kind::Count {
         return None;
     }
     let mut tried = String::new();
     for turn in TURNS {
-        for (story, times) in stories.iter().filter(|(_, times)| turn <= *times) {
-            let seen = look(story, &row.fault(turn));
-            let name = &story.scenario.name;
+        for (scenario_run, times) in scenario_runs.iter().filter(|(_, times)| turn <= *times) {
+            let seen = look(scenario_run, &row.fault(turn));
+            let name = &scenario_run.scenario.name;
             let Some(fired) = &seen.fired else {
                 return Some(format!("{row}: it never fired in {name}, turn {turn} of {times}: {:?}", seen.differs));
             };
@@ -151,15 +155,15 @@ fn visit(row: &Row) -> Option<String> {
             }
         }
     }
-    for (story, _) in stories.iter().filter(|_| row.goes_on()) {
+    for (scenario_run, _) in scenario_runs.iter().filter(|_| row.goes_on()) {
         // A cluster in which every list is stale from the start makes no progress.
         let begin = (row.operation.plane != Plane::K8s).then_some(0);
-        for since in [begin, story.restart()].into_iter().flatten() {
-            let seen = look(story, &row.fault_since(since));
+        for since in [begin, scenario_run.restart()].into_iter().flatten() {
+            let seen = look(scenario_run, &row.fault_since(since));
             if seen.shown {
                 return None;
             }
-            let _ = write!(tried, " {} from {since} on;", story.scenario.name);
+            let _ = write!(tried, " {} from {since} on;", scenario_run.scenario.name);
         }
     }
     Some(format!("{row}: nothing of it is seen ({tried}), and it says: {}", row.possible.shows))
@@ -204,7 +208,7 @@ fn visit_those(planes: &[Plane], among: impl Fn(&Operation) -> bool) {
     let mut wrong = Vec::new();
     let mut visited = 0;
     for row in &rows {
-        visited += usize::from(!row.stories().is_empty());
+        visited += usize::from(!row.scenario_runs().is_empty());
         let found = visit(row);
         let unseen = UNSEEN.iter().any(|(words, _)| *words == row.to_string());
         match (found, unseen) {
@@ -253,16 +257,21 @@ fn rows_of_links_and_processes() {
 /// The effect `count` changes nothing. Every operation is reached by a scenario, or is listed in [`UNREACHED`].
 #[test]
 fn what_is_counted_is_told_and_changes_nothing() {
-    for story in all_stories() {
-        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+    for scenario_run in all_scenario_runs() {
+        let told: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
         let seen = told.clone();
-        play(&story.scenario, &Notify::new(), |_| {}, move |event| seen.lock().unwrap().push(Told::of(event)));
+        play(
+            &scenario_run.scenario,
+            &Notify::new(),
+            |_| {},
+            move |event| seen.lock().unwrap().push(ObservedEvent::of(event)),
+        );
         let told = std::mem::take(&mut *told.lock().unwrap());
         assert!(told.len() > 100);
-        let differs = told.iter().zip(&story.told).find(|(plain, counted)| plain != counted);
-        assert_eq!((differs, told.len()), (None, story.told.len()), "{}", story.scenario.name);
+        let differs = told.iter().zip(&scenario_run.told).find(|(plain, counted)| plain != counted);
+        assert_eq!((differs, told.len()), (None, scenario_run.told.len()), "{}", scenario_run.scenario.name);
     }
-    let met: BTreeSet<Met> = all_stories().iter().flat_map(|s| s.reaches.keys().cloned()).collect();
+    let met: BTreeSet<Met> = all_scenario_runs().iter().flat_map(|s| s.reaches.keys().cloned()).collect();
     let is_met = |row: &Row| met.contains(&(row.operation.plane, row.operation.name.to_owned(), row.at));
     let rows = Row::of(&PLANES);
     let all: BTreeSet<String> = rows.iter().map(Row::operation).collect();
@@ -291,7 +300,7 @@ fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
             "name": ROW, "match": { "plane": plane, "op": op }, "when": { "first": 1 }, "effect": effect, "at": at,
         });
         let fault = serde_json::from_value(fault).unwrap();
-        let seen = compare(&all_stories()[0], &fault, |seen| seen.after.len() >= 60);
+        let seen = compare(&all_scenario_runs()[0], &fault, |seen| seen.after.len() >= 60);
         assert!(seen.fired.is_some() && seen.after.len() >= 20, "{op} {at:?}");
         seen.after
     };
@@ -311,7 +320,7 @@ fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
     }
     let others = ["kube-controller-manager", "kube-scheduler", "csi-attacher", "csi-provisioner", "csi-resizer"];
     let on_node = ["csi-controller", "node-a/kubelet", "node-a/csi-node", "mock-ec2", "fake-apiserver", "controllers"];
-    let mut ends: Vec<(String, Vec<Told>)> = Vec::new();
+    let mut ends: Vec<(String, Vec<ObservedEvent>)> = Vec::new();
     for who in others.into_iter().chain(on_node) {
         for at in [Moment::Before, Moment::AfterEffect] {
             ends.push((format!("{who} {at:?}"), run(Plane::Csi, "NodeStageVolume", at, json!({ "crash": who }))));

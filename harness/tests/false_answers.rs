@@ -193,11 +193,13 @@ fn each_false_answer_has_its_reaction() {
         let of_rpc = |call: &&CsiCall| call.rpc == case.calls.0;
         let calls = outcome.events.iter().filter_map(|event| event.get::<CsiCall>()).filter(of_rpc).count();
         assert_eq!(calls, case.calls.1, "{what}: calls of {}", case.calls.0);
-        let told = outcome.events.iter().filter(|event| match case.effect {
+        let reported = outcome.events.iter().filter(|event| match case.effect {
             "wrong_device" => event.is::<CsiWrongDevice>(),
-            effect => event.get::<CsiFalsified>().is_some_and(|told| told.rpc == case.op && told.effect == effect),
+            effect => {
+                event.get::<CsiFalsified>().is_some_and(|reported| reported.rpc == case.op && reported.effect == effect)
+            }
         });
-        assert_eq!(told.count(), 1, "{what}: the trace tells it");
+        assert_eq!(reported.count(), 1, "{what}: the trace tells it");
     }
 }
 

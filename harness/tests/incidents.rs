@@ -49,17 +49,17 @@ fn failed(scenario: &Scenario, seed: u64) -> Option<String> {
 
 /// Calls `of` for each item of `work` on two threads, and collects the results. Each run has a world of its own.
 fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
-    let (next, said) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, message) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(item) = work.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    said.lock().unwrap().extend(of(item));
+                    message.lock().unwrap().extend(of(item));
                 }
             });
         }
     });
-    said.into_inner().unwrap()
+    message.into_inner().unwrap()
 }
 
 #[test]

@@ -220,20 +220,20 @@ fn a_process_that_blocks_the_thread_fails_its_own_test() {
 #[test]
 fn a_process_that_calls_its_own_cluster_is_told_so() {
     let cluster = Arc::new(Cluster::simulated().start().unwrap());
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let within = Arc::downgrade(&cluster);
     cluster
         .spawn("selfish", move |_| {
-            let said = within.upgrade().map(|cluster| cluster.get("pod/web").unwrap_err().to_string());
-            tell.send(said.unwrap_or_default()).unwrap();
+            let message = within.upgrade().map(|cluster| cluster.get("pod/web").unwrap_err().to_string());
+            tell.send(message.unwrap_or_default()).unwrap();
             async {}
         })
         .unwrap();
     cluster.advance(Duration::from_secs(1)).unwrap();
-    let said = told.recv().unwrap();
+    let message = reported.recv().unwrap();
     assert!(
-        said.contains("a process of the cluster called the cluster") && said.contains("ctx.kubernetes()"),
-        "{said}"
+        message.contains("a process of the cluster called the cluster") && message.contains("ctx.kubernetes()"),
+        "{message}"
     );
 }
 
@@ -325,7 +325,7 @@ fn a_failure_shows_the_seed_the_timeline_and_the_command() {
     cluster.wait_for("pod/web", "Running").unwrap();
     let error = cluster.wait_for("pod/web", "self.spec.nodeName == 'node-z'").unwrap_err();
     assert!(error.to_string().starts_with("pod/web does not satisfy `self.spec.nodeName == 'node-z'` after 5m: "));
-    let told = format!("{error:?}");
+    let reported = format!("{error:?}");
     for part in [
         "seed 7, 307.",
         "of virtual time",
@@ -334,7 +334,7 @@ fn a_failure_shows_the_seed_the_timeline_and_the_command() {
         "the last 20 trace lines",
         "run it again: MOORING_SEED=7 cargo test -p harness --test library -- --exact a_failure_shows_the_seed_the_timeline_and_the_command",
     ] {
-        assert!(told.contains(part), "{part} is missing in\n{told}");
+        assert!(reported.contains(part), "{part} is missing in\n{reported}");
     }
 }
 
@@ -403,19 +403,22 @@ fn threads() -> usize {
 #[test]
 fn a_test_that_panics_shows_its_run_and_leaves_no_thread() {
     let output = child("panics", &[("MOORING_SEED", "3")]);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("the assertion of a user"), "{told}");
-    let report = told.split_once("seed 3, ").unwrap().1;
-    assert!(report.contains("run it again: MOORING_SEED=3 cargo test -p harness --test library"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
+    assert!(reported.contains("the assertion of a user"), "{reported}");
+    let report = reported.split_once("seed 3, ").unwrap().1;
+    assert!(report.contains("run it again: MOORING_SEED=3 cargo test -p harness --test library"), "{reported}");
 }
 
 #[test]
 fn a_wrong_seed_in_the_environment_is_told() {
     let output = child("traced", &[("TRACE_TO", "/dev/null"), ("MOORING_SEED", "1..5")]);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(told.contains("MOORING_SEED=1..5: a cluster has one seed") && told.contains("MOORING_SEEDS"), "{told}");
+    assert!(
+        reported.contains("MOORING_SEED=1..5: a cluster has one seed") && reported.contains("MOORING_SEEDS"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -426,8 +429,11 @@ fn scenarios_run_in_tests() {
     let text = "name: t\nnodes: {count: 1}\nsteps:\n- wait: {object: pod/none, is: Running, within: 5s}\n";
     let failed = play_text("t.yaml", text).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Broken);
-    let told = format!("{failed:?}");
-    assert!(told.contains("t.yaml:4:3") && told.contains("run it again: mooring run t.yaml --seed 1"), "{told}");
+    let reported = format!("{failed:?}");
+    assert!(
+        reported.contains("t.yaml:4:3") && reported.contains("run it again: mooring run t.yaml --seed 1"),
+        "{reported}"
+    );
     let wrong = play_text("t.yaml", "name: t\nstep: []\n").unwrap_err();
     assert!(wrong.kind() == ErrorKind::Usage && wrong.to_string().contains("did you mean `steps`?"), "{wrong}");
 }

@@ -21,14 +21,14 @@ fn mooring(home: &Path, args: &[&str]) -> Command {
 }
 
 /// Returns exit code, standard output and standard error.
-fn said(output: &Output) -> (i32, String, String) {
+fn output_of(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
 fn run(args: &[&str]) -> (i32, String, String) {
     let home = tempfile::tempdir().unwrap();
-    said(&mooring(home.path(), &[&["run"][..], args].concat()).output().unwrap())
+    output_of(&mooring(home.path(), &[&["run"][..], args].concat()).output().unwrap())
 }
 
 /// Writes a file with this text and returns its path. The file lives as long as the directory.
@@ -58,13 +58,14 @@ fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
         ("--nodse", "3", "'--nodes'"),
     ] {
         let home = tempfile::tempdir().unwrap();
-        let (code, _, error) = said(&mooring(home.path(), &["up", flag, value]).output().unwrap());
+        let (code, _, error) = output_of(&mooring(home.path(), &["up", flag, value]).output().unwrap());
         assert_eq!(code, 2, "{flag} {value}: {error}");
         assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
         // The same in JSON.
-        let (code, out, _) = said(&mooring(home.path(), &["up", flag, value, "--output", "json"]).output().unwrap());
+        let (code, out, _) =
+            output_of(&mooring(home.path(), &["up", flag, value, "--output", "json"]).output().unwrap());
         let envelope: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{flag} {value}: {out}"));
         let error = envelope["error"].to_string();
         assert_eq!((code, &envelope["command"], &envelope["status"]), (2, &"up".into(), &"usage".into()), "{out}");
@@ -111,10 +112,10 @@ fn a_check_shows_every_mistake_of_a_file_to_people_and_programs() {
     // Searches read files, too.
     let home = tempfile::tempdir().unwrap();
     for command in ["sweep", "replay", "shrink"] {
-        let (code, _, error) = said(&mooring(home.path(), &[command, &path]).output().unwrap());
+        let (code, _, error) = output_of(&mooring(home.path(), &[command, &path]).output().unwrap());
         let missing: Vec<_> = wanted.iter().chain(&help).filter(|part| !error.contains(**part)).collect();
         assert!(code == 2 && missing.is_empty(), "{command}: {missing:?} is missing in\n{error}");
-        let (_, out, _) = said(&mooring(home.path(), &[command, &path, "--output", "json"]).output().unwrap());
+        let (_, out, _) = output_of(&mooring(home.path(), &[command, &path, "--output", "json"]).output().unwrap());
         let envelope: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(envelope["data"]["mistakes"][1]["help"], "did you mean `1Gi`? `1G` counts in thousands", "{out}");
     }
@@ -170,7 +171,7 @@ fn a_live_run_that_is_given_up_says_its_step_what_it_saw_and_the_events_of_the_o
     assert!(out.contains("stuck timeout"), "{out}");
     let home = tempfile::tempdir().unwrap();
     let all = [&["run"][..], &args, &["--output", "json"]].concat();
-    let (code, out, _) = said(&mooring(home.path(), &all).output().unwrap());
+    let (code, out, _) = output_of(&mooring(home.path(), &all).output().unwrap());
     let envelope: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &envelope["status"], &envelope["error"]["code"]), (4, &"timeout".into(), &"timeout".into()));
     assert_eq!(envelope["data"]["position"]["line"], 13);
@@ -259,7 +260,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = mooring(home.path(), &[&["run"][..], args].concat());
-        let (code, _, error) = said(&command.stdout(writer).output().unwrap());
+        let (code, _, error) = output_of(&command.stdout(writer).output().unwrap());
         assert!([0, 2].contains(&code) && !error.contains("panicked"), "{args:?}: {code} {error}");
     }
 }
@@ -283,7 +284,7 @@ fn a_timeline_fits_the_terminal() {
     for columns in ["80", "120"] {
         let home = tempfile::tempdir().unwrap();
         let mut command = mooring(home.path(), &["run", &path]);
-        let (code, out, error) = said(&command.env("COLUMNS", columns).output().unwrap());
+        let (code, out, error) = output_of(&command.env("COLUMNS", columns).output().unwrap());
         assert_eq!(code, 0, "{error}");
         let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
         let columns: usize = columns.parse().unwrap();
@@ -307,8 +308,8 @@ fn a_report_has_the_figures_of_the_terminal_and_its_axis_ends_with_the_story() {
     let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
     let shown = &data["runs"][0];
     let facts: Vec<&str> = shown["facts"].as_array().unwrap().iter().map(|fact| fact.as_str().unwrap()).collect();
-    let said = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(facts.len() > 3 && said.contains(&facts.join(" · ")), "{facts:?} is not in\n{out}");
+    let output_of = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(facts.len() > 3 && output_of.contains(&facts.join(" · ")), "{facts:?} is not in\n{out}");
     let count = facts.last().unwrap().strip_suffix(" events").unwrap();
     assert_eq!(shown["counted"].to_string(), count);
     let (end, last) = (shown["endMs"].as_u64().unwrap(), shown["events"].as_array().unwrap().last().unwrap());
@@ -327,7 +328,7 @@ fn import(texts: &[&str], more: &[&str]) -> (i32, String, String) {
     }
     args.extend(more.iter().map(|arg| (*arg).to_owned()));
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    said(&mooring(home.path(), &args).output().unwrap())
+    output_of(&mooring(home.path(), &args).output().unwrap())
 }
 
 const NODE: &str =

@@ -105,7 +105,7 @@ const CASES: &[Case] = &[
     case(&["dangling-attachments-ignored"], controller_manager_down, Id::I8, "waits for its deletion"),
     case(&["lease-lost-in-a-call"], leader_cut_off, Id::I3, "still leads by the lease"),
     case(&["snapshot-not-point-in-time"], copied, Id::I6, "were synced when"),
-    case(&["binding-without-uid"], made_anew, Id::I6, "was released by a claim that is gone"),
+    case(&["binding-without-uid"], recreated, Id::I6, "was released by a claim that is gone"),
     case(&["status-flaps"], left_standing, Id::I8, "it never came to rest"),
     case(&["multi-attach-check-skipped"], second_pod_first, Id::I1, "while it is attached to node-a"),
     case(&["detach-is-not-waited-for"], || format!("latency: aws\n{}", moved()), Id::I3, "where it is still attached"),
@@ -405,8 +405,8 @@ fn leader_cut_off() -> String {
 }
 
 /// A claim is deleted and one with the same name is created while its volume is still attached.
-fn made_anew() -> String {
-    let anew = "
+fn recreated() -> String {
+    let again = "
   - delete: {object: pod/web-2}
   - delete: {object: pvc/data}
   - wait: {object: pvc/data, is: gone}"
@@ -414,7 +414,7 @@ fn made_anew() -> String {
         + &claim("data")
         + &pod("web-3", "node-a", "data")
         + "\n  - wait: {object: pod/web-3, is: Running, on: node-a, within: 20m}";
-    format!("latency: aws\n{}", story("", &(moves() + &anew)))
+    format!("latency: aws\n{}", story("", &(moves() + &again)))
 }
 
 /// A volume is created from a snapshot of a volume that is written to while the snapshot is in progress.
@@ -573,8 +573,8 @@ fn every_planted_defect_and_every_invariant_is_here() {
     let stopped = &stopped | &slips;
     let elsewhere: BTreeSet<&str> = ELSEWHERE.iter().map(|(name, _)| *name).collect();
     assert_eq!(stopped.intersection(&elsewhere).next(), None, "a defect that is stopped needs no reason");
-    let told: BTreeSet<&str> = stopped.union(&elsewhere).copied().collect();
-    assert_eq!(told, planted);
+    let reported: BTreeSet<&str> = stopped.union(&elsewhere).copied().collect();
+    assert_eq!(reported, planted);
     for id in Id::ALL {
         assert!(cases().any(|case| case.breaks == *id), "no defect shows that {id} is checked");
     }

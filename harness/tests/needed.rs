@@ -30,10 +30,10 @@ fn needed(text: &str) -> (Option<i32>, Value) {
 
 #[test]
 fn parts_without_which_a_file_still_passes_are_named() {
-    let (code, said) = needed(LOOSE);
-    assert_eq!(code, Some(1), "{said}");
-    assert_eq!(said["error"]["message"], "2 parts are not needed: the scenario passes without");
-    let parts: Vec<(&str, u64, u64)> = said["data"]["files"][0]["parts"]
+    let (code, message) = needed(LOOSE);
+    assert_eq!(code, Some(1), "{message}");
+    assert_eq!(message["error"]["message"], "2 parts are not needed: the scenario passes without");
+    let parts: Vec<(&str, u64, u64)> = message["data"]["files"][0]["parts"]
         .as_array()
         .unwrap()
         .iter()
@@ -55,6 +55,6 @@ fn a_file_that_looks_at_what_all_of_its_parts_do_passes() {
         .replace("delay: 1s", "delay: 9s")
         .replace("  - pod: {name: web", "  - {name: pod, pod: {name: web")
         .replace("claim: data}\n  - wait", "claim: data}}\n  - wait");
-    let (code, said) = needed(&slow);
-    assert_eq!(code, Some(0), "{slow}{said:#}");
+    let (code, message) = needed(&slow);
+    assert_eq!(code, Some(0), "{slow}{message:#}");
 }

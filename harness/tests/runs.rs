@@ -191,7 +191,7 @@ fn a_raw_device_keeps_its_bytes_wherever_its_node_is_restarted() {
 
 #[test]
 fn faults_of_disks_meet_raw_devices_too() {
-    for (seed, fault, told) in [
+    for (seed, fault, reported) in [
         (1, "match: {plane: disk, op: write_at}, effect: {io_error: EIO}", "workload.failed"),
         (2, "match: {plane: disk, op: sync}, effect: {io_error: EIO}", "workload.failed"),
         (3, "match: {plane: disk, op: write_at}, effect: {torn_write: true}", "workload.failed"),
@@ -203,7 +203,7 @@ fn faults_of_disks_meet_raw_devices_too() {
         let (outcome, exit) = run(&text, seed);
         let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);
         assert_eq!(exit, Exit::Passed, "{fault}: {why:?}");
-        assert!(outcome.events.iter().any(|e| e.kind() == told), "{fault}: {told}");
+        assert!(outcome.events.iter().any(|e| e.kind() == reported), "{fault}: {reported}");
     }
 }
 
@@ -237,9 +237,10 @@ fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
     ] {
         let (outcome, exit) = run(&with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}")), 1);
         assert_eq!(exit, Exit::Passed, "{fault}: {}", why(&outcome));
-        let told = |kind: &str| outcome.events.iter().filter(|e| e.kind() == kind && &*e.process == crashed).count();
+        let reported =
+            |kind: &str| outcome.events.iter().filter(|e| e.kind() == kind && &*e.process == crashed).count();
         // A second crash is that of the end of the run.
-        assert!(told("process.crashed") >= 1 && told("process.started") == 2, "{fault}");
+        assert!(reported("process.crashed") >= 1 && reported("process.started") == 2, "{fault}");
     }
 }
 
@@ -307,7 +308,7 @@ fn logs_come_from_the_node_and_are_the_same_again() {
 }
 
 /// Sends a request of an operator to the cloud.
-async fn poke(cluster: &Cluster, path: &str, body: &'static str) {
+async fn admin_action(cluster: &Cluster, path: &str, body: &'static str) {
     let request = http::Request::post(path)
         .header("host", "localhost")
         .header("content-type", if body.is_empty() { "application/json" } else { "application/x-www-form-urlencoded" })
@@ -329,25 +330,25 @@ fn a_machine_that_the_cloud_crashes_or_stops_runs_no_node_until_it_has_power_aga
         seconds(20).await;
         let found = world.trace().lines().into_iter().find(|e| e.kind == "cluster.node").unwrap();
         let (node, instance) = (found.str("node").unwrap().to_owned(), found.str("instance").unwrap().to_owned());
-        let told =
+        let reported =
             |kind: &str| world.trace().events().iter().filter(|e| e.kind() == kind && *e.process == *node).count();
-        poke(&cluster, &format!("/admin/v1/instances/{instance}/crash"), "").await;
+        admin_action(&cluster, &format!("/admin/v1/instances/{instance}/crash"), "").await;
         seconds(1).await;
-        assert_eq!((cluster.down_nodes(), told("process.crashed")), (vec![node.clone()], 1));
+        assert_eq!((cluster.down_nodes(), reported("process.crashed")), (vec![node.clone()], 1));
         seconds(300).await;
-        assert_eq!(told("process.started"), 1, "it does not come back by itself");
+        assert_eq!(reported("process.started"), 1, "it does not come back by itself");
         let reboot = format!("Action=RebootInstances&Version=2016-11-15&InstanceId.1={instance}");
-        poke(&cluster, "/", reboot.leak()).await;
+        admin_action(&cluster, "/", reboot.leak()).await;
         seconds(40).await;
-        assert_eq!((cluster.down_nodes(), told("process.started")), (Vec::<String>::new(), 2));
+        assert_eq!((cluster.down_nodes(), reported("process.started")), (Vec::<String>::new(), 2));
         let stop = format!("Action=StopInstances&Version=2016-11-15&InstanceId.1={instance}");
-        poke(&cluster, "/", stop.leak()).await;
+        admin_action(&cluster, "/", stop.leak()).await;
         seconds(60).await;
         assert_eq!(cluster.down_nodes(), std::slice::from_ref(&node));
         let start = format!("Action=StartInstances&Version=2016-11-15&InstanceId.1={instance}");
-        poke(&cluster, "/", start.leak()).await;
+        admin_action(&cluster, "/", start.leak()).await;
         seconds(90).await;
-        assert_eq!((cluster.down_nodes(), told("process.started")), (Vec::<String>::new(), 3));
+        assert_eq!((cluster.down_nodes(), reported("process.started")), (Vec::<String>::new(), 3));
     });
 }
 

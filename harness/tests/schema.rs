@@ -164,18 +164,18 @@ fn the_schema_and_the_catalogue_agree_on_what_can_happen_to_each_operation() {
 
 #[test]
 fn the_command_prints_what_is_committed_and_lists_what_there_is() {
-    let said = |arguments: &[&str]| {
+    let message = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_mooring")).arg("schema").args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, list) = said(&[]);
+    let (code, list) = message(&[]);
     assert_eq!(code, Some(0));
     for schema in SCHEMAS {
         let committed = repository().join("docs/schema").join(format!("{}.json", schema.name));
-        assert_eq!(said(&[schema.name]), (Some(0), std::fs::read_to_string(committed).unwrap()));
+        assert_eq!(message(&[schema.name]), (Some(0), std::fs::read_to_string(committed).unwrap()));
         assert!(list.lines().any(|line| line.starts_with(schema.name)), "{list}");
     }
-    assert_eq!(said(&["scenari"]).0, Some(2));
-    let envelope: Value = serde_json::from_str(&said(&["fault", "--output", "json"]).1).unwrap();
+    assert_eq!(message(&["scenari"]).0, Some(2));
+    let envelope: Value = serde_json::from_str(&message(&["fault", "--output", "json"]).1).unwrap();
     assert_eq!(envelope["data"], SCHEMAS[1].value());
 }

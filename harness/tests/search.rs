@@ -10,13 +10,13 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use harness::cluster::{Cluster, ClusterSpec};
-use harness::runner::{self, Attendant};
+use harness::runner::{self, PauseHook};
 use harness::search::document::Document;
 use harness::search::end_state::EndState;
 use harness::search::judge::{Class, Task, Verdict, judge, judge_and_trace, options};
-use harness::search::patience::patient;
 use harness::search::points;
 use harness::search::sweep::{Plan, Sweep};
+use harness::search::tolerance::tolerant;
 use serde_json::Value;
 use substrate::world::simulate;
 
@@ -42,9 +42,9 @@ const LIMIT: Option<Duration> = Some(Duration::from_secs(120));
 
 fn mooring(args: &[&str]) -> (Option<i32>, Value, Output) {
     let output = Command::new(env!("CARGO_BIN_EXE_mooring")).args(["--output", "json"]).args(args).output().unwrap();
-    let said = serde_json::from_slice(&output.stdout)
+    let wording = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code(), said, output)
+    (output.status.code(), wording, output)
 }
 
 fn file(folder: &Path, text: &str) -> String {
@@ -64,7 +64,7 @@ fn only_file(folder: &Path) -> std::path::PathBuf {
 /// Faults of the effect `count` add nothing to the trace but their own events.
 #[test]
 fn the_run_in_which_points_are_found_is_the_unbroken_run() {
-    let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+    let (document, _) = tolerant(&Document::of_text("t", MOVE).unwrap());
     let task = |document: &Document| Task { text: document.text(), seed: 3, ..Task::default() };
     let lines = |document: &Document| -> Vec<Value> {
         let (verdict, lines) = judge_and_trace(&task(document), LIMIT);
@@ -95,7 +95,7 @@ fn end(text: &str, more: impl AsyncFn(&Cluster)) -> EndState {
                 first.replace(Some(end));
             }
         };
-        let outcome = runner::run_watched(&scenario, &cluster, |_| {}, &Attendant::nobody(), rests).await;
+        let outcome = runner::run_watched(&scenario, &cluster, |_| {}, &PauseHook::none(), rests).await;
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
         first.into_inner().unwrap()
     })
@@ -140,9 +140,9 @@ fn a_sweep_is_the_same_with_one_job_and_with_two() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path(), MOVE);
     let sweep = |jobs: &str| {
-        let (code, said, output) = mooring(&["sweep", &file, "--points", "7", "--pairs", "1", "--jobs", jobs]);
-        assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
-        assert_eq!(said["data"]["ended"], 8, "{said}");
+        let (code, wording, output) = mooring(&["sweep", &file, "--points", "7", "--pairs", "1", "--jobs", jobs]);
+        assert_eq!(code, Some(i32::from(wording["status"] == "failed")), "{wording}");
+        assert_eq!(wording["data"]["ended"], 8, "{wording}");
         output.stdout
     };
     assert_eq!(sweep("1"), sweep("2"));
@@ -153,9 +153,9 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     let folder = tempfile::tempdir().unwrap();
     let file = file(folder.path(), MOVE);
     let sweep = |more: &[&str]| {
-        let (code, said, output) = mooring(&[&["sweep", &file, "--points", "16", "--jobs", "2"][..], more].concat());
-        assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
-        assert_eq!(said["data"]["ended"], 16, "{said}");
+        let (code, wording, output) = mooring(&[&["sweep", &file, "--points", "16", "--jobs", "2"][..], more].concat());
+        assert_eq!(code, Some(i32::from(wording["status"] == "failed")), "{wording}");
+        assert_eq!(wording["data"]["ended"], 16, "{wording}");
         output.stdout
     };
     assert_eq!(sweep(&[]), sweep(&["--from-start"]));
@@ -219,13 +219,13 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
         continue\nunbreak 1\ngo #240\nback 130\nstate\nknows kube-controller-manager\n\
         go 'pvc/data Bound'\nadd {name: f, match: {plane: csi, op: NodeStageVolume}, effect: {error: INTERNAL}}\n\
         faults\nstep kind fault.fired\ndrop f\nstep kind disk.staged\nback\ngo #2\ncontinue\nstpe\nback 2\nquit\n";
-    let said = step(&story, &[], lines);
-    let all: Vec<&str> = said.lines().collect();
+    let wording = step(&story, &[], lines);
+    let all: Vec<&str> = wording.lines().collect();
     let place =
-        |text: &str| all.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}:\n{said}"));
-    assert!(all[0].contains("#1 ") && all[1].contains("#4 "), "{said}");
+        |text: &str| all.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}:\n{wording}"));
+    assert!(all[0].contains("#1 ") && all[1].contains("#4 "), "{wording}");
     let stopped = place("breakpoint 1: kind disk.staged");
-    assert!(all[stopped + 1].contains(" disk.staged ") && all[stopped + 2].contains(" csi.call "), "{said}");
+    assert!(all[stopped + 1].contains(" disk.staged ") && all[stopped + 2].contains(" csi.call "), "{wording}");
     for wanted in [
         "#20 ",
         "desired",
@@ -242,7 +242,7 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
     ] {
         place(wanted);
     }
-    assert_eq!(step(&story, &["--from-start"], lines), said, "without copies it is the same");
+    assert_eq!(step(&story, &["--from-start"], lines), wording, "without copies it is the same");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_debugger_knows_the_letters_of_gdb() {
     let story = file(folder.path(), MOVE);
     let lines = "s\nn\nb disk.staged\nb pvc/data\ni b\nd 2\nc\np event.kind\np volume\np event.ms > 0\np pvc/data\np nothing\n\
                  rs\nrc\nb 3\nq\n";
-    let said = step(&story, &[], lines);
+    let wording = step(&story, &[], lines);
     for wanted in [
         "#2 ",
         "#3 ",
@@ -265,7 +265,7 @@ fn a_debugger_knows_the_letters_of_gdb() {
         "print: `nothing` is not known here",
         "`rs 3` goes back",
     ] {
-        assert!(said.contains(wanted), "{wanted:?} is missing in\n{said}");
+        assert!(wording.contains(wanted), "{wanted:?} is missing in\n{wording}");
     }
 }
 
@@ -275,8 +275,8 @@ fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
     let story = file(folder.path(), MOVE);
     let report = |name: &str, args: &[&str]| {
         let path = folder.path().join(name).display().to_string();
-        let (code, said, _) = mooring(&[args, &["--report", &path]].concat());
-        assert_eq!(code, Some(0), "{said}");
+        let (code, wording, _) = mooring(&[args, &["--report", &path]].concat());
+        assert_eq!(code, Some(0), "{wording}");
         let html = std::fs::read_to_string(&path).unwrap();
         let data = html.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
         (serde_json::from_str::<Value>(data).unwrap(), html)
@@ -306,17 +306,17 @@ fn an_exploration_is_the_same_with_one_job_and_with_two_and_its_parts_are_the_wh
     let explore = |more: &[&str]| mooring(&[&["explore"][..], more].concat()).1;
     let one = explore(&["--runs", "6", "--jobs", "1"]);
     assert_eq!(one, explore(&["--runs", "6", "--jobs", "2"]));
-    let events = |said: &Value| said["data"]["events"].as_u64().unwrap();
+    let events = |wording: &Value| wording["data"]["events"].as_u64().unwrap();
     let parts = ["1/2", "2/2"].map(|part| events(&explore(&["--runs", "3", "--shard", part])));
     assert_eq!(parts.iter().sum::<u64>(), events(&one));
 }
 
 #[test]
 fn a_run_that_takes_too_long_is_a_finding_and_the_search_goes_on() {
-    let (code, said, _) = mooring(&["explore", "--runs", "2", "--jobs", "1", "--timeout", "1ms"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert_eq!(said["data"]["outcomes"]["hung"], 2, "{said}");
-    assert_eq!(said["data"]["findings"].as_array().unwrap().len(), 1, "one bug is one line: {said}");
+    let (code, wording, _) = mooring(&["explore", "--runs", "2", "--jobs", "1", "--timeout", "1ms"]);
+    assert_eq!(code, Some(1), "{wording}");
+    assert_eq!(wording["data"]["outcomes"]["hung"], 2, "{wording}");
+    assert_eq!(wording["data"]["findings"].as_array().unwrap().len(), 1, "one bug is one line: {wording}");
 }
 
 /// A lost write is found, makes a file that fails in `mooring run`, replays, and shrinks.
@@ -327,7 +327,7 @@ fn a_finding_runs_replays_and_shrinks() {
     let story = file(folder.path(), MOVE);
     let found = folder.path().join("found");
     let out = found.display().to_string();
-    let (code, said, _) = mooring(&[
+    let (code, wording, _) = mooring(&[
         "sweep",
         &story,
         "--only",
@@ -339,12 +339,12 @@ fn a_finding_runs_replays_and_shrinks() {
         "--out",
         &out,
     ]);
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(1), "{wording}");
     let bundle = only_file(&found).display().to_string();
-    let (code, said, _) = mooring(&["run", &bundle, "--seed", "1", "--mutant", "sync-does-nothing"]);
-    assert_eq!(code, Some(1), "{said}");
-    let (code, said, _) = mooring(&["replay", &bundle]);
-    assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"the recorded trace".into()), "{said}");
+    let (code, wording, _) = mooring(&["run", &bundle, "--seed", "1", "--mutant", "sync-does-nothing"]);
+    assert_eq!(code, Some(1), "{wording}");
+    let (code, wording, _) = mooring(&["replay", &bundle]);
+    assert_eq!((code, &wording["data"]["comparedWith"]), (Some(0), &"the recorded trace".into()), "{wording}");
 
     // Change one event of the recorded trace.
     let beside = found.join(only_file(&found).with_extension("trace.jsonl"));
@@ -355,15 +355,15 @@ fn a_finding_runs_replays_and_shrinks() {
         .map(|(at, line)| if at == 99 { line.replace("\"n\":100,", "\"n\":1000,") } else { line.to_owned() })
         .collect();
     std::fs::write(&beside, changed.join("\n") + "\n").unwrap();
-    let (code, said, _) = mooring(&["replay", &bundle]);
-    assert_eq!((code, &said["status"]), (Some(5), &"diverged".into()));
-    let message = said["error"]["message"].as_str().unwrap();
+    let (code, wording, _) = mooring(&["replay", &bundle]);
+    assert_eq!((code, &wording["status"]), (Some(5), &"diverged".into()));
+    let message = wording["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("event 100 differs\n  recorded  {") && message.contains("\"n\":1000,"), "{message}");
 
     let small = folder.path().join("small.yaml");
-    let (code, said, _) = mooring(&["shrink", &bundle, "--out", &small.display().to_string()]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said["data"]["after"].as_u64() < said["data"]["before"].as_u64(), "{said}");
+    let (code, wording, _) = mooring(&["shrink", &bundle, "--out", &small.display().to_string()]);
+    assert_eq!(code, Some(0), "{wording}");
+    assert!(wording["data"]["after"].as_u64() < wording["data"]["before"].as_u64(), "{wording}");
     let (code, _, _) = mooring(&["run", &small.display().to_string(), "--seed", "1", "--mutant", "sync-does-nothing"]);
     assert_eq!(code, Some(1));
     let text = std::fs::read_to_string(&small).unwrap();
@@ -375,11 +375,11 @@ fn a_finding_runs_replays_and_shrinks() {
 fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let story = file(folder.path(), MOVE);
-    let (code, said, _) = mooring(&["replay", &story, "--at", "volumeattachment/csi-* attached", "--state"]);
-    assert_eq!(code, Some(0), "{said}");
-    let last = said["data"]["last"].as_array().unwrap().last().unwrap();
+    let (code, wording, _) = mooring(&["replay", &story, "--at", "volumeattachment/csi-* attached", "--state"]);
+    assert_eq!(code, Some(0), "{wording}");
+    let last = wording["data"]["last"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["kind"], &last["volumeattachment"]["attached"]), (&"api.commit".into(), &true.into()));
-    let state = &said["data"]["state"];
+    let state = &wording["data"]["state"];
     let objects = state["objects"].as_array().unwrap();
     let attached = objects.iter().find(|o| o["object"].as_str().unwrap().starts_with("volumeattachment/")).unwrap();
     assert_eq!(attached["status/attached"], true, "{attached}");
@@ -391,19 +391,19 @@ fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let attacher = behind.iter().find(|one| one["who"] == "csi-attacher").unwrap_or_else(|| panic!("{state}"));
     assert!(attacher["object"].as_str().unwrap().starts_with("volumeattachments/csi-"), "{attacher}");
     assert_eq!((&attacher["knows"]["is"], &attacher["stored"]["is"]), (&"not attached".into(), &"attached".into()));
-    let (code, said, _) = mooring(&["replay", &story, "--until", "#50"]);
-    assert_eq!((code, &said["data"]["events"]), (Some(0), &50.into()));
-    let (code, said, _) = mooring(&["replay", &story, "--at", "pvc/data Lost"]);
-    assert_eq!((code, &said["error"]["code"]), (Some(1), &"moment-never-came".into()));
-    let (code, said, _) = mooring(&["replay", &story]);
-    assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"a second run".into()), "{said}");
+    let (code, wording, _) = mooring(&["replay", &story, "--until", "#50"]);
+    assert_eq!((code, &wording["data"]["events"]), (Some(0), &50.into()));
+    let (code, wording, _) = mooring(&["replay", &story, "--at", "pvc/data Lost"]);
+    assert_eq!((code, &wording["error"]["code"]), (Some(1), &"moment-never-came".into()));
+    let (code, wording, _) = mooring(&["replay", &story]);
+    assert_eq!((code, &wording["data"]["comparedWith"]), (Some(0), &"a second run".into()), "{wording}");
 }
 
 /// The driver ends after the mount and before the event of it. The next NodeStageVolume finds the mount, and publishing
 /// after that is in order.
 #[test]
 fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
-    let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+    let (document, _) = tolerant(&Document::of_text("t", MOVE).unwrap());
     let fault = r#"{"name": "end", "match": {"plane": "disk", "op": "stage", "where": {"process": "node-a/csi-node"}},
         "when": {"nth": 1}, "effect": {"crash": "node-a/csi-node"}, "at": "after_effect"}"#;
     let broken = document.with_faults([serde_json::from_str(fault).unwrap()]);
@@ -424,8 +424,8 @@ fn what_was_found_is_mended_or_declared() {
         let declares = ["violations", "possible-violations"].iter().any(|key| document.tree().get(key).is_some());
         // Some depend on chance, and list the seeds that show them.
         let text = std::fs::read_to_string(&file).unwrap();
-        let said = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1 2 3");
-        for seed in said.split(' ').map(|seed| seed.parse().unwrap()) {
+        let wording = text.lines().find_map(|line| line.strip_prefix("# Seeds: ")).unwrap_or("1 2 3");
+        for seed in wording.split(' ').map(|seed| seed.parse().unwrap()) {
             let verdict = judge(&Task { text: document.text(), seed, ..Task::default() }, LIMIT);
             let right = if declares { Class::Declared } else { Class::Survived };
             assert_eq!(verdict.class, right, "{}, seed {seed}: {}", file.display(), verdict.message);
@@ -457,11 +457,11 @@ fn interrupted(seconds: u64) -> Value {
     assert_eq!(running("98765\0"), 2);
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut wording = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut wording).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(running("98765\0"), 0);
-    serde_json::from_str(&said).unwrap()
+    serde_json::from_str(&wording).unwrap()
 }
 
 #[cfg(target_os = "linux")]
@@ -469,11 +469,11 @@ fn interrupted(seconds: u64) -> Value {
 fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_running() {
     // On a slow machine no run has ended after the first delay.
     let all = [5, 30, 90].into_iter().map(interrupted);
-    let runs = |said: &Value| said["data"]["runs"].as_u64().unwrap();
-    let said = all.into_iter().find(|said| runs(said) > 0).unwrap();
-    let begins = format!("interrupted after {} of 100000 runs", runs(&said));
-    assert!(said["error"]["message"].as_str().unwrap().starts_with(&begins), "{said}");
-    assert!(!said["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{said}");
+    let runs = |wording: &Value| wording["data"]["runs"].as_u64().unwrap();
+    let wording = all.into_iter().find(|wording| runs(wording) > 0).unwrap();
+    let begins = format!("interrupted after {} of 100000 runs", runs(&wording));
+    assert!(wording["error"]["message"].as_str().unwrap().starts_with(&begins), "{wording}");
+    assert!(!wording["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{wording}");
 }
 
 #[cfg(target_os = "linux")]
@@ -489,28 +489,31 @@ fn an_exploration_that_is_interrupted_does_not_say_that_it_passed() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.starts_with("– explore  ") && said.contains(" of 500 runs in ") && !said.contains('✓'), "{said}");
+    let wording = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{wording}");
+    assert!(
+        wording.starts_with("– explore  ") && wording.contains(" of 500 runs in ") && !wording.contains('✓'),
+        "{wording}"
+    );
 }
 
 #[test]
 fn drawn_runs_are_the_same_in_two_processes() {
-    let (code, said, _) = mooring(&["explore", "--runs", "4", "--twice"]);
-    assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
-    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
-    assert_eq!(said["data"]["runs"], 4, "{said}");
+    let (code, wording, _) = mooring(&["explore", "--runs", "4", "--twice"]);
+    assert_eq!(code, Some(i32::from(wording["status"] == "failed")), "{wording}");
+    assert_eq!(wording["data"]["outcomes"]["diverged"], Value::Null, "{wording}");
+    assert_eq!(wording["data"]["runs"], 4, "{wording}");
     // Compared with another program: here the same one, and one that prints nothing.
     let by = |program: &str| mooring(&["explore", "--runs", "2", "--twice", "--by", program]);
-    let (_, said, _) = by(env!("CARGO_BIN_EXE_mooring"));
-    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
-    let (code, said, _) = by("/bin/true");
-    assert_eq!((code, &said["data"]["outcomes"]["diverged"]), (Some(1), &2.into()), "{said}");
-    let (code, said, _) = by("/nothing/is/here");
-    assert_eq!((code, &said["error"]["code"]), (Some(3), &"environment".into()), "{said}");
+    let (_, wording, _) = by(env!("CARGO_BIN_EXE_mooring"));
+    assert_eq!(wording["data"]["outcomes"]["diverged"], Value::Null, "{wording}");
+    let (code, wording, _) = by("/bin/true");
+    assert_eq!((code, &wording["data"]["outcomes"]["diverged"]), (Some(1), &2.into()), "{wording}");
+    let (code, wording, _) = by("/nothing/is/here");
+    assert_eq!((code, &wording["error"]["code"]), (Some(3), &"environment".into()), "{wording}");
 }
 
-/// Faults that break nothing by themselves become findings with a planted defect. The sweep finds each defect at a
+/// Faults that break nothing by themselves become findings with a seeded bug. The sweep finds each defect at a
 /// point of the small scenario; with the same fault and without the defect the run has another result.
 #[cfg(feature = "mutants")]
 mod planted {
@@ -539,7 +542,7 @@ mod planted {
     /// Returns the verdicts of three branches of the small scenario with `mutant`. In the second the first detach
     /// fails, in the others a reply of the cloud is delayed.
     fn branches_with(mutant: &str, limit: &str) -> Vec<Verdict> {
-        let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+        let (document, _) = tolerant(&Document::of_text("t", MOVE).unwrap());
         let task = harness::search::branch::trunk(&document);
         let trunk = Task { text: task.text(), seed: 1, mutants: vec![mutant.to_owned()], ..Task::default() };
         let late = r#"{"delay": "1s"}"#;

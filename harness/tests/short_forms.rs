@@ -127,13 +127,13 @@ fn a_mistake_in_a_repetition_is_shown_in_its_line_with_its_values() {
     let text = with_steps(
         "  - repeat:\n      count: 2\n      as: i\n      do:\n        - wait: {object: 'pdo/web-${i}', is: Running}\n",
     );
-    let said = refusal(&text);
-    assert!(said.contains("t.yaml:8:26: `pdo` is not a kind of object, did you mean `pods`?"), "{said}");
-    assert!(said.contains("8 │         - wait: {object: 'pdo/web-0', is: Running}"), "{said}");
+    let message = refusal(&text);
+    assert!(message.contains("t.yaml:8:26: `pdo` is not a kind of object, did you mean `pods`?"), "{message}");
+    assert!(message.contains("8 │         - wait: {object: 'pdo/web-0', is: Running}"), "{message}");
     let text = with_steps("  - repeat:\n      count: 2\n      as: node\n      do:\n        - cordon: node-${nod}\n");
-    let said = refusal(&text);
-    assert!(said.contains("t.yaml:8:24: there is no variable `nod` here"), "{said}");
-    assert!(said.contains("did you mean `node`?"), "{said}");
+    let message = refusal(&text);
+    assert!(message.contains("t.yaml:8:24: there is no variable `nod` here"), "{message}");
+    assert!(message.contains("did you mean `node`?"), "{message}");
     let text = with_steps("  - repeat:\n      count: 2\n      as: i\n      do:\n        - {name: again, sleep: 1s}\n");
     assert!(refusal(&text).contains("two steps are called `again`"), "{}", refusal(&text));
     for (wrong, why) in [
@@ -145,8 +145,8 @@ fn a_mistake_in_a_repetition_is_shown_in_its_line_with_its_values() {
         ("count: 1, do: []", "the key `as` is missing"),
         ("cuont: 1, as: i, do: []", "did you mean `count`?"),
     ] {
-        let said = refusal(&with_steps(&format!("  - repeat: {{{wrong}}}\n")));
-        assert!(said.contains(why), "{said}");
+        let message = refusal(&with_steps(&format!("  - repeat: {{{wrong}}}\n")));
+        assert!(message.contains(why), "{message}");
     }
 }
 
@@ -203,8 +203,8 @@ steps:
     assert!(report.starts_with(&format!("{}:3:3  wait until pod/nobody", place.display())), "{report}");
     // A mistake in a fragment is reported at its position in the fragment.
     write("end.yaml", "- sleep: 1s\n- slep: 1s\n");
-    let said = load().unwrap_err().to_string();
-    assert!(said.contains("end.yaml:2:3: unknown key `slep`"), "{said}");
+    let message = load().unwrap_err().to_string();
+    assert!(message.contains("end.yaml:2:3: unknown key `slep`"), "{message}");
     write("end.yaml", "- include: end.yaml\n");
     assert!(load().unwrap_err().to_string().contains("stand in each other more than"));
     write("end.yaml", "- include: /etc/passwd\n");
@@ -244,13 +244,19 @@ steps:
     assert!(with.passed(), "{:?}", with.failure);
     let without = run(&parse(&text("")));
     assert!(without.failure.unwrap().seen.contains("have passed"));
-    let said = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-perod: 15s}}"));
-    assert!(said.contains("t.yaml:3:35: kube-controller-manager has no flag `node-monitor-grace-perod`"), "{said}");
-    assert!(said.contains("did you mean `node-monitor-grace-period`?"), "{said}");
-    let said = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-period: soon}}"));
-    assert!(said.contains("t.yaml:3:62: node-monitor-grace-period of kube-controller-manager is a duration"), "{said}");
-    let said = refusal(&text("flags: {kubelett: {csiTimeout: 5s}}"));
-    assert!(said.contains("t.yaml:3:9: `kubelett` has no flags"), "{said}");
+    let message = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-perod: 15s}}"));
+    assert!(
+        message.contains("t.yaml:3:35: kube-controller-manager has no flag `node-monitor-grace-perod`"),
+        "{message}"
+    );
+    assert!(message.contains("did you mean `node-monitor-grace-period`?"), "{message}");
+    let message = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-period: soon}}"));
+    assert!(
+        message.contains("t.yaml:3:62: node-monitor-grace-period of kube-controller-manager is a duration"),
+        "{message}"
+    );
+    let message = refusal(&text("flags: {kubelett: {csiTimeout: 5s}}"));
+    assert!(message.contains("t.yaml:3:9: `kubelett` has no flags"), "{message}");
 }
 
 #[test]
@@ -267,25 +273,25 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
         ))
     };
     let whole = "resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteOnce]";
-    let said = refusal(&claim(&format!("{{{whole}, storageClasName: gp3}}")));
-    assert!(said.contains("t.yaml:9:79: PersistentVolumeClaim has no field \"spec.storageClasName\""), "{said}");
-    assert!(said.contains("did you mean `storageClassName`?"), "{said}");
-    let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: ReadWriteOnce}"));
-    assert!(said.contains("t.yaml:9:49: json: cannot unmarshal string"), "{said}");
-    let said = refusal(&claim("{resources: {requests: {storage: 1Gib}}, accessModes: [ReadWriteOnce]}"));
-    assert!(said.contains("t.yaml:9:42: spec.resources.requests.storage: `1Gib` is not a quantity"), "{said}");
-    assert!(said.contains("did you mean `1Gi`?"), "{said}");
-    let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
-    assert!(said.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{said}");
+    let message = refusal(&claim(&format!("{{{whole}, storageClasName: gp3}}")));
+    assert!(message.contains("t.yaml:9:79: PersistentVolumeClaim has no field \"spec.storageClasName\""), "{message}");
+    assert!(message.contains("did you mean `storageClassName`?"), "{message}");
+    let message = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: ReadWriteOnce}"));
+    assert!(message.contains("t.yaml:9:49: json: cannot unmarshal string"), "{message}");
+    let message = refusal(&claim("{resources: {requests: {storage: 1Gib}}, accessModes: [ReadWriteOnce]}"));
+    assert!(message.contains("t.yaml:9:42: spec.resources.requests.storage: `1Gib` is not a quantity"), "{message}");
+    assert!(message.contains("did you mean `1Gi`?"), "{message}");
+    let message = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
+    assert!(message.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{message}");
     // An existing object is patched with a part of it.
     let text = claim(&format!("{{{whole}}}"));
     let more = "  - apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {resources: {requests: {storage: 2Gi}}}}\n";
     parse(&format!("{text}{more}"));
-    let said = refusal(&format!("{text}{}", more.replace("requests", "request")));
-    assert!(said.contains("did you mean `requests`?"), "{said}");
+    let message = refusal(&format!("{text}{}", more.replace("requests", "request")));
+    assert!(message.contains("did you mean `requests`?"), "{message}");
     // A short form is checked like the object that it stands for.
-    let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
-    assert!(said.contains("t.yaml:4:31: ") && said.contains("`much` is not a quantity"), "{said}");
+    let message = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
+    assert!(message.contains("t.yaml:4:31: ") && message.contains("`much` is not a quantity"), "{message}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use csi_mock::events::CsiCall;
 use harness::cluster::{Cluster, ClusterSpec, live};
 use harness::events::ClusterNode;
 use harness::output::Exit;
-use harness::runner::{self, Attendant, Outcome};
+use harness::runner::{self, Outcome, PauseHook};
 use harness::scenario::{self, ObjectRef};
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
 use substrate::World;
@@ -349,15 +349,18 @@ fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
 
 #[test]
 fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
-    let told = |steps: &str| fails(&story("", steps));
+    let reported = |steps: &str| fails(&story("", steps));
     let failure = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
     assert_eq!(
-        told("  - crash: node-a\n  - crash: node-a\n"),
+        reported("  - crash: node-a\n  - crash: node-a\n"),
         failure("node-a carries out the step", "node-a is down already")
     );
-    let of_node = told("  - crash: node-a\n  - crash: node-a/kubelet\n");
+    let of_node = reported("  - crash: node-a\n  - crash: node-a/kubelet\n");
     assert_eq!(of_node, failure("node-a/kubelet carries out the step", "node-a/kubelet is down already"));
-    assert_eq!(told("  - restart: node-a\n"), failure("node-a carries out the step", "node-a is up; crash it first"));
+    assert_eq!(
+        reported("  - restart: node-a\n"),
+        failure("node-a carries out the step", "node-a is up; crash it first")
+    );
     // A restart of a running process is like the deletion of its pod.
     passes(&story("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
 }
@@ -368,9 +371,9 @@ fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
     passes(&text);
     let scenario = scenario::parse("test.yaml", &text).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let told = seen.clone();
-    let attendant = Attendant::new(Box::new(move |cluster, text| {
-        told.lock().unwrap().push((text.to_owned(), cluster.spec().nodes.len()));
+    let reported = seen.clone();
+    let pause_hook = PauseHook::new(Box::new(move |cluster, text| {
+        reported.lock().unwrap().push((text.to_owned(), cluster.spec().nodes.len()));
         Box::pin(async {
             tokio::time::sleep(Duration::from_secs(600)).await;
             Ok(())
@@ -378,7 +381,7 @@ fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
     }));
     let outcome = simulate(Options::default(), async |world| {
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
-        runner::run_attended(&scenario, &cluster, |_| {}, &attendant).await
+        runner::run_with_pauses(&scenario, &cluster, |_| {}, &pause_hook).await
     });
     assert!(outcome.passed() && outcome.elapsed > Duration::from_secs(600), "{}", why(&outcome));
     assert_eq!(*seen.lock().unwrap(), [("look at the nodes".to_owned(), 2)]);

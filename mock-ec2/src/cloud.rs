@@ -30,7 +30,7 @@ use crate::state::throttle::Buckets;
 use crate::state::{Settings, State};
 use crate::storage::{Storage, Target};
 
-pub(crate) use listener::{Heard, Listener};
+pub(crate) use listener::{Listener, PublishedEvent};
 pub(crate) use settings::settings;
 
 /// The cloud. Created outside the process that serves it, so that its state survives a restart of that process. Clones
@@ -153,7 +153,7 @@ impl Ec2 {
         let (stuck, copies) = {
             let mut inner = self.lock();
             inner.state.power_on(ctx.world().scale(), now.wall);
-            inner.state.plant(crate::mutants::planted(ctx));
+            inner.state.plant(crate::mutants::seeded_bugs(ctx));
             // A detach that became due while no process ran ends now, unless the device is mounted.
             self.ask_who_holds(&mut inner, now);
             for (target, error) in std::mem::take(&mut inner.lost) {
@@ -264,7 +264,7 @@ impl Ec2 {
     }
 
     /// Changes the machine directly.
-    pub(crate) fn poke<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut State, Now) -> T) -> T {
+    pub(crate) fn with_state<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut State, Now) -> T) -> T {
         self.change(ctx, |inner, now| {
             inner.state.catch_up(now);
             work(&mut inner.state, now)
@@ -283,12 +283,12 @@ impl Ec2 {
                 .map_err(|(field, reason)| Error::Config { field, reason })?;
             fresh.set_switches(self.0.config.switches.clone());
             fresh.power_on(ctx.world().scale(), now.wall);
-            fresh.plant(inner.state.planted());
+            fresh.plant(inner.state.seeded_bugs());
             inner.state.note_end();
             self.publish(inner, ctx, now);
             if let Some(journal) = &self.0.journal {
                 fresh.track();
-                journal.begin_anew();
+                journal.restart_from_state();
             }
             inner.state = fresh;
             self.0.storage.clear();
@@ -388,12 +388,12 @@ impl Ec2 {
         }
         inner.listeners.retain(|listener| listener.strong_count() > 0);
         for event in &events {
-            if ctx.trace().is_heard() {
+            if ctx.trace().has_readers() {
                 event.emit(ctx);
             }
-            let heard = Heard { event, now, state: &inner.state };
-            inner.listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.hear(&heard));
-            if let Err((id, error)) = self.0.storage.follow(&heard) {
+            let published = PublishedEvent { event, now, state: &inner.state };
+            inner.listeners.iter().filter_map(Weak::upgrade).for_each(|listener| listener.on_event(&published));
+            if let Err((id, error)) = self.0.storage.follow(&published) {
                 ctx.emit(FileLeft { volume: id.into(), error: error.to_string() });
             }
         }

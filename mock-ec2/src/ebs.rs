@@ -224,7 +224,7 @@ impl Ask<'_> {
     /// Opens the snapshot `text`: id, volume, size in GiB and bytes.
     fn open(&self, text: &str) -> Result<(SnapshotId, String, u64, File), Refusal> {
         let id = parse(text)?;
-        let found = self.ec2.poke(self.ctx, |state, _| state.snapshot(&id).cloned());
+        let found = self.ec2.with_state(self.ctx, |state, _| state.snapshot(&id).cloned());
         let snapshot = found.map_err(|e| (StatusCode::NOT_FOUND, "ResourceNotFoundException", e.to_string()))?;
         if snapshot.state.as_str() != "completed" {
             return Err(invalid(format!("The snapshot '{id}' is {}.", snapshot.state.as_str())));
@@ -309,7 +309,7 @@ impl Ask<'_> {
         let made = self.ec2.start_snapshot(self.ctx, &request).await.map_err(refused)?;
         self.written().await?;
         let tags: Vec<Value> = made.tags.iter().map(|(key, value)| json!({ "Key": key, "Value": value })).collect();
-        let mut told = json!({
+        let mut reported = json!({
             "Description": made.description,
             "SnapshotId": made.id.as_str(),
             "OwnerId": self.ec2.settings().account_id,
@@ -320,13 +320,13 @@ impl Ask<'_> {
             "Tags": tags,
         });
         if let Some(parent) = parent {
-            told["ParentSnapshotId"] = parent.as_str().into();
+            reported["ParentSnapshotId"] = parent.as_str().into();
         }
         if let Some(key) = &made.kms_key_id {
-            told["KmsKeyArn"] = key.clone().into();
-            told["SseType"] = "sse-kms".into();
+            reported["KmsKeyArn"] = key.clone().into();
+            reported["SseType"] = "sse-kms".into();
         }
-        Ok(Answer::Json(StatusCode::CREATED, told))
+        Ok(Answer::Json(StatusCode::CREATED, reported))
     }
 
     /// Handles PutSnapshotBlock.
@@ -354,7 +354,7 @@ impl Ask<'_> {
         let file = file.ok_or_else(no_bytes)?;
         self.can_write().await?;
         self.away(move || file.write_all_at(&bytes, block * BLOCK)).await?;
-        let noted = self.ec2.poke(self.ctx, |state, now| state.block_written(now, &id, block, &sum));
+        let noted = self.ec2.with_state(self.ctx, |state, now| state.block_written(now, &id, block, &sum));
         noted.map_err(refused)?;
         self.written().await?;
         Ok(Answer::Written(sum))
@@ -390,7 +390,7 @@ impl Ask<'_> {
             }
         };
         self.can_write().await?;
-        let done = self.ec2.poke(self.ctx, |state, now| state.complete_snapshot(now, &id, blocks, check));
+        let done = self.ec2.with_state(self.ctx, |state, now| state.complete_snapshot(now, &id, blocks, check));
         let snapshot = done.map_err(refused)?;
         self.written().await?;
         Ok(Answer::Json(StatusCode::ACCEPTED, json!({ "Status": snapshot.state.as_str() })))

@@ -40,7 +40,7 @@ pub(crate) async fn of_path(ec2: Ec2, ctx: Ctx, mut request: Request<Body>) -> R
     let path = request.uri().path();
     let rest = path.strip_prefix(PREFIX).unwrap_or(path);
     let (id, rest) = rest.split_once('/').map_or((rest, "/".to_owned()), |(id, rest)| (id, format!("/{rest}")));
-    let known = id.parse::<InstanceId>().ok().filter(|id| ec2.poke(&ctx, |state, _| state.instance(id).is_ok()));
+    let known = id.parse::<InstanceId>().ok().filter(|id| ec2.with_state(&ctx, |state, _| state.instance(id).is_ok()));
     let Some(id) = known else {
         return Ok(plain(StatusCode::NOT_FOUND, &format!("no instance is called `{id}`\n")));
     };
@@ -123,7 +123,7 @@ impl Service {
     }
 
     fn get(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
-        let page = self.ec2.poke(&self.ctx, |state, _| {
+        let page = self.ec2.with_state(&self.ctx, |state, _| {
             let allowed = match headers.get(TOKEN).map(|v| v.to_str().unwrap_or_default()) {
                 Some(token) => self.valid(token),
                 None => state.switches().imds_v1,

@@ -1,11 +1,11 @@
-//! Planted defects of the cloud.
+//! Seeded bugs of the cloud.
 
 use substrate::mutant::Mutant;
 use substrate::{Ctx, mutant};
 
-use crate::state::planted::Planted;
+use crate::state::seeded_bugs::SeededBugs;
 
-/// List of planted defects.
+/// List of seeded bugs.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "busy-ignored",
@@ -60,8 +60,8 @@ pub const MUTANTS: &[Mutant] = &[
 ];
 
 /// Returns the defects that are switched on in the world of `ctx`.
-pub(crate) fn planted(ctx: &Ctx) -> Planted {
-    Planted {
+pub(crate) fn seeded_bugs(ctx: &Ctx) -> SeededBugs {
+    SeededBugs {
         busy_ignored: mutant!(ctx, "busy-ignored"),
         attach_twice: mutant!(ctx, "attach-twice"),
         delete_while_attached: mutant!(ctx, "delete-while-attached"),

@@ -103,7 +103,7 @@ async fn answer(ec2: &Ec2, ctx: &Ctx, parts: &Parts, body: Body) -> Result<(Stat
     let answer = match (&parts.method, path.as_slice()) {
         (&Method::POST, ["rules"]) => service.create(request),
         (&Method::POST, ["list-rules"]) => service.list(&request),
-        (&Method::GET, ["rules", id]) => service.tell(id),
+        (&Method::GET, ["rules", id]) => service.get_rule(id),
         (&Method::PATCH, ["rules", id]) => service.update(id, request),
         (&Method::DELETE, ["rules", id]) => service.delete(id),
         _ => {
@@ -134,10 +134,10 @@ impl Rules<'_> {
             tags: request.resource_tags.unwrap_or_default(),
             excluded: request.exclude_resource_tags.unwrap_or_default(),
         };
-        let id = self.ec2.poke(self.ctx, |state, _| state.set_rule(None, rule.clone()));
-        let mut told = self.told(&id, &rule);
-        told["Status"] = "pending".into();
-        Ok((StatusCode::CREATED, told))
+        let id = self.ec2.with_state(self.ctx, |state, _| state.set_rule(None, rule.clone()));
+        let mut shown = self.rule_value(&id, &rule);
+        shown["Status"] = "pending".into();
+        Ok((StatusCode::CREATED, shown))
     }
 
     fn update(&self, id: &str, request: Request) -> Result<(StatusCode, Value), Refusal> {
@@ -152,17 +152,17 @@ impl Rules<'_> {
         rule.description = request.description.unwrap_or(rule.description);
         rule.tags = request.resource_tags.unwrap_or(rule.tags);
         rule.excluded = request.exclude_resource_tags.unwrap_or(rule.excluded);
-        self.ec2.poke(self.ctx, |state, _| state.set_rule(Some(id.to_owned()), rule.clone()));
-        Ok((StatusCode::OK, self.told(id, &rule)))
+        self.ec2.with_state(self.ctx, |state, _| state.set_rule(Some(id.to_owned()), rule.clone()));
+        Ok((StatusCode::OK, self.rule_value(id, &rule)))
     }
 
-    fn tell(&self, id: &str) -> Result<(StatusCode, Value), Refusal> {
+    fn get_rule(&self, id: &str) -> Result<(StatusCode, Value), Refusal> {
         let rule = self.rule(id)?;
-        Ok((StatusCode::OK, self.told(id, &rule)))
+        Ok((StatusCode::OK, self.rule_value(id, &rule)))
     }
 
     fn delete(&self, id: &str) -> Result<(StatusCode, Value), Refusal> {
-        match self.ec2.poke(self.ctx, |state, _| state.remove_rule(id)) {
+        match self.ec2.with_state(self.ctx, |state, _| state.remove_rule(id)) {
             true => Ok((StatusCode::NO_CONTENT, Value::Null)),
             false => Err(missing(id)),
         }
@@ -183,12 +183,12 @@ impl Rules<'_> {
             rule.kind == kind && id.as_str() > after && tags.iter().all(|tag| rule.tags.contains(tag))
         });
         let found: Vec<_> = wanted.take(most + 1).collect();
-        let told = found.iter().take(most).map(|(id, rule)| {
-            let whole = self.told(id, rule);
+        let shown = found.iter().take(most).map(|(id, rule)| {
+            let whole = self.rule_value(id, rule);
             let fields = ["Identifier", "Description", "RetentionPeriod", "LockState", "RuleArn"];
             Value::Object(fields.iter().map(|name| ((*name).to_owned(), whole[*name].clone())).collect())
         });
-        let mut answer = json!({ "Rules": told.collect::<Vec<_>>() });
+        let mut answer = json!({ "Rules": shown.collect::<Vec<_>>() });
         if found.len() > most
             && let Some((id, _)) = found.get(most - 1)
         {
@@ -201,7 +201,7 @@ impl Rules<'_> {
         self.ec2.look(self.ctx, |state| state.bin().rules.get(id).cloned()).ok_or_else(|| missing(id))
     }
 
-    fn told(&self, id: &str, rule: &Rule) -> Value {
+    fn rule_value(&self, id: &str, rule: &Rule) -> Value {
         let settings = self.ec2.settings();
         json!({
             "Identifier": id,

@@ -206,7 +206,7 @@ impl Endpoint {
         let action = command.action.name();
         let mut drop_reply = false;
         // The attributes of a request are needed only by faults and by observers of requests.
-        let quiet = self.ctx.faults().is_empty() && !self.ctx.trace().hears::<RequestEnded>();
+        let quiet = self.ctx.faults().is_empty() && !self.ctx.trace().is_subscribed::<RequestEnded>();
         let mut named = Named::default();
         if !quiet {
             named = Named::of(&command, caller, agent);
@@ -216,14 +216,14 @@ impl Endpoint {
             return self.ended(action, caller, &named, Ending::Error(error));
         }
         let (mut stale, mut more) = (None, 0);
-        let struck = if quiet { Struck::Not } else { self.strike(action, &named, Moment::Before).await };
+        let struck = if quiet { FaultOutcome::Not } else { self.strike(action, &named, Moment::Before).await };
         match struck {
-            Struck::Not => {}
-            Struck::End(ending) => return self.ended(action, caller, &named, ending),
-            Struck::DropReply => drop_reply = true,
-            Struck::Stick(stick) => command.stick = Some(stick),
-            Struck::Stale(revisions) => stale = Some(revisions),
-            Struck::Duplicate(times) => more = times.saturating_sub(1),
+            FaultOutcome::Not => {}
+            FaultOutcome::End(ending) => return self.ended(action, caller, &named, ending),
+            FaultOutcome::DropReply => drop_reply = true,
+            FaultOutcome::Stick(stick) => command.stick = Some(stick),
+            FaultOutcome::Stale(revisions) => stale = Some(revisions),
+            FaultOutcome::Duplicate(times) => more = times.saturating_sub(1),
         }
         let writes = !command.action.reads_only();
         if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
@@ -253,9 +253,9 @@ impl Endpoint {
         };
         if !quiet {
             match self.strike(action, &named, Moment::AfterEffect).await {
-                Struck::End(ending) => return self.ended(action, caller, &named, ending),
-                Struck::DropReply => drop_reply = true,
-                Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
+                FaultOutcome::End(ending) => return self.ended(action, caller, &named, ending),
+                FaultOutcome::DropReply => drop_reply = true,
+                FaultOutcome::Not | FaultOutcome::Stick(_) | FaultOutcome::Stale(_) | FaultOutcome::Duplicate(_) => {}
             }
         }
         let ending = match result {
@@ -269,9 +269,9 @@ impl Endpoint {
             return ending;
         }
         match self.strike(action, &named, Moment::BeforeReply).await {
-            Struck::End(instead) => instead,
-            Struck::DropReply => Ending::Dropped,
-            Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => ending,
+            FaultOutcome::End(instead) => instead,
+            FaultOutcome::DropReply => Ending::Dropped,
+            FaultOutcome::Not | FaultOutcome::Stick(_) | FaultOutcome::Stale(_) | FaultOutcome::Duplicate(_) => ending,
         }
     }
 
@@ -294,7 +294,7 @@ impl Endpoint {
             Ending::Dropped => "dropped",
         };
         self.ec2.counts().count(action, outcome);
-        self.ctx.trace().mention(self.ctx.name(), || {
+        self.ctx.trace().emit_lazily(self.ctx.name(), || {
             let error = match &ending {
                 Ending::Reply(..) => None,
                 Ending::Error(error) => Some(error.code().into()),
@@ -319,29 +319,29 @@ impl Endpoint {
     }
 
     /// Applies a fault at `moment`.
-    async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> Struck {
+    async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> FaultOutcome {
         let attributes: Vec<(&str, &str)> = named.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
-        let Some(Firing { name, effect }) = self.ctx.meet(&point).await else { return Struck::Not };
+        let Some(Firing { name, effect }) = self.ctx.meet(&point).await else { return FaultOutcome::Not };
         match effect {
-            Effect::Error(code) => Struck::End(Ec2Error::injected(&code, &name).into()),
-            Effect::Http(status) => Struck::End(Ending::Status(status)),
-            Effect::DropReply(true) => Struck::DropReply,
-            Effect::Crash(_) | Effect::Reboot(_) => Struck::End(Ending::Dropped),
-            Effect::Duplicate(times) => Struck::Duplicate(times),
-            Effect::StaleRead(revisions) => Struck::Stale(revisions),
+            Effect::Error(code) => FaultOutcome::End(Ec2Error::injected(&code, &name).into()),
+            Effect::Http(status) => FaultOutcome::End(Ending::Status(status)),
+            Effect::DropReply(true) => FaultOutcome::DropReply,
+            Effect::Crash(_) | Effect::Reboot(_) => FaultOutcome::End(Ending::Dropped),
+            Effect::Duplicate(times) => FaultOutcome::Duplicate(times),
+            Effect::StaleRead(revisions) => FaultOutcome::Stale(revisions),
             Effect::Stick(state) => {
                 self.ec2.release_after(&self.ctx, name.clone());
-                Struck::Stick(Stick { fault: name, state })
+                FaultOutcome::Stick(Stick { fault: name, state })
             }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
                 // The next request for a change gets a write error.
                 let _ = self.ec2.recorded(&self.ctx).await;
-                Struck::Not
+                FaultOutcome::Not
             }
             // Not in the table (see `crate::faults`).
-            _ => Struck::Not,
+            _ => FaultOutcome::Not,
         }
     }
 }
@@ -358,14 +358,14 @@ impl Endpoint {
         };
         for (_, id) in named.0.iter().filter(|(attribute, id)| *attribute == "volume" && meant(id)) {
             if let Ok(id) = id.parse() {
-                self.ec2.poke(&self.ctx, |state, now| state.vanish_volume(now, &id));
+                self.ec2.with_state(&self.ctx, |state, now| state.vanish_volume(now, &id));
             }
         }
     }
 }
 
 /// Effect of a fault on a request at one moment.
-enum Struck {
+enum FaultOutcome {
     Not,
     End(Ending),
     DropReply,

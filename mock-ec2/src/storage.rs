@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use substrate::{Ctx, Now};
 
-use crate::cloud::Heard;
+use crate::cloud::PublishedEvent;
 use crate::config::{Config, Error, VolumeBytes};
 use crate::copy::Copy;
 use crate::events::{
@@ -314,9 +314,9 @@ impl Storage {
     }
 
     /// Applies an event to the bytes.
-    pub(crate) fn follow(&self, heard: &Heard<'_>) -> Result<(), (String, io::Error)> {
+    pub(crate) fn follow(&self, published: &PublishedEvent<'_>) -> Result<(), (String, io::Error)> {
         let mut inner = self.lock();
-        let (id, done) = match heard.event {
+        let (id, done) = match published.event {
             Event::Volume(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) => {
                 self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
                 (volume.as_str(), Some(inner.remove(volume.as_str())))
@@ -332,10 +332,10 @@ impl Storage {
                 (volume.as_str(), inner.files.as_mut().map(|f| f.grow(volume, *size_gib)))
             }
             Event::Snapshot(SnapshotChanged { snapshot, volume, state: SnapshotPhase::Completed, .. })
-                if heard.state.planted().snapshot_late =>
+                if published.state.seeded_bugs().snapshot_late =>
             {
-                let of_volume = heard.state.snapshot(snapshot).is_ok_and(|s| !s.copied);
-                if !of_volume || heard.state.volume(volume).is_err() {
+                let of_volume = published.state.snapshot(snapshot).is_ok_and(|s| !s.copied);
+                if !of_volume || published.state.volume(volume).is_err() {
                     return Ok(());
                 }
                 self.bytes.iter().for_each(|b| b.snapshot(volume.as_str(), snapshot.as_str()));

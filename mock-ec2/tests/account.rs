@@ -49,9 +49,9 @@ fn a_key_pair_is_made_once_and_told_without_its_private_key(
         let made = ok(&cloud, "CreateKeyPair", &form).await;
         assert!(made.first("keyMaterial").unwrap().starts_with(begin), "{}", made.body);
         assert_eq!(made.first("keyFingerprint").unwrap().len(), fingerprint);
-        let told = ok(&cloud, "DescribeKeyPairs", "KeyName.1=mine&IncludePublicKey=true").await;
-        assert_eq!((told.first("keyMaterial"), told.first("keyType").as_deref()), (None, Some(kind)));
-        assert!(told.first("publicKey").unwrap().starts_with(public), "{}", told.body);
+        let reported = ok(&cloud, "DescribeKeyPairs", "KeyName.1=mine&IncludePublicKey=true").await;
+        assert_eq!((reported.first("keyMaterial"), reported.first("keyType").as_deref()), (None, Some(kind)));
+        assert!(reported.first("publicKey").unwrap().starts_with(public), "{}", reported.body);
         let again = call(&cloud, "CreateKeyPair", &form).await;
         assert_eq!(
             (again.code(), again.message()),
@@ -111,8 +111,8 @@ fn an_instance_starts_in_a_subnet_of_ones_own() {
         assert_eq!((node.first("subnetId"), node.first("vpcId")), (Some(subnet.clone()), Some(vpc.clone())));
         assert_eq!(node.first("privateIpAddress").as_deref(), Some("172.16.1.4"));
         assert_eq!(node.first("availabilityZone").as_deref(), Some("us-east-1b"));
-        let told = ok(&cloud, "DescribeSubnets", &format!("SubnetId.1={subnet}")).await;
-        assert_eq!(told.first("availableIpAddressCount").as_deref(), Some("250"));
+        let reported = ok(&cloud, "DescribeSubnets", &format!("SubnetId.1={subnet}")).await;
+        assert_eq!(reported.first("availableIpAddressCount").as_deref(), Some("250"));
         for (action, form) in [("DeleteSubnet", format!("SubnetId={subnet}")), ("DeleteVpc", format!("VpcId={vpc}"))] {
             assert_eq!(call(&cloud, action, &form).await.code(), "DependencyViolation", "{action}");
         }
@@ -214,9 +214,9 @@ fn retention_rules_are_told_changed_listed_and_deleted() {
         let path = format!("/rules/{}", made["Identifier"].as_str().unwrap());
         let change = json!({ "Description": "a week", "RetentionPeriod": { "RetentionPeriodValue": 9, "RetentionPeriodUnit": "DAYS" } });
         assert_eq!(rbin(&cloud, "PATCH", &path, &change).await.0, 200);
-        let (_, told) = rbin(&cloud, "GET", &path, &Value::Null).await;
+        let (_, reported) = rbin(&cloud, "GET", &path, &Value::Null).await;
         assert_eq!(
-            (&told["Description"], &told["RetentionPeriod"]["RetentionPeriodValue"]),
+            (&reported["Description"], &reported["RetentionPeriod"]["RetentionPeriodValue"]),
             (&json!("a week"), &json!(9))
         );
         let (_, listed) = rbin(&cloud, "POST", "/list-rules", &json!({ "ResourceType": "EBS_SNAPSHOT" })).await;
@@ -250,9 +250,9 @@ fn a_running_instance_gets_another_root_volume() {
         let form = format!("InstanceId={node}&SnapshotId={snapshot}");
         let task = ok(&cloud, "CreateReplaceRootVolumeTask", &form).await;
         assert_eq!(task.first("taskState").as_deref(), Some("pending"));
-        let told = ok(&cloud, "DescribeReplaceRootVolumeTasks", "").await;
+        let reported = ok(&cloud, "DescribeReplaceRootVolumeTasks", "").await;
         assert_eq!(
-            (told.all("replaceRootVolumeTaskId").len(), told.first("taskState").as_deref()),
+            (reported.all("replaceRootVolumeTaskId").len(), reported.first("taskState").as_deref()),
             (1, Some("succeeded"))
         );
         let new = root().await;

@@ -1,4 +1,4 @@
-//! The admin API: faults, the device stream, pokes.
+//! The admin API: faults, the device stream, admin actions.
 
 mod common;
 
@@ -125,8 +125,8 @@ fn faults_of_other_rooms_and_unknown_keys_are_refused() {
         assert_eq!(cloud.admin("GET", "faults", None).await.1, json!({ "faults": [] }));
         let misspelled = json!({"name": "f", "match": {"plane": "ec2", "op": "AttchVolume"}, "effect": {"http": 503}});
         let (status, answer) = cloud.admin("POST", "faults", Some(misspelled)).await;
-        let said = (status, &answer["field"], &answer["nearest"]);
-        assert_eq!(said, (400, &json!("match.op"), &json!("AttachVolume")));
+        let wording = (status, &answer["field"], &answer["nearest"]);
+        assert_eq!(wording, (400, &json!("match.op"), &json!("AttachVolume")));
         let (_, catalogue) = cloud.admin("GET", "faults/catalogue", None).await;
         let ops = catalogue["operations"].as_array().unwrap();
         assert!(ops.iter().any(|o| o["op"] == "Devices" && o["plane"] == "ec2"), "{catalogue}");

@@ -82,8 +82,8 @@ fn a4_and_a5_interfaces_that_come_later_take_slots() {
         let refused = cloud.attach(&volume, &node, "/dev/xvdaa").await;
         assert_eq!(refused.code(), "AttachmentLimitExceeded");
         assert!(refused.message().starts_with("You may attach up to 1 devices for this instance type."));
-        let told = call(&cloud, "DescribeInstanceTypes", "InstanceType.1=m5.large").await;
-        assert_eq!(told.first("maximumEbsAttachments").as_deref(), Some("27"));
+        let reported = call(&cloud, "DescribeInstanceTypes", "InstanceType.1=m5.large").await;
+        assert_eq!(reported.first("maximumEbsAttachments").as_deref(), Some("27"));
     });
 }
 

@@ -63,10 +63,10 @@ async fn complete(cloud: &Cloud, snapshot: &str, blocks: &str) -> (u16, String) 
 /// Returns the listed blocks of a snapshot, with their tokens.
 async fn blocks(service: &HttpService, snapshot: &str) -> Vec<(u64, String)> {
     let (status, text) = ebs(service, "GET", &format!("/snapshots/{snapshot}/blocks"), &[], b"").await;
-    let told: Value = serde_json::from_slice(&text).unwrap();
-    assert_eq!(status, 200, "{told}");
+    let reported: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(status, 200, "{reported}");
     let block = |b: &Value| (b["BlockIndex"].as_u64().unwrap(), b["BlockToken"].as_str().unwrap().to_owned());
-    told["Blocks"].as_array().unwrap().iter().map(block).collect()
+    reported["Blocks"].as_array().unwrap().iter().map(block).collect()
 }
 
 #[test]
@@ -87,8 +87,11 @@ fn a_snapshot_is_written_block_by_block_and_read_again() {
         assert_eq!(complete(&cloud, id, "3").await.0, 400);
         let (status, text) = complete(&cloud, id, "2").await;
         assert_eq!((status, text.as_str()), (202, r#"{"Status":"pending"}"#));
-        let told = cloud.ask(&format!("Action=DescribeSnapshots&Version=2016-11-15&SnapshotId.1={id}")).await;
-        assert_eq!((told.first("status").as_deref(), told.first("value").as_deref()), (Some("completed"), Some("v")));
+        let reported = cloud.ask(&format!("Action=DescribeSnapshots&Version=2016-11-15&SnapshotId.1={id}")).await;
+        assert_eq!(
+            (reported.first("status").as_deref(), reported.first("value").as_deref()),
+            (Some("completed"), Some("v"))
+        );
         let listed = blocks(&cloud.service, id).await;
         assert_eq!(listed.iter().map(|(block, _)| *block).collect::<Vec<_>>(), [0, 2_047]);
         let get = async |block: u64, token: &str| {
@@ -128,8 +131,8 @@ fn a_block_that_cannot_be_written_is_refused_in_json(#[case] bytes: &[u8], #[cas
         let (_, made) = start(&cloud, json!({ "VolumeSize": 1 })).await;
         let id = made["SnapshotId"].as_str().unwrap();
         let (status, text) = put(&cloud, id, block, bytes, &checksum).await;
-        let told: Value = serde_json::from_str(&text).unwrap();
-        assert!(status == 400 && told["Message"].is_string(), "{status} {told}");
+        let reported: Value = serde_json::from_str(&text).unwrap();
+        assert!(status == 400 && reported["Message"].is_string(), "{status} {reported}");
         assert_eq!(complete(&cloud, id, "0").await.0, 202);
         assert_eq!(put(&cloud, id, 0, &[7; BLOCK], &sum(&[7; BLOCK])).await.0, 400, "it is complete");
     });
@@ -145,8 +148,8 @@ fn a_block_that_cannot_be_written_is_refused_in_json(#[case] bytes: &[u8], #[cas
 fn a_snapshot_that_cannot_be_started_is_refused_in_json(#[case] wanted: Value) {
     let dir = tempfile::tempdir().unwrap();
     play(1, with_bytes(&dir, Instant), |cloud| async move {
-        let (status, told) = start(&cloud, wanted).await;
-        assert!(status == 400 && told["Message"].is_string(), "{status} {told}");
+        let (status, reported) = start(&cloud, wanted).await;
+        assert!(status == 400 && reported["Message"].is_string(), "{status} {reported}");
     });
 }
 
@@ -210,8 +213,8 @@ fn a_snapshot_is_copied_to_another_region_with_its_bytes() {
         let copied = copied.first("snapshotId").unwrap_or_else(|| panic!("{}", copied.body));
         let describe = format!("Action=DescribeSnapshots&SnapshotId.1={copied}");
         cloud.sleep(29 * 60_000).await;
-        let told = ask(&service, "eu-west-1", &describe).await;
-        let fields = ["status", "transferType", "completionDurationMinutes"].map(|tag| told.first(tag).unwrap());
+        let reported = ask(&service, "eu-west-1", &describe).await;
+        let fields = ["status", "transferType", "completionDurationMinutes"].map(|tag| reported.first(tag).unwrap());
         assert_eq!(fields, ["pending", "time-based", "30"]);
         cloud.sleep(2 * 60_000).await;
         assert_eq!(ask(&service, "eu-west-1", &describe).await.first("status").as_deref(), Some("completed"));

@@ -323,13 +323,13 @@ fn the_trace_says_which_volumes_several_instances_may_hold() {
         let attached = attached.filter(|a| a.volume.as_str() == shared && a.state == AttachmentPhase::Attached);
         assert_eq!(attached.count(), 2);
         let lines = cloud.world.trace().lines();
-        let said = |id: &str| {
+        let wording = |id: &str| {
             lines
                 .iter()
                 .filter(|l| l.kind == "ec2.volume" && l.str("volume") == Some(id))
                 .all(|l| l.fields.get("multi_attach").is_some())
         };
-        assert!(said(&shared) && !said(&alone));
+        assert!(wording(&shared) && !wording(&alone));
     });
 }
 

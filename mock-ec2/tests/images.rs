@@ -41,8 +41,8 @@ async fn image(cloud: &Cloud, rest: &str) -> (String, [String; 2]) {
     cloud.sleep(60_000).await;
     let image = ok(cloud, "CreateImage", &format!("InstanceId={node}&Name=golden&{rest}")).await;
     let image = image.first("imageId").unwrap();
-    let told = ok(cloud, "DescribeImages", &format!("ImageId.1={image}")).await;
-    (image, told.all("snapshotId").try_into().unwrap())
+    let reported = ok(cloud, "DescribeImages", &format!("ImageId.1={image}")).await;
+    (image, reported.all("snapshotId").try_into().unwrap())
 }
 
 #[test]

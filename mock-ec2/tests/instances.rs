@@ -334,42 +334,42 @@ fn status_attributes_and_regions_are_described() {
 #[test]
 fn pokes_vanish_force_hold_and_finish() {
     play(1, config(Aws), |cloud| async move {
-        let poke = async |path: &str, json: Value| {
+        let admin_action = async |path: &str, json: Value| {
             let (status, answer) = cloud.admin("POST", path, Some(json)).await;
             (status, answer["changed"].clone())
         };
         let (volume, node) = (cloud.volume().await, cloud.instance("node-a"));
         cloud.attach(&volume, &node, "/dev/sdf").await;
         assert_eq!(
-            poke(&format!("volumes/{volume}/stick"), json!({ "which": "attachment" })).await,
+            admin_action(&format!("volumes/{volume}/stick"), json!({ "which": "attachment" })).await,
             (200, json!(true))
         );
         cloud.sleep(600_000).await;
         assert_eq!(cloud.attachment_status(&volume).await, "attaching");
-        assert_eq!(poke(&format!("volumes/{volume}/complete"), json!({ "which": "attachment" })).await.0, 200);
+        assert_eq!(admin_action(&format!("volumes/{volume}/complete"), json!({ "which": "attachment" })).await.0, 200);
         assert_eq!(cloud.attachment_status(&volume).await, "attached");
         call(&cloud, "ModifyVolume", &format!("VolumeId={volume}&Size=8")).await;
         assert_eq!(
-            poke(&format!("volumes/{volume}/fail"), json!({ "which": "modification" })).await,
+            admin_action(&format!("volumes/{volume}/fail"), json!({ "which": "modification" })).await,
             (200, json!(true))
         );
         let failed = call(&cloud, "DescribeVolumesModifications", &format!("VolumeId.1={volume}")).await;
         assert_eq!(failed.first("modificationState").as_deref(), Some("failed"));
         let snapshot = call(&cloud, "CreateSnapshot", &format!("VolumeId={volume}")).await.first("snapshotId").unwrap();
-        assert_eq!(poke(&format!("snapshots/{snapshot}/fail"), json!({})).await, (200, json!(true)));
+        assert_eq!(admin_action(&format!("snapshots/{snapshot}/fail"), json!({})).await, (200, json!(true)));
         let form = format!("SnapshotId.1={snapshot}");
         assert_eq!(call(&cloud, "DescribeSnapshots", &form).await.first("status").as_deref(), Some("error"));
-        assert_eq!(poke(&format!("volumes/{volume}/vanish"), json!({})).await.0, 200);
+        assert_eq!(admin_action(&format!("volumes/{volume}/vanish"), json!({})).await.0, 200);
         assert_eq!(cloud.describe(&volume).await.code(), "InvalidVolume.NotFound");
         let broken = cloud.volume().await;
-        poke(&format!("volumes/{broken}/state"), json!({ "state": "error" })).await;
+        admin_action(&format!("volumes/{broken}/state"), json!({ "state": "error" })).await;
         assert_eq!(cloud.attach(&broken, &node, "/dev/sdf").await.code(), "IncorrectState");
-        assert_eq!(poke("volumes/vol-0aaaaaaaaaaaaaaaa/vanish", json!({})).await.0, 404);
-        assert_eq!(poke("volumes/x/vanish", json!({})).await.0, 400);
-        assert_eq!(poke(&format!("volumes/{broken}/fly"), json!({})).await.0, 404);
-        assert_eq!(poke(&format!("volumes/{broken}/fail"), json!({})).await.0, 400);
-        assert_eq!(poke("tokens/burn", json!({ "token": "nobody's" })).await.0, 404);
-        assert_eq!(poke(&format!("instances/{node}/purge"), json!({})).await.0, 200);
+        assert_eq!(admin_action("volumes/vol-0aaaaaaaaaaaaaaaa/vanish", json!({})).await.0, 404);
+        assert_eq!(admin_action("volumes/x/vanish", json!({})).await.0, 400);
+        assert_eq!(admin_action(&format!("volumes/{broken}/fly"), json!({})).await.0, 404);
+        assert_eq!(admin_action(&format!("volumes/{broken}/fail"), json!({})).await.0, 400);
+        assert_eq!(admin_action("tokens/burn", json!({ "token": "nobody's" })).await.0, 404);
+        assert_eq!(admin_action(&format!("instances/{node}/purge"), json!({})).await.0, 200);
         assert_eq!(power(&cloud, "RebootInstances", &node).await.code(), "InvalidInstanceID.NotFound");
     });
 }
@@ -381,9 +381,9 @@ const RUN: &str = "Action=RunInstances&Version=2016-11-15&ImageId=ami-0123456789
 fn a_launch_takes_what_programs_send_and_refuses_what_it_would_have_to_do() {
     play(1, config(Instant), |cloud| async move {
         let other = cloud.instance("node-c");
-        let told = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={other}")).await;
-        let subnet = told.first("subnetId").unwrap();
-        let group = told.first("groupId").unwrap();
+        let reported = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={other}")).await;
+        let subnet = reported.first("subnetId").unwrap();
+        let group = reported.first("groupId").unwrap();
         let usual = "&KeyName=k&UserData=IyEvYmluL3No&EbsOptimized=true&Monitoring.Enabled=false\
                      &IamInstanceProfile.Name=n&MetadataOptions.HttpTokens=required";
         let made = cloud.ask(&format!("{RUN}{usual}&SecurityGroupId.1={group}&SubnetId={subnet}")).await;
@@ -405,22 +405,22 @@ fn a_launch_takes_what_programs_send_and_refuses_what_it_would_have_to_do() {
 fn the_transition_of_an_instance_is_held_and_completed() {
     play(1, config(Aws), |cloud| async move {
         let node = cloud.instance("node-a");
-        let poke = async |verb: &str| {
+        let admin_action = async |verb: &str| {
             cloud.admin("POST", &format!("instances/{node}/{verb}"), Some(serde_json::json!({}))).await
         };
         let state = async || {
-            let told = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={node}")).await;
-            told.first("name").unwrap()
+            let reported = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={node}")).await;
+            reported.first("name").unwrap()
         };
-        assert_eq!(poke("stick").await.1["changed"], false);
+        assert_eq!(admin_action("stick").await.1["changed"], false);
         cloud.ask(&format!("Action=StopInstances&Version=2016-11-15&InstanceId.1={node}")).await;
-        assert_eq!(poke("stick").await.1["changed"], true);
+        assert_eq!(admin_action("stick").await.1["changed"], true);
         cloud.sleep(3_600_000).await;
         assert_eq!(state().await, "stopping");
-        assert_eq!(poke("complete").await.1["changed"], true);
+        assert_eq!(admin_action("complete").await.1["changed"], true);
         assert_eq!(state().await, "stopped");
-        assert_eq!((poke("fail").await.0, poke("fly").await.0), (400, 404));
-        assert_eq!(poke("terminate").await.0, 200);
+        assert_eq!((admin_action("fail").await.0, admin_action("fly").await.0), (400, 404));
+        assert_eq!(admin_action("terminate").await.0, 200);
         assert_eq!(state().await, "shutting-down");
     });
 }

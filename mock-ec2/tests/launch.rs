@@ -63,8 +63,8 @@ fn a_launch_brings_its_disks_with_tags_and_takes_them_along_at_its_end() {
         )
         .await;
         let instance = first_id(&made);
-        let told = describe(&cloud, &instance).await;
-        assert_eq!(told.all("deviceName"), ["/dev/xvda", "/dev/sdf", "/dev/sdg"]);
+        let reported = describe(&cloud, &instance).await;
+        assert_eq!(reported.all("deviceName"), ["/dev/xvda", "/dev/sdf", "/dev/sdg"]);
         let [root, data, restored] = [
             volume_at(&cloud, &instance, "/dev/xvda").await,
             volume_at(&cloud, &instance, "/dev/sdf").await,
@@ -216,9 +216,9 @@ fn the_image_says_what_the_root_device_is_called() {
              &BlockDeviceMapping.1.Ebs.VolumeSize=50&BlockDeviceMapping.1.Ebs.DeleteOnTermination=false"
         );
         let instance = first_id(&call(&cloud, "RunInstances", &form).await);
-        let told = describe(&cloud, &instance).await;
-        assert_eq!(told.first("rootDeviceName").as_deref(), Some("/dev/sda1"));
-        assert_eq!(told.all("deviceName"), ["/dev/sda1"]);
+        let reported = describe(&cloud, &instance).await;
+        assert_eq!(reported.first("rootDeviceName").as_deref(), Some("/dev/sda1"));
+        assert_eq!(reported.all("deviceName"), ["/dev/sda1"]);
         let root = volume_at(&cloud, &instance, "/dev/sda1").await;
         assert_eq!((root.first("size").as_deref(), root.first("snapshotId")), (Some("50"), images.first("snapshotId")));
         // The architecture must match the type's.
@@ -233,10 +233,10 @@ fn one_launch_is_one_reservation() {
         let form = format!("{IMAGE}&InstanceType=m5.large&MinCount=3&MaxCount=3");
         let made = call(&cloud, "RunInstances", &form).await;
         let reservation = made.first("reservationId").unwrap();
-        let told = call(&cloud, "DescribeInstances", "").await;
+        let reported = call(&cloud, "DescribeInstances", "").await;
         // Three of the seed list, each in its own reservation, and the launch.
-        assert_eq!(told.all("reservationId").len(), 4);
-        let ours = told.body.split("<reservationId>").find(|part| part.starts_with(&reservation)).unwrap();
+        assert_eq!(reported.all("reservationId").len(), 4);
+        let ours = reported.body.split("<reservationId>").find(|part| part.starts_with(&reservation)).unwrap();
         let launched = Answer { status: 200, request_id: String::new(), body: ours.to_owned() };
         assert_eq!(launched.all("amiLaunchIndex"), ["0", "1", "2"]);
         assert_eq!(launched.all("instanceId"), made.all("instanceId"));
@@ -253,15 +253,16 @@ fn what_is_asked_of_a_launch_comes_back() {
                     &DisableApiTermination=true&InstanceInitiatedShutdownBehavior=terminate&UserData=IyEvYmluL3No\
                     &HibernationOptions.Configured=false";
         let instance = first_id(&run(&cloud, more).await);
-        let told = describe(&cloud, &instance).await;
-        let has = |tag: &str, value: &str| assert!(told.all(tag).contains(&value.to_owned()), "{tag}: {}", told.body);
+        let reported = describe(&cloud, &instance).await;
+        let has =
+            |tag: &str, value: &str| assert!(reported.all(tag).contains(&value.to_owned()), "{tag}: {}", reported.body);
         has("keyName", "mine");
         has("arn", "arn:aws:iam::000000000000:instance-profile/node");
         has("ebsOptimized", "true");
         has("clientToken", "t");
         has("httpTokens", "required");
         has("httpPutResponseHopLimit", "2");
-        assert_eq!(read(&told.first("monitoring").unwrap(), "state"), "enabled");
+        assert_eq!(read(&reported.first("monitoring").unwrap(), "state"), "enabled");
         for (name, value) in [
             ("key-name", "mine"),
             ("client-token", "t"),
@@ -305,7 +306,7 @@ fn a_launch_is_told_to_its_guest() {
     play(1, config(Instant), |cloud| async move {
         let tag = "TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=role&TagSpecification.1.Tag.1.Value=db";
         let plain = first_id(&run(&cloud, tag).await);
-        let told = first_id(
+        let reported = first_id(
             &run(&cloud, &format!("{tag}&UserData=IyEvYmluL3No&MetadataOptions.InstanceMetadataTags=enabled")).await,
         );
         let page = async |instance: &str, path: &str| {
@@ -313,9 +314,9 @@ fn a_launch_is_told_to_its_guest() {
             let answer = cloud.answer(request.body(substrate::body::empty()).unwrap()).await;
             (answer.status, answer.body)
         };
-        assert_eq!(page(&told, "user-data").await, (200, "#!/bin/sh".to_owned()));
-        assert_eq!(page(&told, "meta-data/tags/instance").await, (200, "role".to_owned()));
-        assert_eq!(page(&told, "meta-data/tags/instance/role").await, (200, "db".to_owned()));
+        assert_eq!(page(&reported, "user-data").await, (200, "#!/bin/sh".to_owned()));
+        assert_eq!(page(&reported, "meta-data/tags/instance").await, (200, "role".to_owned()));
+        assert_eq!(page(&reported, "meta-data/tags/instance/role").await, (200, "db".to_owned()));
         for path in ["user-data", "meta-data/tags/instance", "meta-data/tags/instance/role"] {
             assert_eq!(page(&plain, path).await.0, 404, "{path}");
         }
@@ -365,10 +366,14 @@ fn interfaces_say_where_an_instance_is_and_how_many_it_has() {
              &NetworkInterface.2.DeviceIndex=1&NetworkInterface.2.SubnetId={subnet}"
         );
         let instance = first_id(&call(&cloud, "RunInstances", &form).await);
-        let told = describe(&cloud, &instance).await;
-        assert_eq!(told.first("availabilityZone").as_deref(), Some("us-east-1b"));
-        assert_eq!(told.first("privateIpAddress").unwrap().split('.').nth(1), Some("1"), "an address of its subnet");
-        let ids = told.all("networkInterfaceId");
+        let reported = describe(&cloud, &instance).await;
+        assert_eq!(reported.first("availabilityZone").as_deref(), Some("us-east-1b"));
+        assert_eq!(
+            reported.first("privateIpAddress").unwrap().split('.').nth(1),
+            Some("1"),
+            "an address of its subnet"
+        );
+        let ids = reported.all("networkInterfaceId");
         let form = format!("Filter.1.Name=attachment.instance-id&Filter.1.Value.1={instance}");
         let mut listed = call(&cloud, "DescribeNetworkInterfaces", &form).await.all("networkInterfaceId");
         listed.sort_by_key(|id| ids.iter().position(|own| own == id));
@@ -400,14 +405,14 @@ fn protected_instances_stay_and_the_reason_of_a_stop_is_told() {
         set("DisableApiStop.Value=false").await;
         assert_eq!(power("StopInstances").await.status, 200);
         cloud.sleep(60_000).await;
-        let told = describe(&cloud, &node).await;
-        let reason = told.first("reason").unwrap();
+        let reported = describe(&cloud, &node).await;
+        let reason = reported.first("reason").unwrap();
         assert!(reason.starts_with("User initiated (2026-01-01 00:0") && reason.ends_with(" GMT)"), "{reason}");
-        assert_eq!(read(&told.first("stateReason").unwrap(), "code"), "Client.UserInitiatedShutdown");
+        assert_eq!(read(&reported.first("stateReason").unwrap(), "code"), "Client.UserInitiatedShutdown");
         power("StartInstances").await;
         cloud.sleep(60_000).await;
-        let told = describe(&cloud, &node).await;
-        assert_eq!((told.first("reason").as_deref(), told.first("stateReason")), (Some(""), None));
+        let reported = describe(&cloud, &node).await;
+        assert_eq!((reported.first("reason").as_deref(), reported.first("stateReason")), (Some(""), None));
         set("DisableApiTermination.Value=false").await;
         assert_eq!(power("TerminateInstances").await.status, 200);
     });

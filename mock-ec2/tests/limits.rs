@@ -131,16 +131,16 @@ fn multi_attach_needs_a_nitro_instance() {
 #[case("t2.nano", "40", "shared", "false")]
 fn instance_types_tell_their_limits(#[case] name: &str, #[case] most: &str, #[case] kind: &str, #[case] disks: &str) {
     play(1, config(Instant), |cloud| async move {
-        let told = call(&cloud, "DescribeInstanceTypes", &format!("InstanceType.1={name}")).await;
+        let reported = call(&cloud, "DescribeInstanceTypes", &format!("InstanceType.1={name}")).await;
         let tags = ["maximumEbsAttachments", "attachmentLimitType", "instanceStorageSupported"];
-        assert_eq!(tags.map(|tag| told.first(tag).unwrap_or_default()), [most, kind, disks]);
+        assert_eq!(tags.map(|tag| reported.first(tag).unwrap_or_default()), [most, kind, disks]);
     });
 }
 
 #[test]
 fn a_limit_that_nobody_tells_is_not_told() {
     play(1, config(Instant), |cloud| async move {
-        let told = call(&cloud, "DescribeInstanceTypes", "InstanceType.1=i3.metal").await;
-        assert_eq!((told.status, told.first("maximumEbsAttachments")), (200, None));
+        let reported = call(&cloud, "DescribeInstanceTypes", "InstanceType.1=i3.metal").await;
+        assert_eq!((reported.status, reported.first("maximumEbsAttachments")), (200, None));
     });
 }

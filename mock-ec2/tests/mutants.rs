@@ -1,4 +1,4 @@
-//! Each planted defect has an effect when it is switched on, and none when it is off.
+//! Each seeded bug has an effect when it is switched on, and none when it is off.
 
 #![cfg(feature = "mutants")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -76,8 +76,8 @@ fn delete_while_attached(#[case] mutants: &[&str], #[case] gone: bool) {
         assert_eq!(deleted.status == 200, gone);
         cloud.sleep(60_000).await;
         let events = cloud.world.trace().events();
-        let told = events.iter().filter_map(|e| e.get::<VolumeChanged>()).any(|v| v.state == VolumePhase::Deleted);
-        assert_eq!((told, cloud.describe(&volume).await.status == 400), (gone, gone));
+        let reported = events.iter().filter_map(|e| e.get::<VolumeChanged>()).any(|v| v.state == VolumePhase::Deleted);
+        assert_eq!((reported, cloud.describe(&volume).await.status == 400), (gone, gone));
         assert_eq!(phases(&cloud, &volume).last(), Some(&AttachmentPhase::Attached), "the device stays");
     });
 }

@@ -47,17 +47,17 @@ fn the_default_network_holds_together() {
         assert_eq!(options, vpcs.first("dhcpOptionsId"));
         // An instance belongs to it.
         let node = cloud.instance("node-c");
-        let told = call(&cloud, "DescribeInstances", &format!("InstanceId.1={node}")).await;
-        assert_eq!((told.first("vpcId"), told.first("groupId")), (Some(vpc.clone()), group.first("groupId")));
-        let form = format!("SubnetId.1={}", told.first("subnetId").unwrap());
+        let reported = call(&cloud, "DescribeInstances", &format!("InstanceId.1={node}")).await;
+        assert_eq!((reported.first("vpcId"), reported.first("groupId")), (Some(vpc.clone()), group.first("groupId")));
+        let form = format!("SubnetId.1={}", reported.first("subnetId").unwrap());
         assert_eq!(
             call(&cloud, "DescribeSubnets", &form).await.first("availabilityZone").as_deref(),
             Some("us-east-1b")
         );
-        let eni = told.first("networkInterfaceId").unwrap();
+        let eni = reported.first("networkInterfaceId").unwrap();
         let interface = call(&cloud, "DescribeNetworkInterfaces", &format!("NetworkInterfaceId.1={eni}")).await;
         for tag in ["subnetId", "vpcId", "macAddress", "privateIpAddress", "groupId"] {
-            assert_eq!(interface.first(tag), told.first(tag), "{tag}");
+            assert_eq!(interface.first(tag), reported.first(tag), "{tag}");
         }
         let dns = call(&cloud, "DescribeVpcAttribute", &format!("VpcId={vpc}&Attribute=enableDnsSupport")).await;
         assert_eq!(dns.first("value").as_deref(), Some("true"));

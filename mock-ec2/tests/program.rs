@@ -39,8 +39,8 @@ fn a_volume_has_a_file_while_it_lives_and_a_clean_end_leaves_nothing() {
         made.first("volumeId").unwrap()
     });
     assert_eq!(std::fs::metadata(volumes.join(&volume)).unwrap().len(), 4 << 30);
-    let told = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
-    assert!(told.success());
+    let reported = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
+    assert!(reported.success());
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
     assert!(!volumes.join(&volume).exists() && !dir.path().join("ready.json").exists());
     let lines = std::fs::read_to_string(&trace).unwrap();

@@ -45,15 +45,15 @@ fn what_a_launch_and_the_account_are_is_there_after_kill_9() {
         format!("Action=DescribeSnapshotAttribute&SnapshotId={snapshot}&Attribute=createVolumePermission"),
         format!("Action=DescribeInstanceAttribute&InstanceId={instance}&Attribute=userData"),
     ];
-    let told = |endpoint: &str| -> Vec<String> {
+    let reported = |endpoint: &str| -> Vec<String> {
         let body = |form: &String| run(ask(endpoint, form)).body;
         let without_id = |body: String| body.split("</requestId>").nth(1).unwrap_or_default().to_owned();
         questions.iter().map(|form| without_id(body(form))).collect()
     };
-    let before = told(&endpoint);
+    let before = reported(&endpoint);
     running.end("KILL");
     let (_running, endpoint) = start(dir.path(), &flags);
-    for ((form, before), after) in questions.iter().zip(before).zip(told(&endpoint)) {
+    for ((form, before), after) in questions.iter().zip(before).zip(reported(&endpoint)) {
         assert_eq!(after, before, "{form}");
     }
     let refused = run(ask(&endpoint, &format!("Action=TerminateInstances&InstanceId.1={instance}")));

@@ -25,18 +25,18 @@ fn a_snapshot_is_shared_with_accounts_and_with_everybody() {
         let (_, snapshot) = snapshot(&cloud).await;
         let set =
             async |rest: &str| call(&cloud, "ModifySnapshotAttribute", &format!("SnapshotId={snapshot}&{rest}")).await;
-        let told = async || {
+        let reported = async || {
             let form = format!("SnapshotId={snapshot}&Attribute=createVolumePermission");
             call(&cloud, "DescribeSnapshotAttribute", &form).await
         };
-        assert_eq!(told().await.all("item"), Vec::<String>::new());
+        assert_eq!(reported().await.all("item"), Vec::<String>::new());
         assert_eq!(set("UserId.1=111122223333&OperationType=add").await.status, 200);
         assert_eq!(
             set("CreateVolumePermission.Add.1.Group=all&CreateVolumePermission.Add.2.UserId=444455556666").await.status,
             200
         );
         assert_eq!(
-            (told().await.all("group"), told().await.all("userId")),
+            (reported().await.all("group"), reported().await.all("userId")),
             (vec!["all".to_owned()], vec!["111122223333".to_owned(), "444455556666".to_owned()])
         );
         let restorable = async |user: &str| {
@@ -53,7 +53,7 @@ fn a_snapshot_is_shared_with_accounts_and_with_everybody() {
         assert_eq!(set("").await.code(), "MissingParameter");
         let reset = format!("SnapshotId={snapshot}&Attribute=createVolumePermission");
         assert_eq!(call(&cloud, "ResetSnapshotAttribute", &reset).await.status, 200);
-        assert_eq!(told().await.all("userId"), Vec::<String>::new());
+        assert_eq!(reported().await.all("userId"), Vec::<String>::new());
     });
 }
 
@@ -63,8 +63,8 @@ fn an_archived_snapshot_must_be_restored_before_it_is_used() {
         let (_, snapshot) = snapshot(&cloud).await;
         let tier = async || {
             let form = format!("Filter.1.Name=snapshot-id&Filter.1.Value.1={snapshot}");
-            let told = call(&cloud, "DescribeSnapshotTierStatus", &form).await;
-            ["storageTier", "lastTieringOperationStatus"].map(|tag| told.first(tag).unwrap_or_default())
+            let reported = call(&cloud, "DescribeSnapshotTierStatus", &form).await;
+            ["storageTier", "lastTieringOperationStatus"].map(|tag| reported.first(tag).unwrap_or_default())
         };
         let volume =
             async || call(&cloud, "CreateVolume", &format!("AvailabilityZone=us-east-1a&SnapshotId={snapshot}")).await;
@@ -145,9 +145,9 @@ fn a_copy_is_of_no_volume_and_keys_become_arns() {
         let (_, source) = snapshot(&cloud).await;
         let form = format!("SourceRegion=us-east-1&SourceSnapshotId={source}&Encrypted=true&KmsKeyId=alias/mine");
         let copy = call(&cloud, "CopySnapshot", &form).await.first("snapshotId").unwrap();
-        let told = call(&cloud, "DescribeSnapshots", &format!("SnapshotId.1={copy}")).await;
-        assert_eq!(told.first("volumeId").as_deref(), Some("vol-ffffffff"));
-        let alias = told.first("kmsKeyId").unwrap();
+        let reported = call(&cloud, "DescribeSnapshots", &format!("SnapshotId.1={copy}")).await;
+        assert_eq!(reported.first("volumeId").as_deref(), Some("vol-ffffffff"));
+        let alias = reported.first("kmsKeyId").unwrap();
         assert!(alias.starts_with("arn:aws:kms:us-east-1:000000000000:key/"), "{alias}");
         let key = async |given: &str| {
             let form = format!("AvailabilityZone=us-east-1a&Size=1&Encrypted=true&KmsKeyId={given}");
@@ -187,8 +187,8 @@ fn encryption_by_default_holds_for_volumes_launches_and_copies() {
         assert_eq!(call(&cloud, "DescribeVolumes", &form).await.first("encrypted").as_deref(), Some("true"));
         let copy = format!("SourceRegion=us-east-1&SourceSnapshotId={plain}");
         let copy = call(&cloud, "CopySnapshot", &copy).await.first("snapshotId").unwrap();
-        let told = call(&cloud, "DescribeSnapshots", &format!("SnapshotId.1={copy}")).await;
-        assert_eq!(told.first("kmsKeyId"), Some(mine));
+        let reported = call(&cloud, "DescribeSnapshots", &format!("SnapshotId.1={copy}")).await;
+        assert_eq!(reported.first("kmsKeyId"), Some(mine));
         call(&cloud, "ResetEbsDefaultKmsKeyId", "").await;
         assert_eq!(key().await, "alias/aws/ebs");
         call(&cloud, "DisableEbsEncryptionByDefault", "").await;
@@ -204,9 +204,9 @@ fn io_of_an_impaired_volume_is_enabled_by_hand_or_by_itself() {
             cloud.admin("POST", &format!("volumes/{volume}/impair"), Some(json!({ "impaired": true }))).await
         };
         let status = async |volume: &str| {
-            let told = call(&cloud, "DescribeVolumeStatus", &format!("VolumeId.1={volume}")).await;
-            let words = told.all("status");
-            (words[0].clone(), words[1].clone(), told.body.contains("enable-volume-io"))
+            let reported = call(&cloud, "DescribeVolumeStatus", &format!("VolumeId.1={volume}")).await;
+            let words = reported.all("status");
+            (words[0].clone(), words[1].clone(), reported.body.contains("enable-volume-io"))
         };
         // The details contain `status`, too, so the first is cut at the first end.
         impair(&volume).await;

@@ -228,8 +228,8 @@ fn bytes_of_a_deleted_volume_go_once_that_is_written_down_and_those_of_others_st
         assert_eq!(cloud.ask(&delete).await.status, 200);
         cloud.sleep(1_000).await;
         assert!(!files.join(&gone).exists());
-        let told = fs::read_to_string(&file).unwrap();
-        assert!(told.lines().any(|line| line.contains(&format!(r#""gone":["{gone}"]"#))), "{told}");
+        let reported = fs::read_to_string(&file).unwrap();
+        assert!(reported.lines().any(|line| line.contains(&format!(r#""gone":["{gone}"]"#))), "{reported}");
         stays
     });
     play(1, with_bytes(kept(Instant, &path, StateSync::Process)), |cloud| async move {

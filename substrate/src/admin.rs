@@ -405,9 +405,12 @@ mod tests {
             let until = r#"{"name": "f", "match": {"plane": "link", "op": "request"},
                             "when": {"until": "pvc/data=Bound"}, "effect": {"drop_request": true}}"#;
             let server = api(&world);
-            let (status, said) = json_of(send(&server, "POST", ROOT, until)).await;
-            assert_eq!((status, said["field"].as_str()), (400, Some("when.until")), "{said}");
-            assert!(said["error"].as_str().is_some_and(|said| said.contains("mooring fault add")), "{said}");
+            let (status, wording) = json_of(send(&server, "POST", ROOT, until)).await;
+            assert_eq!((status, wording["field"].as_str()), (400, Some("when.until")), "{wording}");
+            assert!(
+                wording["error"].as_str().is_some_and(|wording| wording.contains("mooring fault add")),
+                "{wording}"
+            );
             assert_eq!(send(&server.watching(), "POST", ROOT, until).status(), 201);
         });
     }

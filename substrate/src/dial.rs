@@ -211,8 +211,8 @@ mod tests {
     #[tokio::test]
     async fn a_request_carries_the_token_and_no_other() {
         let echo = HttpService::new(|request| {
-            let said = request.headers().get(AUTHORIZATION).and_then(|v| v.to_str().ok()).map(str::to_owned);
-            Box::pin(async move { Ok(http::Response::new(crate::body::full(said.unwrap_or_default()))) })
+            let message = request.headers().get(AUTHORIZATION).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            Box::pin(async move { Ok(http::Response::new(crate::body::full(message.unwrap_or_default()))) })
         });
         let peer = bearing(echo, "word-of-eight").unwrap();
         let request = http::Request::get("/").header(AUTHORIZATION, "Bearer other").body(crate::body::empty()).unwrap();

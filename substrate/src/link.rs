@@ -169,11 +169,11 @@ impl Link {
         self.0.world.is_cut(a, b)
     }
 
-    /// Waits while the way is cut, at most `patience`; false if it still is.
-    async fn wait_out_partition(&self, outward: bool, patience: Duration) -> bool {
+    /// Waits while the way is cut, at most `limit`; false if it still is.
+    async fn wait_out_partition(&self, outward: bool, limit: Duration) -> bool {
         let mut waited = Duration::ZERO;
         while self.cut(outward) {
-            if waited >= patience {
+            if waited >= limit {
                 return false;
             }
             self.scaled_sleep(Duration::from_secs(1)).await;

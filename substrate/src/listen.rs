@@ -20,8 +20,8 @@ use crate::duplex::Tasks;
 use crate::process::Ctx;
 
 pub(crate) use exchange::Incoming;
-pub use life::Patience;
-use life::{Crowd, Heard, Life, Place};
+pub use life::ConnectionTimeouts;
+use life::{ConnectionSet, Life, Membership, ObservedStream};
 
 /// Verified client certificate, DER, with the further certificates that the client sent: an extension of every request
 /// on its connection.
@@ -54,19 +54,19 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/pla
 
 /// Accepts TCP connections forever and serves HTTP/1.1 and HTTP/2 on them, within process `ctx`.
 pub async fn tcp(ctx: Ctx, listener: TcpListener, service: HttpService, tls: Option<Arc<rustls::ServerConfig>>) {
-    tcp_with(ctx, listener, service, tls, Patience::API).await;
+    tcp_with(ctx, listener, service, tls, ConnectionTimeouts::API).await;
 }
 
-/// Like [`tcp`], with another `patience`.
+/// Like [`tcp`], with another `timeouts`.
 pub async fn tcp_with(
     ctx: Ctx,
     listener: TcpListener,
     service: HttpService,
     tls: Option<Arc<rustls::ServerConfig>>,
-    patience: Patience,
+    timeouts: ConnectionTimeouts,
 ) {
-    let doors = Doors::of(&ctx);
-    accept(ctx, listener, service, tls, patience, doors).await;
+    let admission = Admission::of(&ctx);
+    accept(ctx, listener, service, tls, timeouts, admission).await;
 }
 
 async fn accept(
@@ -74,18 +74,18 @@ async fn accept(
     listener: TcpListener,
     service: HttpService,
     tls: Option<Arc<rustls::ServerConfig>>,
-    patience: Patience,
-    doors: Doors,
+    timeouts: ConnectionTimeouts,
+    admission: Admission,
 ) {
     let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            doors.crowd.make_room();
+            admission.connections.make_room();
             tokio::time::sleep(AGAIN).await;
             continue;
         };
-        let life = Life::begin(patience);
-        let Some(place) = doors.enter(&life) else {
+        let life = Life::begin(timeouts);
+        let Some(place) = admission.enter(&life) else {
             // Over TLS an answer would need a handshake, which costs more than the answer.
             let plain = acceptor.is_none();
             ctx.spawn(async move { turn_away(stream, plain).await });
@@ -100,7 +100,7 @@ async fn accept(
                 None => served(own, Box::new(stream), service, None, life).await,
                 Some(acceptor) => {
                     // The client reports a failed handshake.
-                    if let Ok(Ok(stream)) = tokio::time::timeout(patience.head, acceptor.accept(stream)).await {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(timeouts.head, acceptor.accept(stream)).await {
                         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.split_first());
                         let certificate = shown.map(|(first, rest)| {
                             PeerCertificate(
@@ -121,58 +121,58 @@ pub async fn stream(
     ctx: Ctx,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: HttpService,
-    patience: Patience,
+    timeouts: ConnectionTimeouts,
 ) {
-    let life = Life::begin(patience);
+    let life = Life::begin(timeouts);
     // The protocol is not known yet, so the client gets no answer.
-    let Some(_place) = Doors::of(&ctx).enter(&life) else { return };
+    let Some(_place) = Admission::of(&ctx).enter(&life) else { return };
     served(ctx, Box::new(stream), service, None, life).await;
 }
 
 /// Closes all connections of the world of `ctx`. No new ones are accepted, and requests under way have a second to
 /// finish. HTTP/2 clients receive GOAWAY.
 pub async fn farewell(ctx: &Ctx) {
-    let crowd: Arc<Crowd> = ctx.world().common();
-    crowd.dismiss();
-    let _ = tokio::time::timeout(2 * FAREWELL, crowd.emptied()).await;
+    let connections: Arc<ConnectionSet> = ctx.world().common();
+    connections.dismiss();
+    let _ = tokio::time::timeout(2 * FAREWELL, connections.emptied()).await;
 }
 
 /// Closes an idle connection after an accept failed, and waits until another attempt makes sense.
 pub async fn make_room(ctx: &Ctx) {
-    Doors::of(ctx).crowd.make_room();
+    Admission::of(ctx).connections.make_room();
     tokio::time::sleep(AGAIN).await;
 }
 
 /// Admission of connections, on all ports of a process together.
 #[derive(Debug)]
-struct Doors {
-    crowd: Arc<Crowd>,
+struct Admission {
+    connections: Arc<ConnectionSet>,
     most: usize,
 }
 
-impl Doors {
+impl Admission {
     fn of(ctx: &Ctx) -> Self {
-        Self { crowd: ctx.world().common(), most: life::most() }
+        Self { connections: ctx.world().common(), most: life::most() }
     }
 
     /// Admits a connection; `None` if there is no room and no idle connection to close.
-    fn enter(&self, life: &Arc<Life>) -> Option<Place> {
-        let room = self.crowd.len() < self.most || self.crowd.make_room();
-        let room = room && !self.crowd.is_dismissed();
-        room.then(|| self.crowd.enter(life))
+    fn enter(&self, life: &Arc<Life>) -> Option<Membership> {
+        let room = self.connections.len() < self.most || self.connections.make_room();
+        let room = room && !self.connections.is_dismissed();
+        room.then(|| self.connections.enter(life))
     }
 }
 
 async fn turn_away(mut stream: TcpStream, plain: bool) {
     if plain {
         // A client that does not read the answer is gone.
-        let said = async {
+        let message = async {
             let _ = stream.write_all(BUSY).await;
             let _ = stream.shutdown().await;
             // If bytes were left unread, closing would reset the connection before the client has read the answer.
             let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
         };
-        let _ = tokio::time::timeout(FAREWELL, said).await;
+        let _ = tokio::time::timeout(FAREWELL, message).await;
     }
 }
 
@@ -188,7 +188,7 @@ async fn served(
     certificate: Option<PeerCertificate>,
     life: Arc<Life>,
 ) {
-    let io = TokioIo::new(Heard { stream, life: life.clone() });
+    let io = TokioIo::new(ObservedStream { stream, life: life.clone() });
     let incoming = Incoming { service, certificate, life: Some(life.clone()) };
     let mut builder = Builder::new(Tasks(ctx));
     builder.http1().max_buf_size(HEAD_BYTES).max_headers(HEADERS);

@@ -1,9 +1,9 @@
-//! Planted defects: wrong code that a whole run can switch on, to prove that a checker sees it.
+//! Seeded bugs: wrong code that a whole run can switch on, to prove that a checker sees it.
 //!
 //! A component asks [`mutant!`](crate::mutant) at the place of the defect. Without the cargo feature `mutants` of the
 //! component's crate, the answer is the constant `false`, and no release has the feature.
 
-/// A planted defect.
+/// A seeded bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mutant {
     /// Name by which it is switched on.

@@ -144,8 +144,8 @@ impl Ctx {
     }
 
     /// Returns the deadline of a call, divided by the scenario's `time-scale` as far as the peer's work allows.
-    pub fn patience(&self, limit: Duration) -> Duration {
-        self.0.world.scale().patience(limit)
+    pub fn scaled_timeout(&self, limit: Duration) -> Duration {
+        self.0.world.scale().scaled_timeout(limit)
     }
 
     /// Waits for `duration` divided by the scenario's `time-scale`.

@@ -17,7 +17,7 @@ pub struct Rule {
     pub note: &'static str,
 }
 
-/// All classes. Code that waits calls [`TimeScale::apply`] or [`TimeScale::patience`] for those that are divided.
+/// All classes. Code that waits calls [`TimeScale::apply`] or [`TimeScale::scaled_timeout`] for those that are divided.
 pub const RULES: &[Rule] = &[
     divided("waits of control loops and of the node agent: periods, polls, backoffs, grace periods", ""),
     divided("validity of a Lease, of a node's heartbeat and of a toleration", "the object keeps the unscaled number"),
@@ -56,8 +56,8 @@ const fn left(what: &'static str, note: &'static str) -> Rule {
 pub const LEAST: f64 = 0.001;
 /// Maximum factor: a minute takes less than a tenth of a millisecond.
 pub const MOST: f64 = 1_000_000.0;
-/// Minimum result of [`TimeScale::patience`].
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+/// Minimum result of [`TimeScale::scaled_timeout`].
+const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// `time-scale` of a scenario, which divides the durations of [`RULES`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,8 +98,8 @@ impl TimeScale {
 
     /// Returns the deadline of a call, divided by the factor, but at least a second (or `limit` itself, if that is
     /// shorter): a scaled deadline must not cut off real work of the peer, which a scale does not make faster.
-    pub fn patience(self, limit: Duration) -> Duration {
-        self.apply(limit).max(limit.min(LEAST_PATIENCE))
+    pub fn scaled_timeout(self, limit: Duration) -> Duration {
+        self.apply(limit).max(limit.min(LEAST_TIMEOUT))
     }
 }
 
@@ -112,11 +112,11 @@ mod tests {
     #[test]
     fn deadlines_are_divided_down_to_a_second() {
         let scale = TimeScale::new(20.0);
-        assert_eq!(scale.patience(S(120)), S(6));
-        assert_eq!(scale.patience(S(10)), S(1));
-        assert_eq!(scale.patience(Duration::from_millis(300)), Duration::from_millis(300));
+        assert_eq!(scale.scaled_timeout(S(120)), S(6));
+        assert_eq!(scale.scaled_timeout(S(10)), S(1));
+        assert_eq!(scale.scaled_timeout(Duration::from_millis(300)), Duration::from_millis(300));
         assert_eq!(scale.apply(S(10)), Duration::from_millis(500));
-        assert_eq!(TimeScale::default().patience(S(10)), S(10));
+        assert_eq!(TimeScale::default().scaled_timeout(S(10)), S(10));
     }
 
     #[test]

@@ -54,10 +54,10 @@ struct Inner {
     observers: Mutex<Arc<Vec<Observer>>>,
     /// Number of observers so far.
     observed: AtomicU64,
-    /// Kinds of events that were asked for with [`Trace::hear`].
-    heard: Mutex<BTreeSet<String>>,
+    /// Kinds of events that were asked for with [`Trace::subscribe`].
+    subscriptions: Mutex<BTreeSet<String>>,
     /// True if there are such kinds.
-    hears: AtomicBool,
+    has_subscriptions: AtomicBool,
 }
 
 #[derive(Default)]
@@ -85,8 +85,8 @@ impl Trace {
             silent: AtomicBool::new(false),
             observers: Mutex::default(),
             observed: AtomicU64::new(0),
-            heard: Mutex::default(),
-            hears: AtomicBool::new(false),
+            subscriptions: Mutex::default(),
+            has_subscriptions: AtomicBool::new(false),
         }))
     }
 
@@ -103,7 +103,7 @@ impl Trace {
     }
 
     /// Returns true if events are kept, written or observed; otherwise a caller need not build them.
-    pub fn is_heard(&self) -> bool {
+    pub fn has_readers(&self) -> bool {
         !self.0.silent.load(Ordering::Relaxed)
     }
 
@@ -187,7 +187,7 @@ impl Trace {
 
     /// Shows observers an event that only [`Level::Trace`] keeps, for checkers rather than for people. Below that
     /// level, `event` is not called without observers.
-    pub fn whisper<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
+    pub fn show_observers<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.0.level == Level::Trace {
             return self.trace(process, event);
         }
@@ -203,23 +203,23 @@ impl Trace {
         }
     }
 
-    /// Shows observers events of this kind from now on, if they are recorded with [`Trace::mention`].
-    pub fn hear(&self, kind: &str) {
-        self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
-        self.0.hears.store(true, Ordering::Relaxed);
+    /// Shows observers events of this kind from now on, if they are recorded with [`Trace::emit_lazily`].
+    pub fn subscribe(&self, kind: &str) {
+        self.0.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
+        self.0.has_subscriptions.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if [`Trace::mention`] of this type has an effect; otherwise a caller need not build the event.
-    pub fn hears<T: EventType>(&self) -> bool {
-        let asked = || self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).contains(T::KIND);
-        self.0.level == Level::Trace || (self.0.hears.load(Ordering::Relaxed) && asked())
+    /// Returns true if [`Trace::emit_lazily`] of this type has an effect; otherwise a caller need not build the event.
+    pub fn is_subscribed<T: EventType>(&self) -> bool {
+        let asked = || self.0.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).contains(T::KIND);
+        self.0.level == Level::Trace || (self.0.has_subscriptions.load(Ordering::Relaxed) && asked())
     }
 
     /// Records an event that only [`Level::Trace`] keeps, and that observers see only if its kind was asked for with
-    /// [`Trace::hear`]: for events that are too frequent to build always. `event` is not called without need.
-    pub fn mention<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
-        if self.hears::<T>() {
-            self.whisper(process, event);
+    /// [`Trace::subscribe`]: for events that are too frequent to build always. `event` is not called without need.
+    pub fn emit_lazily<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
+        if self.is_subscribed::<T>() {
+            self.show_observers(process, event);
         }
     }
 
@@ -234,7 +234,7 @@ impl Trace {
     }
 
     fn record<T: EventType>(&self, ms: u64, process: Arc<str>, content: T, level: Level) {
-        if !self.is_heard() {
+        if !self.has_readers() {
             self.state().n += 1;
             return;
         }

@@ -51,7 +51,7 @@ pub struct Options {
     pub transport: Transport,
     /// Wall-clock limit of a simulation, after which the watchdog ends the OS process with exit code 4.
     pub watchdog: Option<Duration>,
-    /// Names of the planted defects that are switched on; without effect unless their crates have the feature
+    /// Names of the seeded bugs that are switched on; without effect unless their crates have the feature
     /// `mutants`.
     pub mutants: BTreeSet<String>,
     /// Name of the only component of this OS process, if its starter sets one.
@@ -107,14 +107,14 @@ impl World {
         let seed = Seed::root(options.seed);
         let trace = Trace::new(clock.clone(), options.level);
         let faults = Faults::new(seed.child("faults"), options.scale);
-        let told = trace.clone();
+        let reported = trace.clone();
         faults.follow(move |hit| {
             // Lasting effects hit again and again, so only the first hit is reported.
             let lasts = matches!(hit.effect, Effect::Partition(_) | Effect::PartitionOneWay(_) | Effect::Skew(_));
             if !lasts || hit.hits == 1 {
                 let (fault, op, effect) = (hit.fault.clone(), hit.op.as_str().into(), hit.effect.clone());
                 let attributes = hit.attributes.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-                told.info(&hit.process.as_str().into(), FaultFired { fault, op, effect, attributes });
+                reported.info(&hit.process.as_str().into(), FaultFired { fault, op, effect, attributes });
             }
         });
         Self(Arc::new(Inner {
@@ -170,7 +170,7 @@ impl World {
         &self.0.options
     }
 
-    /// Returns true if the planted defect `name` is switched on; [`mutant!`](crate::mutant) asks this.
+    /// Returns true if the seeded bug `name` is switched on; [`mutant!`](crate::mutant) asks this.
     pub fn has_mutant(&self, name: &str) -> bool {
         self.0.options.mutants.contains(name)
     }
@@ -238,11 +238,11 @@ impl World {
 ///
 /// # Panics
 /// If the runtime cannot be built, which needs no resource but memory.
-pub fn simulate<'a, T: 'a, F>(options: Options, story: impl FnOnce(World) -> F + 'a) -> T
+pub fn simulate<'a, T: 'a, F>(options: Options, body: impl FnOnce(World) -> F + 'a) -> T
 where
     F: Future<Output = T> + 'a,
 {
-    simulate_then(options, story, |(tasks, runtime, world)| {
+    simulate_then(options, body, |(tasks, runtime, world)| {
         drop((tasks, runtime));
         world.take_apart();
     })
@@ -253,31 +253,31 @@ where
 ///
 /// # Panics
 /// As [`simulate`].
-pub fn simulate_and_leave<'a, T: 'a, F>(options: Options, story: impl FnOnce(World) -> F + 'a) -> T
+pub fn simulate_and_leave<'a, T: 'a, F>(options: Options, body: impl FnOnce(World) -> F + 'a) -> T
 where
     F: Future<Output = T> + 'a,
 {
-    simulate_then(options, story, std::mem::forget)
+    simulate_then(options, body, std::mem::forget)
 }
 
 /// Runs `story` in a simulated world, and passes what is left of it to `then`.
 fn simulate_then<'a, T: 'a, F>(
     options: Options,
-    story: impl FnOnce(World) -> F + 'a,
+    body: impl FnOnce(World) -> F + 'a,
     then: fn((tokio::task::LocalSet, tokio::runtime::Runtime, World)),
 ) -> T
 where
     F: Future<Output = T> + 'a,
 {
     // Boxed, so that the scheduler is compiled once per result type and not for each story.
-    simulate_boxed(options, Box::new(move |world| Box::pin(story(world))), then)
+    simulate_boxed(options, Box::new(move |world| Box::pin(body(world))), then)
 }
 
-type Story<'a, T> = Box<dyn FnOnce(World) -> Pin<Box<dyn Future<Output = T> + 'a>> + 'a>;
+type Body<'a, T> = Box<dyn FnOnce(World) -> Pin<Box<dyn Future<Output = T> + 'a>> + 'a>;
 
 fn simulate_boxed<T>(
     options: Options,
-    story: Story<'_, T>,
+    body: Body<'_, T>,
     then: fn((tokio::task::LocalSet, tokio::runtime::Runtime, World)),
 ) -> T {
     let reading = Reading::default();
@@ -298,8 +298,8 @@ fn simulate_boxed<T>(
         let fabric = world.fabric().clone();
         tokio::task::spawn_local(fabric.clone().run());
         // Alone, the story would be polled, and counted, on every wake-up; in a set it is polled only when it is woken.
-        let mut story = FuturesUnordered::from_iter([fabric.restless(story(world.clone()))]);
-        let Some(result) = story.next().await else { unreachable!("one future has one result") };
+        let mut body = FuturesUnordered::from_iter([fabric.restless(body(world.clone()))]);
+        let Some(result) = body.next().await else { unreachable!("one future has one result") };
         (result, world)
     });
     then((tasks, runtime, world));

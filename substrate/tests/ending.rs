@@ -13,9 +13,9 @@ fn blocking_work_gives_its_outcome_to_a_process_that_lives_and_to_no_other() {
     runtime.block_on(async {
         let world = World::live(Options::default());
         let (done, steps) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let (told, worked) = (done.clone(), steps.clone());
+        let (reported, worked) = (done.clone(), steps.clone());
         let process = Process::start(&world, "worker", move |ctx| {
-            let (told, worked) = (told.clone(), worked.clone());
+            let (reported, worked) = (reported.clone(), worked.clone());
             async move {
                 assert_eq!(ctx.blocking(|| 1 + 1).await, 2);
                 let own = ctx.clone();
@@ -26,7 +26,7 @@ fn blocking_work_gives_its_outcome_to_a_process_that_lives_and_to_no_other() {
                     }
                 })
                 .await;
-                told.fetch_add(1, Ordering::SeqCst);
+                reported.fetch_add(1, Ordering::SeqCst);
             }
         });
         while steps.load(Ordering::SeqCst) == 0 {

@@ -141,9 +141,9 @@ fn a_process_of_which_a_task_panics_ends_and_says_so() {
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert!(process.ctx().is_none(), "it is down");
         let events = world.trace().events();
-        let told = events.iter().find(|e| e.is::<ProcessPanicked>()).unwrap();
-        assert_eq!(told.get(), Some(&ProcessPanicked { error: "at the disco".into() }));
-        assert_eq!(&*told.process, "broken");
+        let reported = events.iter().find(|e| e.is::<ProcessPanicked>()).unwrap();
+        assert_eq!(reported.get(), Some(&ProcessPanicked { error: "at the disco".into() }));
+        assert_eq!(&*reported.process, "broken");
         assert!(!events.iter().any(|e| e.is::<HalfAlive>()));
         process.restart();
         assert!(process.ctx().is_some());
@@ -406,8 +406,8 @@ fn a_skewed_clock_shifts_wall_time_of_one_process_until_the_fault_ends_and_is_to
         assert_eq!((apart(), apart()), (90, 90));
         world.faults().remove("cut");
         assert_eq!(apart(), 0);
-        let told = world.trace().events().iter().filter(|e| e.is::<substrate::events::FaultFired>()).count();
-        assert_eq!(told, 1);
+        let reported = world.trace().events().iter().filter(|e| e.is::<substrate::events::FaultFired>()).count();
+        assert_eq!(reported, 1);
     });
 }
 

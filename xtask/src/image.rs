@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_size_is_told_in_megabytes_with_its_parts() {
         let size = Size { mooring: 30_040_000, tools: 7_250_000 };
-        let said = "37.3 MB uncompressed: mooring 30.0 MB, filesystem tools and libraries 7.3 MB";
-        assert_eq!(size.to_string(), said);
+        let message = "37.3 MB uncompressed: mooring 30.0 MB, filesystem tools and libraries 7.3 MB";
+        assert_eq!(size.to_string(), message);
     }
 }

@@ -192,15 +192,15 @@ mod tests {
     #[test]
     fn a_run_that_differs_over_pipes_or_does_not_pass_is_told() {
         let dir = tempfile::tempdir().unwrap();
-        let told = |body: &str| part(&stand_in(dir.path(), body), Path::new("f.yaml"), 7, None).unwrap();
-        assert_eq!(told("echo $4 > $trace"), None);
+        let reported = |body: &str| part(&stand_in(dir.path(), body), Path::new("f.yaml"), 7, None).unwrap();
+        assert_eq!(reported("echo $4 > $trace"), None);
         let carried = "case $* in *duplex*) echo pipe ;; *) echo call ;; esac > $trace";
-        assert_eq!(told(carried).unwrap(), "over pipes: line 1 is the first that differs\n    call\n    pipe");
+        assert_eq!(reported(carried).unwrap(), "over pipes: line 1 is the first that differs\n    call\n    pipe");
         assert_eq!(
-            told("echo $$ > $trace").unwrap().lines().next(),
+            reported("echo $$ > $trace").unwrap().lines().next(),
             Some("in another process: line 1 is the first that differs")
         );
-        assert_eq!(told("echo x > $trace; echo 'error: no' >&2; exit 1").unwrap(), "exit 1: no");
-        assert_eq!(told("echo x > $trace; case $* in *duplex*) exit 4 ;; esac").unwrap(), "over pipes: exit 4");
+        assert_eq!(reported("echo x > $trace; echo 'error: no' >&2; exit 1").unwrap(), "exit 1: no");
+        assert_eq!(reported("echo x > $trace; case $* in *duplex*) exit 4 ;; esac").unwrap(), "over pipes: exit 4");
     }
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 fn check(task: &str) {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args([task, "--check"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(!said.is_empty() && said.lines().all(|line| line.ends_with(": as generated")), "{said}");
+    let message = String::from_utf8(output.stdout).unwrap();
+    assert!(!message.is_empty() && message.lines().all(|line| line.ends_with(": as generated")), "{message}");
 }
 
 #[test]

@@ -68,47 +68,49 @@ fn spec(volume: u8) -> Arc<VolumeSpec> {
     Arc::new(VolumeSpec { pv, driver: "ebs.csi.aws.com".to_owned(), handle, multi_attach: volume == 2 })
 }
 
-fn world() -> Reconciler {
+fn reconciler() -> Reconciler {
     let pending = PendingOperations::new(Duration::from_millis(500), Duration::from_secs(122));
-    let mut world = Reconciler::new(pending, Duration::from_secs(360), false);
+    let mut reconciler = Reconciler::new(pending, Duration::from_secs(360), false);
     for node in NODES {
-        world.desired.add_node(node);
-        world.set_node(node, NodeView { ready: true, out_of_service: false });
+        reconciler.desired.add_node(node);
+        reconciler.set_node(node, NodeView { ready: true, out_of_service: false });
     }
-    world
+    reconciler
 }
 
-fn take(world: &mut Reconciler, now: &mut Duration, under_way: &mut Vec<Action>, step: Step) {
+fn take(reconciler: &mut Reconciler, now: &mut Duration, under_way: &mut Vec<Action>, step: Step) {
     match step {
         Step::Pod { volume, node, gone } => {
             let (spec, uid) = (spec(volume), format!("uid-{volume}-{node}"));
             if gone {
-                world.desired.delete_pod(&uid, &spec.unique_name(), NODES[node]);
+                reconciler.desired.delete_pod(&uid, &spec.unique_name(), NODES[node]);
             } else {
                 let (namespace, name) = (Some("default".to_owned()), Some(uid.clone()));
                 let pod = Arc::new(ObjectReference { namespace, name, ..ObjectReference::default() });
-                world.desired.add_pod(&uid, &pod, &spec, NODES[node]);
+                reconciler.desired.add_pod(&uid, &pod, &spec, NODES[node]);
             }
         }
         Step::End { well } => {
             let result = if well { Ok(()) } else { Err("no".to_owned()) };
             match under_way.pop() {
-                Some(Action::Attach { key, spec, node, .. }) => world.attached(*now, &key, &spec, &node, result),
-                Some(Action::Detach { key, volume, node, .. }) => world.detached(*now, &key, &volume, &node, result),
+                Some(Action::Attach { key, spec, node, .. }) => reconciler.attached(*now, &key, &spec, &node, result),
+                Some(Action::Detach { key, volume, node, .. }) => {
+                    reconciler.detached(*now, &key, &volume, &node, result)
+                }
                 _ => {}
             }
         }
         Step::InUse { node, volumes } => {
             let names: Vec<String> = volumes.into_iter().map(|volume| spec(volume).unique_name()).collect();
-            world.actual.set_mounted(NODES[node], &names);
+            reconciler.actual.set_mounted(NODES[node], &names);
         }
         Step::Node { node, ready, out_of_service } => {
-            world.set_node(NODES[node], NodeView { ready, out_of_service });
+            reconciler.set_node(NODES[node], NodeView { ready, out_of_service });
         }
         Step::Found { volume, node, confirmed } => {
-            world.actual.add(&spec(volume).unique_name(), Some(&spec(volume)), NODES[node], confirmed);
+            reconciler.actual.add(&spec(volume).unique_name(), Some(&spec(volume)), NODES[node], confirmed);
         }
-        Step::Lost { volume, node } => world.actual.remove(&spec(volume).unique_name(), NODES[node]),
+        Step::Lost { volume, node } => reconciler.actual.remove(&spec(volume).unique_name(), NODES[node]),
         Step::Wait { seconds } => *now += Duration::from_secs(seconds),
     }
 }
@@ -116,12 +118,12 @@ fn take(world: &mut Reconciler, now: &mut Duration, under_way: &mut Vec<Action>,
 proptest! {
     #[test]
     fn to_look_only_where_something_was_touched_misses_nothing(steps in vec(step(), 1..60)) {
-        let (mut world, mut now, mut under_way) = (world(), Duration::from_secs(1), Vec::new());
+        let (mut reconciler, mut now, mut under_way) = (reconciler(), Duration::from_secs(1), Vec::new());
         for step in steps {
-            take(&mut world, &mut now, &mut under_way, step);
-            let mut thorough = world.clone();
+            take(&mut reconciler, &mut now, &mut under_way, step);
+            let mut thorough = reconciler.clone();
             thorough.doubt_everything();
-            let plan = world.reconcile(now);
+            let plan = reconciler.reconcile(now);
             prop_assert_eq!(format!("{plan:?}"), format!("{:?}", thorough.reconcile(now)));
             let begun = plan.actions.into_iter();
             under_way.extend(begun.filter(|a| matches!(a, Action::Attach { .. } | Action::Detach { .. })));

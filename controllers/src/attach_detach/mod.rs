@@ -4,21 +4,21 @@
 //! each node. The reconciler moves the second towards the first; it detaches before it attaches.
 
 mod actual;
+mod async_loop;
 mod cluster;
+mod debug_state;
 mod desired;
 mod differences;
 #[cfg(test)]
 mod histories;
 mod operation;
 mod reconcile;
-mod shell;
-mod told;
 mod volume;
 
 pub use actual::{ActualStateOfWorld, AttachState};
+pub use async_loop::run;
 pub use desired::DesiredStateOfWorld;
 pub use reconcile::{Action, ForcedReason, NodeView, Plan, Reconciler};
-pub use shell::run;
 pub use volume::{VolumeSpec, attachment_name, parse_unique_name, unique_name};
 
 /// Source of its events.

@@ -112,15 +112,15 @@ pub struct Reconciler {
     max_wait_for_unmount: Duration,
     disable_force_detach: bool,
     differences: Differences,
-    /// Planted defect: ignores attachments of a single-node volume elsewhere.
+    /// Seeded bug: ignores attachments of a single-node volume elsewhere.
     pub(super) ignores_other_nodes: bool,
-    /// Planted defect: ignores mounts.
+    /// Seeded bug: ignores mounts.
     pub(super) ignores_mounts: bool,
-    /// Planted defect: keeps a node out of service after its taint was removed.
+    /// Seeded bug: keeps a node out of service after its taint was removed.
     pub(super) remembers_out_of_service: bool,
-    /// Planted defect: forces a detach from a Ready node.
+    /// Seeded bug: forces a detach from a Ready node.
     pub(super) forces_ready_nodes: bool,
-    /// Planted defect: treats an attach that failed as one without effect.
+    /// Seeded bug: treats an attach that failed as one without effect.
     pub(super) forgets_failed_attaches: bool,
 }
 

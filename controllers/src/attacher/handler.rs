@@ -180,7 +180,7 @@ impl Handler {
     /// Writes an error to the status.
     async fn save(&self, old: &VolumeAttachment, new: &VolumeAttachment, error: &RpcError) {
         if let Err(e) = self.patch_status(old, new).await {
-            self.ctx.trace().mention(self.ctx.name(), || AttacherError {
+            self.ctx.trace().emit_lazily(self.ctx.name(), || AttacherError {
                 attachment: old.name().into(),
                 error: error.to_string(),
                 saving: e.to_string(),

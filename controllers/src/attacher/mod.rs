@@ -2,9 +2,9 @@
 //!
 //! It emits no Kubernetes events; errors go to the VolumeAttachment's status.
 
+mod async_loop;
 mod driver;
 mod handler;
 mod patches;
-mod shell;
 
-pub use shell::{Reached, run};
+pub use async_loop::{Reached, run};

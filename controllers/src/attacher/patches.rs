@@ -162,11 +162,11 @@ mod tests {
     fn only_attach_errors_carry_a_code() {
         let before = attachment(json!({ "attached": false }));
         let error = RpcError::from(tonic::Status::resource_exhausted("full"));
-        let said =
+        let wording =
             json!({ "message": "rpc error: code = ResourceExhausted desc = full", "time": "1970-01-01T00:00:00Z" });
         let detach = detach_failed(&before, &error, Timestamp::UNIX_EPOCH);
-        assert_eq!(patch(&before, &detach), json!({ "status": { "detachError": said.clone() } }));
-        let mut with_code = said;
+        assert_eq!(patch(&before, &detach), json!({ "status": { "detachError": wording.clone() } }));
+        let mut with_code = wording;
         with_code["errorCode"] = 8.into();
         let attach = attach_failed(&before, &error, Timestamp::UNIX_EPOCH);
         assert_eq!(patch(&before, &attach), json!({ "status": { "attachError": with_code } }));

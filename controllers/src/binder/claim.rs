@@ -8,41 +8,41 @@ use super::annotations::{
     BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, STORAGE_PROVISIONER,
 };
 use super::bind::{bind, with_status};
+use super::cache::BinderCache;
 use super::matching::check_satisfies;
 use super::object::{
     ClaimKey, annotate, annotation, claim_class, claim_has_class, claim_phase, name, refers_to, uid, volume_name,
     volume_spec,
 };
 use super::step::{About, Call, Notice, Step, SyncError};
-use super::world::World;
 
 /// Returns the next step for the claim `key`.
-pub fn sync_claim(world: &World, key: &ClaimKey) -> Step {
-    let Some(claim) = world.claim(key) else { return Step::done() };
+pub fn sync_claim(cache: &BinderCache, key: &ClaimKey) -> Step {
+    let Some(claim) = cache.claim(key) else { return Step::done() };
     if annotation(&claim.metadata, BIND_COMPLETED).is_some() {
-        sync_bound(world, claim)
+        sync_bound(cache, claim)
     } else {
-        sync_unbound(world, key, claim)
+        sync_unbound(cache, key, claim)
     }
 }
 
-fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
+fn sync_unbound(cache: &BinderCache, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
     if !volume_name(claim).is_empty() {
-        return sync_requested(world, claim);
+        return sync_requested(cache, claim);
     }
-    let delay_binding = match delay_binding(world, claim) {
+    let delay_binding = match delay_binding(cache, claim) {
         Ok(delay) => delay,
         Err(error) => return Step::failed(error),
     };
-    if let Some(volume) = world.best_match(claim, delay_binding) {
+    if let Some(volume) = cache.best_match(claim, delay_binding) {
         return bind(&volume, claim);
     }
-    if let Some(claim) = with_default_class(world, claim) {
+    if let Some(claim) = with_default_class(cache, claim) {
         // The informer delivers the update, and the claim starts again.
         return Step { call: Some(Call::ReplaceClaim(Box::new(claim))), ..Step::default() };
     }
     if delay_binding && annotation(&claim.metadata, SELECTED_NODE).is_none() {
-        let (reason, message) = match world.waiting_pods(key).as_slice() {
+        let (reason, message) = match cache.waiting_pods(key).as_slice() {
             [] => ("WaitForFirstConsumer", "waiting for first consumer to be created before binding".to_owned()),
             [pod] => ("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
             pods => ("WaitForPodScheduled", format!("waiting for pods {} to be scheduled", pods.join(","))),
@@ -50,7 +50,7 @@ fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim
         return pending(claim).notice_claim(claim, "Normal", reason, message);
     }
     if !claim_class(claim).is_empty() {
-        return provision(world, claim);
+        return provision(cache, claim);
     }
     pending(claim).notice_claim(
         claim,
@@ -61,8 +61,8 @@ fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim
 }
 
 /// Returns true if the scheduler, not the binder, picks a volume for the claim (`IsDelayBindingMode`).
-fn delay_binding(world: &World, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
-    match world.class(claim_class(claim)) {
+fn delay_binding(cache: &BinderCache, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
+    match cache.class(claim_class(claim)) {
         None => Ok(false),
         Some(class) => match class.volume_binding_mode.as_deref() {
             Some(mode) => Ok(mode == "WaitForFirstConsumer"),
@@ -72,19 +72,19 @@ fn delay_binding(world: &World, claim: &PersistentVolumeClaim) -> Result<bool, S
 }
 
 /// Returns the claim with the default class, if it has none and one exists (`assignDefaultStorageClass`).
-fn with_default_class(world: &World, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
+fn with_default_class(cache: &BinderCache, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
     if claim_has_class(claim) {
         return None;
     }
-    let class = world.default_class()?;
+    let class = cache.default_class()?;
     let mut claim = claim.clone();
     claim.spec.get_or_insert_default().storage_class_name = class.metadata.name.clone();
     Some(claim)
 }
 
 /// Requests a volume from the external provisioner (`provisionClaimOperationExternal`).
-fn provision(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
-    let Some(class) = world.class(claim_class(claim)) else {
+fn provision(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    let Some(class) = cache.class(claim_class(claim)) else {
         let message = format!("storageclass.storage.k8s.io {:?} not found", claim_class(claim));
         return Step::done().notice_claim(claim, "Warning", "ProvisioningFailed", message);
     };
@@ -104,9 +104,9 @@ fn provision(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
 }
 
 /// Handles an unbound claim that names a volume.
-fn sync_requested(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
+fn sync_requested(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> Step {
     let wanted = volume_name(claim);
-    let Some(volume) = world.volume(wanted) else { return pending(claim) };
+    let Some(volume) = cache.volume(wanted) else { return pending(claim) };
     let Some(reference) = &volume_spec(volume).claim_ref else {
         return match check_satisfies(volume, claim) {
             Ok(()) => bind(volume, claim),
@@ -140,12 +140,12 @@ fn sync_requested(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
     step.notice_claim(claim, "Warning", "FailedBinding", message)
 }
 
-fn sync_bound(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
+fn sync_bound(cache: &BinderCache, claim: &Arc<PersistentVolumeClaim>) -> Step {
     if volume_name(claim).is_empty() {
         let message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
         return lost(claim, "ClaimLost", message);
     }
-    let Some(volume) = world.volume(volume_name(claim)) else {
+    let Some(volume) = cache.volume(volume_name(claim)) else {
         return lost(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
     };
     match &volume_spec(volume).claim_ref {

@@ -113,7 +113,7 @@ fn waiting_for_the_first_consumer_says_so_and_leaves_free_volumes_alone() {
             "spec": { "containers": [], "volumes": [{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }] },
         }))
         .unwrap();
-        controller.world.store_pod(None, Some(&pod));
+        controller.cache.store_pod(None, Some(&pod));
         controller.claim(&mut server, &key("data"));
     }
     assert!(controller.writes.is_empty());
@@ -240,7 +240,7 @@ fn a_volume_is_released_only_when_the_api_server_itself_says_that_the_claim_is_g
     let mut server = server(&[volume("v", "5Gi", bound)], &[bound_claim(json!({}))]);
     let mut controller = Controller::start(&server, &[], usize::MAX);
     // The cache has lost the claim; the server has it.
-    controller.world.remove_claim(&key("data"));
+    controller.cache.remove_claim(&key("data"));
     controller.volume(&mut server, "v");
     assert!(controller.writes.is_empty());
     server.claims.clear();
@@ -334,14 +334,14 @@ fn modes_that_do_not_match_are_told_to_both_sides() {
 #[test]
 fn objects_older_than_the_cache_are_dropped() {
     let server = server(&[volume("v", "5Gi", json!({}))], &[]);
-    let mut world = Controller::start(&server, &[], usize::MAX).world;
+    let mut cache = Controller::start(&server, &[], usize::MAX).cache;
     let mut newer = server.volumes["v"].clone();
     // Numbers, not texts: "10" is newer than "9".
     newer.metadata.resource_version = Some("10".to_owned());
-    assert!(world.store_volume(Arc::new(newer.clone())));
+    assert!(cache.store_volume(Arc::new(newer.clone())));
     newer.metadata.resource_version = Some("9".to_owned());
-    assert!(!world.store_volume(Arc::new(newer)));
-    assert_eq!(world.volume("v").unwrap().metadata.resource_version.as_deref(), Some("10"));
+    assert!(!cache.store_volume(Arc::new(newer)));
+    assert_eq!(cache.volume("v").unwrap().metadata.resource_version.as_deref(), Some("10"));
 }
 
 /// Generates claims and volumes in states that a user or a crash may leave.

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
 use super::bind::{unbind, with_phase};
+use super::cache::BinderCache;
 use super::object::{ClaimKey, annotation, name, uid, volume_modes_differ, volume_name, volume_phase, volume_spec};
 use super::step::{About, Call, Notice, Step};
-use super::world::World;
 
 /// Result of a GET of the claim.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +24,8 @@ pub enum Live {
 
 /// Returns the next step for the volume `name`. A step with [`Call::ReadClaim`] must be followed by a call with its
 /// answer.
-pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
-    let Some(volume) = world.volume(name) else { return Step::done() };
+pub fn sync_volume(cache: &BinderCache, name: &str, live: &Live) -> Step {
+    let Some(volume) = cache.volume(name) else { return Step::done() };
     let Some(reference) = &volume_spec(volume).claim_ref else { return phase(volume, "Available") };
     let claim_uid = reference.uid.as_deref().unwrap_or_default();
     if claim_uid.is_empty() {
@@ -33,9 +33,9 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
         return phase(volume, "Available");
     }
     let Some(key) = ClaimKey::of_volume(volume) else { return Step::done() };
-    let is_same = |claim: &PersistentVolumeClaim| world.ignores_uids || uid(&claim.metadata) == claim_uid;
+    let is_same = |claim: &PersistentVolumeClaim| cache.ignores_uids || uid(&claim.metadata) == claim_uid;
     let given_up = matches!(volume_phase(volume), "Released" | "Failed");
-    let claim = match (world.claim(&key), live) {
+    let claim = match (cache.claim(&key), live) {
         // A claim with the right uid in the cache is sufficient.
         (Some(claim), _) if is_same(claim) => Some(claim),
         // Otherwise the cache may be stale, and a wrong release loses data: ask the API server. Only for a volume that
@@ -46,7 +46,7 @@ pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
         (_, Live::Found(_) | Live::Missing) => None,
     };
     match claim {
-        None if world.offers_released && policy(volume) == "Retain" && given_up => {
+        None if cache.offers_released && policy(volume) == "Retain" && given_up => {
             Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))
         }
         None => release(volume),

@@ -18,10 +18,10 @@ use substrate::HttpService;
 use substrate::process::Ctx;
 use tonic::{Response, Status};
 
+use super::call_log::logged;
 use super::error::RpcError;
-use super::told::told;
 use crate::events::CsiUnreached;
-use crate::kube::client::patience;
+use crate::kube::client::scaled_timeout;
 
 /// Period of asking a driver that is not ready.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,8 +38,8 @@ impl Connection {
     /// Connects to a driver over `service`. Each call takes at most `timeout` (before `time-scale`), which the driver
     /// gets as its deadline.
     pub fn new(ctx: &Ctx, service: HttpService, timeout: Duration) -> Self {
-        let limit = patience(ctx, timeout);
-        Self { ctx: ctx.clone(), service: told(ctx, csi_proto::with_deadline(service, limit)), limit }
+        let limit = scaled_timeout(ctx, timeout);
+        Self { ctx: ctx.clone(), service: logged(ctx, csi_proto::with_deadline(service, limit)), limit }
     }
 
     /// Returns a client of the identity service, for use within [`call`](Self::call).
@@ -71,7 +71,7 @@ impl Connection {
             match self.introduce().await {
                 Ok(Some(driver)) => return driver,
                 Ok(None) => {}
-                Err(e) => self.ctx.trace().mention(self.ctx.name(), || CsiUnreached { error: e.to_string() }),
+                Err(e) => self.ctx.trace().emit_lazily(self.ctx.name(), || CsiUnreached { error: e.to_string() }),
             }
             self.ctx.sleep(PROBE_INTERVAL).await;
         }

@@ -2,11 +2,11 @@
 //! until the driver is ready, its capabilities, and errors with grpc-go's texts.
 
 mod access;
+mod call_log;
 mod connection;
 mod error;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use access::{access_mode, volume_capability};
 pub use connection::{Connection, Driver, NodeCapabilities, within};

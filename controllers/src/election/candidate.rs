@@ -1,4 +1,4 @@
-//! The shell: acquires the lease, then renews it.
+//! The async loop: acquires the lease, then renews it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::elector::{Action, Elector};
 use super::lock::Lock;
 use super::record::Record;
 use crate::events::{LeaderElected, LeaderLost};
-use crate::kube::client::patience;
+use crate::kube::client::scaled_timeout;
 use crate::kube::{ApiError, Client, EventRecorder, reference};
 use crate::timers::Timers;
 
@@ -55,7 +55,7 @@ impl Candidate {
     /// Creates a candidate that uses `client` for the Lease and `events` for events.
     pub fn new(ctx: &Ctx, client: &Client, events: &Client, post: &Post, timers: &Timers) -> Self {
         let seconds = i32::try_from(timers.election_lease.as_secs()).unwrap_or(i32::MAX);
-        let limit = post.timeout.map(|timeout| patience(ctx, timeout));
+        let limit = post.timeout.map(|timeout| scaled_timeout(ctx, timeout));
         Self {
             ctx: ctx.clone(),
             elector: Elector::new(&*post.identity, seconds, ctx.scaled(Duration::from_secs(1))),
@@ -141,12 +141,12 @@ impl Candidate {
         Ok(true)
     }
 
-    /// Planted defect: an unanswered renewal delays the end of a leader.
+    /// Seeded bug: an unanswered renewal delays the end of a leader.
     fn waits_for_answers(&self) -> bool {
         mutant!(self.ctx, "lease-lost-in-a-call")
     }
 
-    /// Planted defect: the lease of a dead leader is never taken over.
+    /// Seeded bug: the lease of a dead leader is never taken over.
     fn waits_for_ever(&self, found: Option<&Record>) -> bool {
         let other = |found: &Record| !found.holder.is_empty() && found.holder != self.elector.identity();
         mutant!(self.ctx, "lease-never-expires") && found.is_some_and(other)

@@ -57,8 +57,8 @@ fn header(agent: &str) -> HeaderValue {
 }
 
 /// Converts a timeout to this world's scale.
-pub fn patience(ctx: &Ctx, limit: Duration) -> Duration {
-    ctx.patience(limit)
+pub fn scaled_timeout(ctx: &Ctx, limit: Duration) -> Duration {
+    ctx.scaled_timeout(limit)
 }
 
 impl Client {
@@ -88,7 +88,7 @@ impl Client {
             service: self.0.service.clone(),
             agent: self.0.agent.clone(),
             shared: self.0.shared.clone(),
-            limit: self.0.ctx.patience(limit),
+            limit: self.0.ctx.scaled_timeout(limit),
         }))
     }
 

@@ -156,7 +156,8 @@ impl Sink {
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => {
                     let ctx = self.client.ctx();
-                    ctx.trace().mention(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
+                    ctx.trace()
+                        .emit_lazily(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
                     return;
                 }
             }

@@ -305,7 +305,7 @@ impl Cache {
                 None
             }
         };
-        state.tell(Change::Applied { old, new });
+        state.deliver(Change::Applied { old, new });
     }
 
     fn delete(&self, object: Object) {
@@ -316,10 +316,10 @@ impl Cache {
                 state.objects.remove(object.namespace());
             }
         }
-        state.tell(Change::Deleted(object));
+        state.deliver(Change::Deleted(object));
     }
 
-    /// Applies a list: missing objects are deleted, objects of another version are changed. `keeps` is a planted defect
+    /// Applies a list: missing objects are deleted, objects of another version are changed. `keeps` is a seeded bug
     /// that keeps missing objects.
     fn replace(&self, items: Vec<Object>, keeps: bool) {
         let mut next: BTreeMap<Text, BTreeMap<Text, Object>> = BTreeMap::new();
@@ -344,7 +344,7 @@ impl Cache {
         }
         changes.extend(gone.into_values().flat_map(BTreeMap::into_values).map(Change::Deleted));
         for change in changes {
-            state.tell(change);
+            state.deliver(change);
         }
         drop(state);
         self.synced.send_replace(true);
@@ -360,7 +360,7 @@ impl State {
         self.objects.values().flat_map(BTreeMap::values).for_each(read);
     }
 
-    fn tell(&mut self, change: Change) {
+    fn deliver(&mut self, change: Change) {
         self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }
@@ -464,7 +464,7 @@ impl Reflector {
     }
 
     fn trouble(&self, verb: &str, e: &ApiError) {
-        self.ctx.trace().mention(self.ctx.name(), || InformerError {
+        self.ctx.trace().emit_lazily(self.ctx.name(), || InformerError {
             of: self.reads.kind.into(),
             verb: verb.into(),
             error: e.to_string(),

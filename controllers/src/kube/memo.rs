@@ -17,7 +17,7 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 type Decoded = Arc<dyn Any + Send + Sync>;
 /// Address of bytes; unique while the bytes are held.
-type Place = (usize, usize, TypeId);
+type BufferKey = (usize, usize, TypeId);
 type Content = (u64, TypeId);
 
 /// Recently decoded objects of one world.
@@ -28,7 +28,7 @@ pub(super) struct Memo(Mutex<Recent>);
 struct Recent {
     /// Objects by the address of their bytes: within one OS process readers mostly have the same buffer, which then
     /// need not be hashed.
-    places: Table<Place>,
+    places: Table<BufferKey>,
     /// The same objects by the content of their bytes.
     contents: Table<Content>,
 }

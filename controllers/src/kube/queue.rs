@@ -9,7 +9,7 @@ use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::{Notify, Semaphore};
 
-/// Wait of a planted defect before a retry.
+/// Wait of a seeded bug before a retry.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Result of processing an item.

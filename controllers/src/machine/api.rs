@@ -49,7 +49,7 @@ pub struct VolumeUse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Place on the machine.
-    pub place: Place,
+    pub place: VolumeLocation,
     /// True if it is not written to.
     pub readonly: bool,
 }
@@ -57,7 +57,7 @@ pub struct VolumeUse {
 /// Place of a volume on the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Place {
+pub enum VolumeLocation {
     /// A filesystem.
     Filesystem {
         /// Path at which it is published to the pod.

@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn the_time_of_a_container_is_two_durations_in_order() {
         assert_eq!(container_start("1s..3s"), Ok((Duration::from_secs(1), Duration::from_secs(3))));
-        for (text, said) in
+        for (text, message) in
             [("1s", "write two durations"), ("3s..1s", "3s is longer than 1s"), ("1..2", "not a duration")]
         {
-            assert!(container_start(text).unwrap_err().contains(said), "{text}");
+            assert!(container_start(text).unwrap_err().contains(message), "{text}");
         }
     }
 }

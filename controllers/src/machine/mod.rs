@@ -99,7 +99,7 @@ struct Handle {
 }
 
 impl Inner {
-    fn tell(&mut self, news: &News) {
+    fn notify(&mut self, news: &News) {
         let line = line(news);
         self.followers.retain(|follower| follower.send(line.clone()).is_ok());
     }
@@ -140,11 +140,11 @@ impl Machine {
         let files: Vec<Arc<LogFile>> = spec.containers.iter().map(|_| LogFile::new()).collect();
         let logs = spec.containers.iter().map(|c| c.name.clone()).zip(files.iter().cloned()).collect();
         let orders = latest::Sender::new(Orders::default());
-        let told = orders.subscribe();
+        let reported = orders.subscribe();
         inner.handles.insert(spec.uid.clone(), Handle { orders, logs });
-        inner.tell(&News::Pod(record.clone()));
+        inner.notify(&News::Pod(record.clone()));
         drop(inner);
-        self.ctx.spawn(pod::live(self.clone(), spec, files, told));
+        self.ctx.spawn(pod::live(self.clone(), spec, files, reported));
         record
     }
 
@@ -161,7 +161,7 @@ impl Machine {
     fn change(&self, act: impl FnOnce(&mut Pods) -> Option<PodRecord>) {
         let mut inner = self.lock();
         if let Some(record) = act(&mut inner.pods) {
-            inner.tell(&News::Pod(record));
+            inner.notify(&News::Pod(record));
         }
         drop(inner);
         self.changes.send_replace(());
@@ -188,7 +188,7 @@ impl Machine {
         let was = inner.pods.remove(uid)?;
         inner.handles.remove(uid);
         if was {
-            inner.tell(&News::Removed(uid.to_owned()));
+            inner.notify(&News::Removed(uid.to_owned()));
         }
         Ok(was)
     }
@@ -210,6 +210,6 @@ impl Machine {
     }
 
     fn trouble(&self, trouble: Trouble) {
-        self.lock().tell(&News::Trouble(trouble));
+        self.lock().notify(&News::Trouble(trouble));
     }
 }

@@ -76,8 +76,8 @@ fn spec(uid: &str, attempt: u32) -> Value {
     })
 }
 
-fn story<F: Future<Output = ()>>(tell: impl FnOnce(World) -> F) {
-    simulate(Options::default(), tell);
+fn in_simulation<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    simulate(Options::default(), test);
 }
 
 async fn seconds(count: u64) {
@@ -86,7 +86,7 @@ async fn seconds(count: u64) {
 
 #[test]
 fn containers_outlive_who_asked_for_them_and_are_found_again() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
         let first = rig.run("p", 0).await;
         assert!(matches!(first.state, State::Running { .. }));
@@ -103,7 +103,7 @@ fn containers_outlive_who_asked_for_them_and_are_found_again() {
 
 #[test]
 fn a_machine_that_dies_takes_its_containers_with_it_unheard() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
         rig.run("p", 0).await;
         rig.machine.crash();
@@ -118,7 +118,7 @@ fn a_machine_that_dies_takes_its_containers_with_it_unheard() {
 
 #[test]
 fn news_tell_what_becomes_of_pods() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |config| config.container_start = (Duration::from_secs(1), Duration::from_secs(1)));
         rig.run("old", 0).await;
         let ctx = rig.kubelet.ctx().expect("a kubelet");
@@ -157,7 +157,7 @@ fn news_tell_what_becomes_of_pods() {
 
 #[test]
 fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |config| config.container_stop = Duration::from_secs(100));
         rig.run("p", 0).await;
         let ended = async || rig.list().await.remove(0).ended();
@@ -182,7 +182,7 @@ fn containers_that_are_slow_to_stop_are_killed_when_the_shortest_grace_is_over()
 
 #[test]
 fn containers_that_are_told_to_stop_before_they_run_never_do() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |config| config.container_start = (Duration::from_secs(3), Duration::from_secs(3)));
         let stop = async {
             seconds(1).await;
@@ -198,11 +198,11 @@ fn containers_that_are_told_to_stop_before_they_run_never_do() {
 
 #[test]
 fn a_request_that_says_nothing_is_refused() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, |_| {});
         let mut nameless = spec("p", 0);
         nameless["uid"] = json!("../p");
-        for (method, path, body, code, said) in [
+        for (method, path, body, code, message) in [
             (Method::POST, "/v1/pods", json!({ "pod": "default/p" }), 400, "missing field"),
             (Method::POST, "/v1/pods", nameless, 400, "uid: invalid name `../p`"),
             (Method::POST, "/v1/pods/p/stop", json!({ "grace": 1 }), 400, "unknown field `grace`"),
@@ -213,7 +213,7 @@ fn a_request_that_says_nothing_is_refused() {
         ] {
             let (answered, why) = rig.ask(method, path, &body).await;
             let text = why.as_str().map_or_else(|| why.to_string(), str::to_owned);
-            assert!(answered == code && text.contains(said), "{path}: {answered} {text}");
+            assert!(answered == code && text.contains(message), "{path}: {answered} {text}");
         }
         assert_eq!(rig.list().await, []);
     });

@@ -10,7 +10,7 @@ use csi_mock::disk::{DiskError, Mapping, RawDevice};
 use substrate::latest;
 
 use super::Machine;
-use super::api::{Pace, Place, Trouble};
+use super::api::{Pace, Trouble, VolumeLocation};
 use super::events::{WorkloadCorrupt, WorkloadFailed, WorkloadStarted, WorkloadStopped, WorkloadSynced};
 use super::log_file::LogFile;
 use super::records::{Chain, Corruption};
@@ -53,10 +53,10 @@ pub(super) enum Records {
 }
 
 impl Records {
-    pub fn at(volume: &str, place: &Place) -> Self {
+    pub fn at(volume: &str, place: &VolumeLocation) -> Self {
         match place {
-            Place::Filesystem { path } => Self::File(path.join(FILE)),
-            Place::Device { published, global, link } => {
+            VolumeLocation::Filesystem { path } => Self::File(path.join(FILE)),
+            VolumeLocation::Device { published, global, link } => {
                 let (device, global, link) = (published.clone(), global.clone(), link.clone());
                 let mapping = Mapping { volume: volume.to_owned(), device, global, link };
                 Self::Device { mapping, open: Mutex::default() }

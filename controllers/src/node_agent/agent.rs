@@ -17,8 +17,8 @@ use super::names::Paths;
 use super::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
-use crate::insight::Insight;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
+use crate::state_publisher::LoopStatePublisher;
 
 /// Shared state of a running node agent.
 pub struct Agent {
@@ -47,7 +47,7 @@ pub struct Agent {
     pods: Mutex<Pods>,
     reconcile_due: Notify,
     changes: latest::Sender<()>,
-    insight: Insight,
+    state_publisher: LoopStatePublisher,
 }
 
 impl Agent {
@@ -75,7 +75,7 @@ impl Agent {
             pods: Mutex::default(),
             reconcile_due: Notify::new(),
             changes: latest::Sender::new(()),
-            insight: Insight::default(),
+            state_publisher: LoopStatePublisher::default(),
             config,
         })
     }
@@ -93,8 +93,8 @@ impl Agent {
     }
 
     /// Publishes the state of the volume manager to observers.
-    pub(super) fn tell(&self) {
-        self.insight.tell(&self.ctx, || self.volumes().state());
+    pub(super) fn publish_state(&self) {
+        self.state_publisher.publish_state(&self.ctx, || self.volumes().state());
     }
 
     /// Signals a change of volumes or pods: wakes the reconciler and all tasks that wait for volumes.

@@ -16,7 +16,7 @@ use tonic::{Response, Status};
 
 use super::volume_manager::{StepError, VolumeSpec};
 use crate::csi::{Connection, RpcError, within};
-use crate::kube::client::patience;
+use crate::kube::client::scaled_timeout;
 
 /// A registered CSI driver of this node.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ pub fn bounded<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> impl Future<Output = Result<T, StepError>> {
-    let answer = within(ctx, patience(ctx, limit), call);
+    let answer = within(ctx, scaled_timeout(ctx, limit), call);
     async move { Ok(answer.await?) }
 }
 

@@ -237,9 +237,9 @@ mod tests {
         assert_eq!(infeasible["conditions"][0]["message"], "failed to expand pvc with no");
         assert_eq!(of(Status::internal("no"))["allocatedResourceStatuses"], Value::Null);
         // A condition that already holds is not written again.
-        let told = failed(&begun, &Status::internal("no"), now);
-        let again = failed(&told, &Status::internal("again"), Timestamp::MAX);
-        assert_eq!(patch(&told, &again), json!({}));
+        let reported = failed(&begun, &Status::internal("no"), now);
+        let again = failed(&reported, &Status::internal("again"), Timestamp::MAX);
+        assert_eq!(patch(&reported, &again), json!({}));
     }
 
     #[test]

@@ -149,24 +149,24 @@ pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
 async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if request.method() != Method::GET {
-        return said(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
     }
     if path == "/healthz" {
-        return said(StatusCode::OK, "ok");
+        return plain(StatusCode::OK, "ok");
     }
-    let Some(target) = Target::parse(path) else { return said(StatusCode::NOT_FOUND, "404 page not found") };
+    let Some(target) = Target::parse(path) else { return plain(StatusCode::NOT_FOUND, "404 page not found") };
     let parameters = request.uri().query().unwrap_or_default();
     let options = match LogOptions::read(&query(parameters), ctx.now().wall) {
         Ok(options) => options,
         Err(error) => {
             let undecodable = error == OptionsError::Undecodable;
             let code = if undecodable { StatusCode::BAD_REQUEST } else { StatusCode::UNPROCESSABLE_ENTITY };
-            return said(code, &error.to_string());
+            return plain(code, &error.to_string());
         }
     };
     match logs.find(ctx, &target, options.previous) {
         Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
-        Err((code, why)) => said(code, &why),
+        Err((code, why)) => plain(code, &why),
     }
 }
 
@@ -179,7 +179,7 @@ async fn fetch(
     parameters: &str,
     options: &LogOptions,
 ) -> Response<Body> {
-    let lost = || said(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
+    let lost = || plain(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
     if options.previous {
         // The machine keeps only the logs of a pod's latest containers.
         return lost();
@@ -189,7 +189,7 @@ async fn fetch(
         Ok(answer) => answer,
         Err(error) => {
             let why = format!("failed to reach the container runtime for {id}: {error}");
-            return said(StatusCode::INTERNAL_SERVER_ERROR, &why);
+            return plain(StatusCode::INTERNAL_SERVER_ERROR, &why);
         }
     };
     match answer.status() {
@@ -201,12 +201,12 @@ async fn fetch(
         }
         code => {
             let text = collect(answer.into_body(), 1 << 16).await.unwrap_or_default();
-            said(code, &String::from_utf8_lossy(&text))
+            plain(code, &String::from_utf8_lossy(&text))
         }
     }
 }
 
-fn said(code: StatusCode, text: &str) -> Response<Body> {
+fn plain(code: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(full(text.to_owned()));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));

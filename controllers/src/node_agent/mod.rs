@@ -1,7 +1,7 @@
 //! The node agent: kubelet's admission of pods, its volume side, and the status of pods and of the node.
 //!
 //! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), and the
-//! check of a new pod ([`admission::check`]). The rest is shell: it watches, calls, and reports back. A crash ends the
+//! check of a new pod ([`admission::check`]). The rest is async: it watches, calls, and reports back. A crash ends the
 //! process without any clean-up. A restarted agent derives its state from the API server, from its disk, and from the
 //! machine's [container runtime](crate::machine), whose containers and logs outlive it.
 

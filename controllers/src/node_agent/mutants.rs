@@ -1,8 +1,8 @@
-//! Planted defects of the node agent.
+//! Seeded bugs of the node agent.
 
 use substrate::mutant::Mutant;
 
-/// List of planted defects.
+/// List of seeded bugs.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "mount-options-dropped",

@@ -117,8 +117,9 @@ mod tests {
 
     #[test]
     fn a_driver_is_told_whose_volume_it_publishes() {
-        let told = pod_info(&pod(), &VolumeSpec::reconstructed("d", "v", "pv", false));
-        let told: Vec<_> = told.iter().map(|(key, value)| (&key["csi.storage.k8s.io/".len()..], &**value)).collect();
+        let reported = pod_info(&pod(), &VolumeSpec::reconstructed("d", "v", "pv", false));
+        let reported: Vec<_> =
+            reported.iter().map(|(key, value)| (&key["csi.storage.k8s.io/".len()..], &**value)).collect();
         let expected = [
             ("ephemeral", "false"),
             ("pod.name", "p"),
@@ -126,7 +127,7 @@ mod tests {
             ("pod.uid", "u"),
             ("serviceAccount.name", "s"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(fs_group(&pod()), Some(2000));
     }
 

@@ -60,7 +60,7 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Waits until another client overwrites kubelet's fields. Examples: the scheduler after a binding whose reply was
     /// lost; the node lifecycle controller, which marks pods not ready.
-    async fn lost(&mut self, told: &Report) {
+    async fn lost(&mut self, reported: &Report) {
         loop {
             self.agent.ctx.sleep(PERIOD).await;
             let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Kept<'_> {
             let Some(cached) = cached.filter(|pod| looked_at.is_none_or(|before| !Arc::ptr_eq(before, pod))) else {
                 continue;
             };
-            let kept = match told {
+            let kept = match reported {
                 Report::Nothing => true,
                 Report::Phase(phase, facts) | Report::Finish(phase, facts) => {
                     cached.status.as_ref() == Some(&status(&cached, phase, facts, self.agent.ctx.now().wall))

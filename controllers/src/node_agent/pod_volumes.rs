@@ -13,7 +13,7 @@ use super::admission::{Refusal, refuse_unattached};
 use super::agent::Agent;
 use super::pods::{SYNC_BACKOFF, SYNC_JITTER};
 use super::populate::expected;
-use crate::grid::Grid;
+use crate::tick_schedule::TickSchedule;
 
 /// Waits until the pod's volumes are mounted, and emits an event with the reason while they are not.
 ///
@@ -97,7 +97,7 @@ async fn next_look(
     }
     let poll = agent.ctx.scaled(agent.config.timers.pod_attach_and_mount_poll);
     let now = agent.ctx.now().mono;
-    let next = Grid::new(begun, poll).at_or_after(now, Some(now));
+    let next = TickSchedule::new(begun, poll).at_or_after(now, Some(now));
     agent.ctx.sleep_until(next).await;
     deadline.is_none_or(|deadline| next < deadline)
 }

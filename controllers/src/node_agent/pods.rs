@@ -30,7 +30,7 @@ pub(super) const SYNC_JITTER: f64 = 0.5;
 /// Grace period of a pod that sets none (`terminationGracePeriodSeconds`).
 const DEFAULT_GRACE: i64 = 30;
 /// Grace period of containers whose pod is gone (`SyncTerminatingRuntimePod`).
-const STRAY_GRACE: Duration = Duration::from_secs(1);
+const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 /// Wait after a failed call to the runtime.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
@@ -166,7 +166,7 @@ async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
 
 /// Stops and removes containers of pods that are gone (`HandlePodCleanups`).
 pub(super) fn housekeeping(agent: &Arc<Agent>) {
-    let strays: Vec<PodRecord> = {
+    let orphans: Vec<PodRecord> = {
         let pods = agent.pods();
         if !pods.listed {
             return;
@@ -174,22 +174,22 @@ pub(super) fn housekeeping(agent: &Arc<Agent>) {
         let gone = |record: &PodRecord| !pods.knows(&record.uid) && (record.is_alive() || !is_in_source(agent, record));
         agent.runtime.list().into_iter().filter(gone).collect()
     };
-    for stray in strays {
+    for orphan in orphans {
         let agent = agent.clone();
         agent.ctx.clone().spawn(async move {
             // Retry a failed call at each housekeeping, until the runtime's record changes or a worker takes the pod.
             loop {
-                let done = if stray.is_alive() {
-                    agent.runtime.stop(&agent.ctx, &stray.uid, STRAY_GRACE).await.map(drop)
+                let done = if orphan.is_alive() {
+                    agent.runtime.stop(&agent.ctx, &orphan.uid, ORPHAN_GRACE).await.map(drop)
                 } else {
-                    agent.runtime.remove(&agent.ctx, &stray.uid).await
+                    agent.runtime.remove(&agent.ctx, &orphan.uid).await
                 };
                 if done.is_ok() {
                     return;
                 }
                 agent.ctx.sleep(HOUSEKEEPING).await;
-                let there = agent.runtime.get(&stray.uid).is_some_and(|now| now.is_alive() == stray.is_alive());
-                if !there || agent.pods().knows(&stray.uid) {
+                let there = agent.runtime.get(&orphan.uid).is_some_and(|now| now.is_alive() == orphan.is_alive());
+                if !there || agent.pods().knows(&orphan.uid) {
                     return;
                 }
             }
@@ -280,7 +280,7 @@ fn refuse(agent: &Arc<Agent>, uid: String, pod: Arc<Pod>, refusal: Refusal) {
     agent.pods().refused.insert(uid);
     let reports = latest::Sender::new(Report::Nothing);
     agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
-    Teller::new(agent, &pod, reports).refused(refusal);
+    StatusReporter::new(agent, &pod, reports).refused(refusal);
 }
 
 fn gone(agent: &Arc<Agent>, pod: &Pod) {
@@ -305,7 +305,7 @@ fn forget(agent: &Arc<Agent>, pod: &Pod) {
 }
 
 /// Reporter of a pod's state for its worker.
-struct Teller {
+struct StatusReporter {
     agent: Arc<Agent>,
     pod: Arc<Pod>,
     facts: PodFacts,
@@ -314,7 +314,7 @@ struct Teller {
     reports: latest::Sender<Report>,
 }
 
-impl Teller {
+impl StatusReporter {
     fn new(agent: &Arc<Agent>, pod: &Arc<Pod>, reports: latest::Sender<Report>) -> Self {
         let facts = PodFacts {
             start_time: agent.ctx.now().wall,
@@ -349,28 +349,28 @@ impl Teller {
 async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: latest::Receiver<Orders>) {
     let reports = latest::Sender::new(Report::Nothing);
     agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
-    let mut teller = Teller::new(&agent, &pod, reports);
+    let mut status_reporter = StatusReporter::new(&agent, &pod, reports);
     let known = agent.runtime.get(&uid);
     if let Some(record) = &known {
-        teller.adopt(record);
+        status_reporter.adopt(record);
     }
     let had = known.is_some_and(|record| record.is_alive());
-    let asked = if run { live(&agent, &uid, &pod, &mut teller, &mut orders).await } else { had };
+    let asked = if run { live(&agent, &uid, &pod, &mut status_reporter, &mut orders).await } else { had };
     let early = substrate::mutant!(agent.ctx, "unmount-before-stop");
     if asked && !early {
         stop(&agent, &uid, &pod, &mut orders).await;
     }
     let record = agent.runtime.get(&uid);
-    let since = record.as_ref().and_then(PodRecord::since).or(teller.since);
+    let since = record.as_ref().and_then(PodRecord::since).or(status_reporter.since);
     let ended = record.as_ref().and_then(PodRecord::ended);
     let stopped = Phase::Stopped(since, ended.unwrap_or_else(|| agent.ctx.now().wall));
     if run || had {
-        teller.phase(stopped.clone());
+        status_reporter.phase(stopped.clone());
     }
     agent.pods().with(&uid, |entry| entry.wants_volumes = false);
     agent.changed();
     if substrate::mutant!(agent.ctx, "pod-removed-before-unmount") {
-        teller.reports.send_replace(Report::Finish(stopped.clone(), teller.facts.clone()));
+        status_reporter.reports.send_replace(Report::Finish(stopped.clone(), status_reporter.facts.clone()));
     }
     if !substrate::mutant!(agent.ctx, "unmount-skipped") {
         wait_for_unmount(&agent, &uid).await;
@@ -383,7 +383,7 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     if asked && early {
         stop(&agent, &uid, &pod, &mut orders).await;
     }
-    teller.reports.send_replace(Report::Finish(stopped, teller.facts.clone()));
+    status_reporter.reports.send_replace(Report::Finish(stopped, status_reporter.facts.clone()));
     let deleted = orders.borrow().deleted;
     agent.pods().entries.remove(&uid);
     if deleted {
@@ -409,7 +409,7 @@ async fn live(
     agent: &Arc<Agent>,
     uid: &str,
     pod: &Arc<Pod>,
-    teller: &mut Teller,
+    status_reporter: &mut StatusReporter,
     orders: &mut latest::Receiver<Orders>,
 ) -> bool {
     let mut rng = agent.ctx.rng(&format!("pod {uid}"));
@@ -423,13 +423,13 @@ async fn live(
     loop {
         // Running containers are reported at once. The pod's volumes are checked all the same.
         match agent.runtime.alive(uid).and_then(|record| record.since()) {
-            Some(since) => teller.phase(Phase::Running(since)),
-            None => teller.phase(Phase::Waiting),
+            Some(since) => status_reporter.phase(Phase::Running(since)),
+            None => status_reporter.phase(Phase::Waiting),
         }
         match unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await {
             None => return asked,
             Some(Err(refusal)) => {
-                teller.refused(refusal);
+                status_reporter.refused(refusal);
                 return asked;
             }
             Some(Ok(())) => {}
@@ -453,14 +453,14 @@ async fn live(
                 }
                 continue;
             }
-            told_of_start(agent, pod, &object);
-            if unless_ordered(orders, heard_of(agent, uid, attempt, lists)).await.is_none() {
+            emit_start_events(agent, pod, &object);
+            if unless_ordered(orders, wait_for_report(agent, uid, attempt, lists)).await.is_none() {
                 return asked;
             }
         }
         let Some(record) = agent.runtime.alive(uid) else { continue };
-        teller.adopt(&record);
-        teller.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        status_reporter.adopt(&record);
+        status_reporter.phase(record.since().map_or(Phase::Waiting, Phase::Running));
         if unless_ordered(orders, keep(agent, uid, pod, &record, &mut rng)).await.is_none() {
             return asked;
         }
@@ -469,7 +469,7 @@ async fn live(
 }
 
 /// Waits until the runtime reports the pod's containers, or has been listed again since list number `lists`.
-async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
+async fn wait_for_report(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     let mut changes = agent.runtime.changes();
     let here = |record: PodRecord| record.attempt >= attempt && record.since().is_some();
     while !agent.runtime.get(uid).is_some_and(here) && agent.runtime.lists() == lists {
@@ -478,7 +478,7 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
     }
 }
 
-fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
+fn emit_start_events(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let object = Arc::new(of_container(object, &container.name));
         let image = container.image.as_deref().unwrap_or_default();

@@ -132,9 +132,9 @@ pub(super) async fn register(
         error: result.as_ref().err().map(ToString::to_string).unwrap_or_default(),
     };
     let notify = client.notify_registration_status(status);
-    let told = bounded(&agent.ctx, timers.registration_notify_timeout, notify).await;
+    let reported = bounded(&agent.ctx, timers.registration_notify_timeout, notify).await;
     result?;
-    told?;
+    reported?;
     Ok(plugin.name)
 }
 

@@ -57,7 +57,7 @@ impl Known {
     /// the end must not take late events for that end. If the pod was removed meanwhile, the answer itself is late.
     fn stopping(&mut self, before: Option<&PodRecord>, record: PodRecord) {
         let latest = self.pods.get(&record.uid).or(before);
-        if latest.is_none_or(|heard| heard.attempt < record.attempt) {
+        if latest.is_none_or(|recorded| recorded.attempt < record.attempt) {
             self.pods.insert(record.uid.clone(), record);
         }
     }
@@ -239,7 +239,7 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
         while let Some(end) = memchr::memchr(b'\n', &text) {
             let line = text.split_to(end + 1);
             if let Some(trouble) = agent.runtime.take(serde_json::from_slice(&line)?) {
-                tell(agent, trouble);
+                report(agent, trouble);
             } else {
                 housekeeping(agent);
                 agent.changed();
@@ -253,7 +253,7 @@ async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
 }
 
 /// Emits a workload's message as an event of its pod.
-fn tell(agent: &Agent, trouble: Trouble) {
+fn report(agent: &Agent, trouble: Trouble) {
     let pod = agent.pods().get(&trouble.uid);
     if let Some(pod) = pod {
         agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
@@ -276,9 +276,9 @@ mod tests {
         removed.stopping(Some(&before), record(0, State::Starting));
         assert_eq!(removed.pods, BTreeMap::new());
         // An unknown pod or attempt counts as alive until the runtime reports its end.
-        for heard in [None, Some(&before)] {
+        for recorded in [None, Some(&before)] {
             let mut late = Known::default();
-            late.stopping(heard, record(1, State::Starting));
+            late.stopping(recorded, record(1, State::Starting));
             assert_eq!(late.pods.keys().collect::<Vec<_>>(), ["u1"]);
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
 mod admission;
+mod call_context;
 mod growth;
 mod heartbeat;
 mod inline;
@@ -13,7 +14,6 @@ mod raw;
 mod real;
 mod removal;
 mod restart;
-mod told;
 mod toy;
 
 use std::sync::Arc;
@@ -264,13 +264,13 @@ impl Rig {
     }
 }
 
-fn story<F: Future<Output = ()>>(tell: impl FnOnce(World) -> F) {
-    simulate(Options::default(), tell);
+fn in_simulation<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    simulate(Options::default(), test);
 }
 
 #[test]
 fn a_node_registers_becomes_ready_and_renews_its_lease() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         let took = rig.until("ready", 1, || rig.ready()).await;
         assert!(took < Duration::from_millis(200), "{took:?}");
@@ -298,7 +298,7 @@ fn a_node_registers_becomes_ready_and_renews_its_lease() {
 
 #[test]
 fn a_pod_gets_its_volume_runs_writes_and_leaves_nothing_behind() {
-    story(async |world| {
+    in_simulation(async |world| {
         let disks = MemoryDisks::new();
         let rig = Rig::new(&world, &disks);
         rig.until("ready", 1, || rig.ready()).await;
@@ -345,7 +345,7 @@ fn a_pod_gets_its_volume_runs_writes_and_leaves_nothing_behind() {
 
 #[test]
 fn a_rebooted_node_brings_its_pods_back_and_their_records_verify() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -363,7 +363,7 @@ fn a_rebooted_node_brings_its_pods_back_and_their_records_verify() {
 
 #[test]
 fn a_restarted_agent_takes_down_what_a_pod_that_is_gone_left_behind() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -382,7 +382,7 @@ fn a_restarted_agent_takes_down_what_a_pod_that_is_gone_left_behind() {
 
 #[test]
 fn a_pod_that_is_removed_at_once_is_still_torn_down() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -394,7 +394,7 @@ fn a_pod_that_is_removed_at_once_is_still_torn_down() {
 
 #[test]
 fn a_claim_that_is_not_bound_is_told_and_tried_again() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.plug().await;
@@ -413,7 +413,7 @@ fn a_claim_that_is_not_bound_is_told_and_tried_again() {
 
 #[test]
 fn a_corrupt_history_is_found_and_not_touched() {
-    story(async |world| {
+    in_simulation(async |world| {
         let disks = MemoryDisks::new();
         let rig = Rig::new(&world, &disks);
         rig.until("ready", 1, || rig.ready()).await;

@@ -1,4 +1,4 @@
-//! The shell of the volume manager: runs the reconciler on its 100 ms grid when there is a reason, and performs the
+//! The async loop of the volume manager: runs the reconciler on its 100 ms grid when there is a reason, and performs the
 //! steps of its operations.
 
 use std::collections::BTreeSet;
@@ -17,9 +17,9 @@ use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, data_of, scan};
 use super::volume_manager::operation::NodeFacts;
-use super::volume_manager::{Next, Operation, Planted, Step, StepError, Task, VolumeSpec};
-use crate::grid::Grid;
+use super::volume_manager::{Next, Operation, SeededBugs, Step, StepError, Task, VolumeSpec};
 use crate::kube::{Delta, reference};
+use crate::tick_schedule::TickSchedule;
 use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
@@ -46,22 +46,22 @@ pub(super) async fn run(agent: Arc<Agent>) {
             }
         }
     }
-    agent.volumes().planted = Planted {
+    agent.volumes().seeded_bugs = SeededBugs {
         ignores_attached: substrate::mutant!(agent.ctx, "attachment-not-awaited"),
         ignores_in_use: substrate::mutant!(agent.ctx, "in-use-not-awaited"),
         unstages_published: substrate::mutant!(agent.ctx, "unstage-while-published"),
     };
-    let grid = Grid::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
+    let ticks = TickSchedule::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
     loop {
-        agent.tell();
+        agent.publish_state();
         let retry = agent.volumes().retry_at();
         tokio::select! { biased;
             () = agent.reconcile_due() => {}
             () = agent.ctx.sleep_until(retry.unwrap_or_default()), if retry.is_some() => {}
         }
         let now = agent.ctx.now().mono;
-        agent.ctx.sleep_until(grid.at_or_after(now, Some(now))).await;
+        agent.ctx.sleep_until(ticks.at_or_after(now, Some(now))).await;
         tick(&agent).await;
     }
 }
@@ -69,8 +69,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
 async fn tick(agent: &Arc<Agent>) {
     let (wanted, unprocessed) = agent.pods().wanted();
     agent.volumes().retain_pods(&wanted);
-    let strays = strays(agent);
-    agent.volumes().set_strays(strays);
+    let orphans = orphans(agent);
+    agent.volumes().set_orphans(orphans);
     for pod in unprocessed {
         agent.ctx.spawn(populate(agent.clone(), pod));
     }
@@ -89,7 +89,7 @@ async fn tick(agent: &Arc<Agent>) {
     }
     let now = agent.ctx.now().mono;
     let done = agent.volumes().reconcile(now);
-    agent.tell();
+    agent.publish_state();
     for operation in done.started {
         if substrate::mutant!(agent.ctx, "unmount-skipped") && matches!(operation, Operation::Unmount { .. }) {
             continue;
@@ -99,7 +99,7 @@ async fn tick(agent: &Arc<Agent>) {
 }
 
 /// Returns the pods that are gone while their containers run. Their volumes stay until the containers stop.
-fn strays(agent: &Agent) -> BTreeSet<String> {
+fn orphans(agent: &Agent) -> BTreeSet<String> {
     let mut alive = agent.runtime.all_alive();
     let pods = agent.pods();
     alive.retain(|uid| !pods.knows(uid));

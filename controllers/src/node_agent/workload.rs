@@ -11,7 +11,7 @@ use super::agent::Agent;
 use super::config::WorkloadDefaults;
 use super::populate::claims;
 use super::volume_manager::VolumeSpec;
-use crate::machine::api::{ContainerSpec, Pace, Place, PodSpec, VolumeUse};
+use crate::machine::api::{ContainerSpec, Pace, PodSpec, VolumeLocation, VolumeUse};
 
 /// Annotation: time between two records, as in `500ms`.
 pub const WRITE_EVERY: &str = "mooring.dev/write-every";
@@ -76,12 +76,12 @@ pub(super) fn pod_name(pod: &Pod) -> String {
 }
 
 /// Returns the place of a volume inside a pod.
-fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> Place {
+fn place(agent: &Agent, uid: &str, spec: &Arc<VolumeSpec>) -> VolumeLocation {
     if spec.block {
         let mapping = agent.mapping(uid, spec);
-        Place::Device { published: mapping.device, global: mapping.global, link: mapping.link }
+        VolumeLocation::Device { published: mapping.device, global: mapping.global, link: mapping.link }
     } else {
-        Place::Filesystem { path: agent.target_path(uid, spec) }
+        VolumeLocation::Filesystem { path: agent.target_path(uid, spec) }
     }
 }
 

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use substrate::mutant;
 use tonic::Code;
 
-use super::shell::{Common, Key, WORKERS, object_name};
+use super::async_loop::{Common, Key, WORKERS, object_name};
 use super::size;
 use super::size_status;
 use super::slow::SlowSet;

@@ -5,13 +5,13 @@
 //! `size_status` and `class_status` change a copy of the claim; the shells `expand` and `modify` call the driver and
 //! send the difference. Each step leaves in the objects the data that the next one needs after a crash.
 
+mod async_loop;
 pub mod class;
 mod class_status;
 mod expand;
 mod modify;
-mod shell;
 pub mod size;
 mod size_status;
 mod slow;
 
-pub use shell::{Reached, run};
+pub use async_loop::{Reached, run};

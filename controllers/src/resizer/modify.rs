@@ -9,9 +9,9 @@ use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use substrate::mutant;
 use tonic::Code;
 
+use super::async_loop::{Common, Key, WORKERS};
 use super::class::{self, Step};
 use super::class_status;
-use super::shell::{Common, Key, WORKERS};
 use super::slow::SlowSet;
 use crate::binder::object::{claim_phase, volume_name};
 use crate::csi::RpcError;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::shell::Key;
+use super::async_loop::Key;
 
 /// Times at which claims failed with an infeasible error.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Node;
 
+use super::cache::SchedulerCache;
 use super::volume_binding::PodVolumes;
-use super::world::World;
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::object::{ClaimKey, annotation, fully_bound, resource_version, volume_name, volume_spec};
 use crate::binder::selectors::{check_node_affinity, node_labels};
@@ -47,7 +47,12 @@ pub enum BindingError {
 /// # Errors
 /// If the binding can no longer succeed.
 /// When the binding cannot come to its end any more.
-pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &PodVolumes) -> Result<bool, BindingError> {
+pub fn check(
+    cache: &SchedulerCache,
+    node: &Node,
+    pod_exists: Option<&str>,
+    volumes: &PodVolumes,
+) -> Result<bool, BindingError> {
     if let Some(pod) = pod_exists {
         return Err(BindingError::NoPod(pod.to_owned()));
     }
@@ -62,10 +67,10 @@ pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &Pod
     for (written, claim) in &volumes.static_bindings {
         let name = written.name();
         let key = ClaimKey::of(claim);
-        let Some(volume) = world.volumes.api(&name.to_owned()) else {
+        let Some(volume) = cache.volumes.api(&name.to_owned()) else {
             return Err(BindingError::Gone("PersistentVolume", name.to_owned()));
         };
-        let Some(claim) = world.claims.api(&key) else {
+        let Some(claim) = cache.claims.api(&key) else {
             return Err(BindingError::Gone("PersistentVolumeClaim", key.to_string()));
         };
         if resource_version(&written.metadata) > resource_version(&volume.metadata) {
@@ -82,7 +87,7 @@ pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &Pod
     }
     for written in &volumes.provisions {
         let key = ClaimKey::of(written);
-        let Some(claim) = world.claims.api(&key) else { return Err(BindingError::ClaimGone(key.to_string())) };
+        let Some(claim) = cache.claims.api(&key) else { return Err(BindingError::ClaimGone(key.to_string())) };
         if resource_version(&written.metadata) > resource_version(&claim.metadata) {
             return Ok(false);
         }
@@ -95,7 +100,7 @@ pub fn check(world: &World, node: &Node, pod_exists: Option<&str>, volumes: &Pod
         }
         if !volume_name(claim).is_empty() {
             // Wait for a volume that is not in the cache yet.
-            let Some(volume) = world.volumes.api(&volume_name(claim).to_owned()) else { return Ok(false) };
+            let Some(volume) = cache.volumes.api(&volume_name(claim).to_owned()) else { return Ok(false) };
             affinity(volume)?;
         }
         if !fully_bound(claim) {

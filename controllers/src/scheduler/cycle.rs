@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::cache::SchedulerCache;
 use super::fit_error::{FitError, Plugin};
 use super::resources::Resources;
 use super::volume_binding::{self, PodVolumes};
-use super::world::World;
 use super::{node_filters, volume_filters};
 
 /// Node for a pod, and the writes for its volumes.
@@ -22,25 +22,25 @@ pub struct Placement {
 ///
 /// # Errors
 /// The reasons why there is none.
-pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
-    let nodes = world.node_count();
+pub fn schedule(cache: &SchedulerCache, pod: &Pod) -> Result<Placement, FitError> {
+    let nodes = cache.node_count();
     let never_preempts = pod.spec.as_ref().and_then(|s| s.preemption_policy.as_deref()) == Some("Never");
     if nodes == 0 {
         return Err(FitError::new(0, never_preempts));
     }
-    let claims = volume_binding::pre_filter(world, pod)
+    let claims = volume_binding::pre_filter(cache, pod)
         .map_err(|reason| FitError::before_filters(nodes, Plugin::VolumeBinding, reason, never_preempts))?;
-    let facts = volume_filters::pre_filter(world, pod, &claims);
+    let facts = volume_filters::pre_filter(cache, pod, &claims);
     let request = Resources::requested(pod);
     let mut error = FitError::new(nodes, never_preempts);
     let mut best: Option<(usize, Placement)> = None;
     let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
-    for (name, info) in &world.nodes {
+    for (name, info) in &cache.nodes {
         let Some(node) = &info.node else { continue };
         let passed = node_filters::check(pod, &request, node, info)
             .and_then(|()| volume_filters::restrictions(&facts, info))
-            .and_then(|()| volume_filters::limits(world, &facts, info))
-            .and_then(|()| volume_binding::filter(world, &claims, info))
+            .and_then(|()| volume_filters::limits(cache, &facts, info))
+            .and_then(|()| volume_binding::filter(cache, &claims, info))
             .and_then(|volumes| volume_filters::zone(&facts, info).map(|()| volumes));
         match passed {
             Err(rejection) => error.reject(rejection),

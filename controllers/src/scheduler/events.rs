@@ -16,8 +16,8 @@ use substrate::seed::{between, unit};
 use tokio::sync::mpsc;
 
 use crate::events::{EventLost, EventRecorded};
-use crate::grid::Grid;
 use crate::kube::{ApiError, Client, Guard, Kind, reference};
+use crate::tick_schedule::TickSchedule;
 
 /// Idle time after which a series ends (`finishTime`), and period of that check.
 const FINISH: Duration = Duration::from_secs(6 * 60);
@@ -182,8 +182,9 @@ impl Writer {
     async fn run(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<Event>) {
         let ctx = self.client.ctx().clone();
         let begun = ctx.now().mono;
-        let (finish, refresh) = (Grid::new(begun, ctx.scaled(FINISH)), Grid::new(begun, ctx.scaled(REFRESH)));
-        let later = |grid: &Grid| grid.at_or_after(ctx.now().mono, Some(ctx.now().mono));
+        let (finish, refresh) =
+            (TickSchedule::new(begun, ctx.scaled(FINISH)), TickSchedule::new(begun, ctx.scaled(REFRESH)));
+        let later = |ticks: &TickSchedule| ticks.at_or_after(ctx.now().mono, Some(ctx.now().mono));
         let (mut next_finish, mut next_refresh) = (later(&finish), later(&refresh));
         loop {
             // Without Events there is no timer.
@@ -246,7 +247,7 @@ impl Writer {
 
 fn lost(ctx: &Ctx, event: &Event, error: &ApiError) {
     let reason = event.reason.as_deref().unwrap_or_default().into();
-    ctx.trace().mention(ctx.name(), || EventLost { reason, error: error.to_string() });
+    ctx.trace().emit_lazily(ctx.name(), || EventLost { reason, error: error.to_string() });
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 
+use super::cache::limits;
 use super::fit_error::Plugin;
 use super::node_filters::{affinity_matches, schedulable, taints_tolerated};
 use super::resources::Resources;
-use super::world::limits;
 use crate::binder::object::{ClaimKey, pod_claims};
 use crate::kube::Kind;
 

@@ -1,7 +1,7 @@
 //! The scheduler (`kube-scheduler`), with upstream's filters for volumes, zones, volume limits, taints, node affinity, host
 //! ports and resources.
 //!
-//! [`queue`] selects the next pod, [`cycle`] its node: a pure function over the [`world`]. Then the pod is assumed, its
+//! [`queue`] selects the next pod, [`cycle`] its node: a pure function over the [`cache`]. Then the pod is assumed, its
 //! volumes are bound ([`binding`]) and it is bound, in a separate task, while the next pod is scheduled.
 //!
 //! Intended differences from upstream: of the passing nodes, the one with the fewest pods wins, ties by name, so that a
@@ -9,7 +9,9 @@
 //! inter-pod affinity are ignored. Pods are never preempted; the message is upstream's for a cluster without victims.
 
 pub mod assume;
+mod async_loop;
 pub mod binding;
+pub mod cache;
 pub mod cycle;
 mod events;
 pub mod fit_error;
@@ -18,14 +20,12 @@ pub mod node_filters;
 pub mod node_ports;
 pub mod queue;
 pub mod resources;
-mod shell;
 mod status;
 pub mod volume_binding;
 pub mod volume_filters;
-pub mod world;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use shell::NAME;
-pub use shell::{Config, run, warm};
+pub(crate) use async_loop::NAME;
+pub use async_loop::{Config, run, warm};

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 
+use super::cache::NodeInfo;
 use super::fit_error::{Plugin, Rejection};
 use super::node_ports::{PORTS_TAKEN, ports_free};
 use super::resources::{Lack, Resources, lacks};
-use super::world::NodeInfo;
 use crate::binder::selectors::{node_labels, node_selector_matches};
 use crate::kube::Kind;
 

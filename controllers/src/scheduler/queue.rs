@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::cache::PodKey;
 use super::fit_error::Plugin;
-use super::world::PodKey;
 use crate::kube::Kind;
 
 /// Durations, already divided by `time-scale`.
@@ -37,7 +37,7 @@ pub enum Failure {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     Active,
     /// In backoff until then. After an error no event shortens it.
     Backoff {
@@ -54,7 +54,7 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Queued {
     pod: Arc<Pod>,
-    place: Place,
+    place: QueueState,
     /// Time of the last enqueue.
     timestamp: Duration,
     unschedulable: u32,
@@ -93,8 +93,14 @@ impl SchedulingQueue {
     pub fn add(&mut self, now: Duration, pod: Arc<Pod>) {
         let key = PodKey::of(&pod);
         self.delete(&key);
-        let queued =
-            Queued { pod, place: Place::Active, timestamp: now, unschedulable: 0, errors: 0, plugins: BTreeSet::new() };
+        let queued = Queued {
+            pod,
+            place: QueueState::Active,
+            timestamp: now,
+            unschedulable: 0,
+            errors: 0,
+            plugins: BTreeSet::new(),
+        };
         self.active.insert(order(&key, &queued));
         self.pods.insert(key, queued);
     }
@@ -108,7 +114,7 @@ impl SchedulingQueue {
             Some(queued) if queued.pod.uid() != pod.uid() => self.add(now, pod),
             Some(queued) => {
                 queued.pod = pod;
-                if relevant && matches!(queued.place, Place::Unschedulable { .. }) {
+                if relevant && matches!(queued.place, QueueState::Unschedulable { .. }) {
                     self.bring_back(now, &key);
                 }
             }
@@ -124,10 +130,10 @@ impl SchedulingQueue {
 
     fn leave(&mut self, key: &PodKey, queued: &Queued) {
         match queued.place {
-            Place::Active => drop(self.active.remove(&order(key, queued))),
-            Place::Backoff { until, .. } => drop(self.backoff.remove(&(until, key.clone()))),
-            Place::Unschedulable { .. } => drop(self.unschedulable.remove(key)),
-            Place::InFlight => {}
+            QueueState::Active => drop(self.active.remove(&order(key, queued))),
+            QueueState::Backoff { until, .. } => drop(self.backoff.remove(&(until, key.clone()))),
+            QueueState::Unschedulable { .. } => drop(self.unschedulable.remove(key)),
+            QueueState::InFlight => {}
         }
     }
 
@@ -139,7 +145,7 @@ impl SchedulingQueue {
             Some((_, _, key)) => key,
             None => {
                 let early = |(_, key): &&(Duration, PodKey)| {
-                    matches!(self.pods.get(key), Some(Queued { place: Place::Backoff { error: false, .. }, .. }))
+                    matches!(self.pods.get(key), Some(Queued { place: QueueState::Backoff { error: false, .. }, .. }))
                 };
                 let entry = self.backoff.iter().find(early)?.clone();
                 self.backoff.remove(&entry);
@@ -147,21 +153,21 @@ impl SchedulingQueue {
             }
         };
         let queued = self.pods.get_mut(&key)?;
-        queued.place = Place::InFlight;
+        queued.place = QueueState::InFlight;
         Some(queued.pod.clone())
     }
 
     /// Returns a pod that could not be placed.
     pub fn put_back(&mut self, now: Duration, key: &PodKey, failure: Failure) {
         let waits = self.waits;
-        let Some(queued) = self.pods.get_mut(key).filter(|q| q.place == Place::InFlight) else { return };
+        let Some(queued) = self.pods.get_mut(key).filter(|q| q.place == QueueState::InFlight) else { return };
         queued.timestamp = now;
         match failure {
             Failure::Unschedulable(plugins) if !plugins.is_empty() => {
                 queued.errors = 0;
                 queued.unschedulable += 1;
                 queued.plugins = plugins;
-                queued.place = Place::Unschedulable { since: now };
+                queued.place = QueueState::Unschedulable { since: now };
                 self.unschedulable.insert(key.clone());
             }
             // Without a rejecting plugin there is no event to wait for.
@@ -169,7 +175,7 @@ impl SchedulingQueue {
                 queued.errors += 1;
                 queued.plugins.clear();
                 let until = self.started + ceil(now + backoff(waits, queued.errors) - self.started, waits.backoff_tick);
-                queued.place = Place::Backoff { until, error: true };
+                queued.place = QueueState::Backoff { until, error: true };
                 self.backoff.insert((until, key.clone()));
             }
         }
@@ -196,10 +202,10 @@ impl SchedulingQueue {
         let until = queued.timestamp + backoff(waits, queued.unschedulable);
         if until > now {
             let until = self.started + ceil(until - self.started, waits.backoff_tick);
-            queued.place = Place::Backoff { until, error: false };
+            queued.place = QueueState::Backoff { until, error: false };
             self.backoff.insert((until, key.clone()));
         } else {
-            queued.place = Place::Active;
+            queued.place = QueueState::Active;
             queued.timestamp = now;
             self.active.insert(order(key, queued));
         }
@@ -210,7 +216,7 @@ impl SchedulingQueue {
         while self.backoff.first().is_some_and(|(until, _)| *until <= now) {
             let Some((until, key)) = self.backoff.pop_first() else { break };
             if let Some(queued) = self.pods.get_mut(&key) {
-                queued.place = Place::Active;
+                queued.place = QueueState::Active;
                 queued.timestamp = until;
                 self.active.insert(order(&key, queued));
             }
@@ -223,7 +229,7 @@ impl SchedulingQueue {
     }
 
     fn flush_at(&self, key: &PodKey) -> Option<Duration> {
-        let Place::Unschedulable { since } = self.pods.get(key)?.place else { return None };
+        let QueueState::Unschedulable { since } = self.pods.get(key)?.place else { return None };
         Some(self.started + ceil(since + self.waits.flush_after - self.started, self.waits.flush_tick))
     }
 

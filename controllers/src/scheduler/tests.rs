@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
 
 use super::binding::{self, BindingError};
+use super::cache::{PodKey, SchedulerCache};
 use super::cycle::schedule;
 use super::fit_error::Plugin;
 use super::hints::{ClusterEvent, worth_retrying};
 use super::queue::{Failure, SchedulingQueue, Waits};
 use super::volume_binding::{reserve, unreserve};
-use super::world::{PodKey, World};
 use crate::binder::object::ClaimKey;
 
 const DRIVER: &str = "ebs.csi.aws.com";
@@ -63,7 +63,7 @@ fn pod(name: &str, claims: &[&str], extra: Value) -> Pod {
     ))
 }
 
-fn add_claim(world: &mut World, name: &str, extra: Value) {
+fn add_claim(cache: &mut SchedulerCache, name: &str, extra: Value) {
     let claim = make(with(
         json!({
             "metadata": { "namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "5" },
@@ -76,7 +76,7 @@ fn add_claim(world: &mut World, name: &str, extra: Value) {
         }),
         extra,
     ));
-    world.claims.store(ClaimKey::new("default", name), Arc::new(claim));
+    cache.claims.store(ClaimKey::new("default", name), Arc::new(claim));
 }
 
 fn bound_to(volume: &str) -> Value {
@@ -87,7 +87,7 @@ fn bound_to(volume: &str) -> Value {
     })
 }
 
-fn add_volume(world: &mut World, name: &str, zone: Option<&str>, extra: Value) {
+fn add_volume(cache: &mut SchedulerCache, name: &str, zone: Option<&str>, extra: Value) {
     let affinity = zone.map(|zone| {
         let term = json!({ "matchExpressions": [{ "key": ZONE, "operator": "In", "values": [zone] }] });
         json!({ "required": { "nodeSelectorTerms": [term] } })
@@ -106,31 +106,31 @@ fn add_volume(world: &mut World, name: &str, zone: Option<&str>, extra: Value) {
         }),
         extra,
     ));
-    world.store_volume(Arc::new(volume));
+    cache.store_volume(Arc::new(volume));
 }
 
-fn add_class(world: &mut World, mode: &str, extra: Value) {
+fn add_class(cache: &mut SchedulerCache, mode: &str, extra: Value) {
     let base = json!({ "metadata": { "name": "gp3" }, "provisioner": DRIVER, "volumeBindingMode": mode });
-    world.classes.insert("gp3".to_owned(), Arc::new(make(with(base, extra))));
+    cache.classes.insert("gp3".to_owned(), Arc::new(make(with(base, extra))));
 }
 
-fn limit(world: &mut World, node: &str, count: i64) {
+fn limit(cache: &mut SchedulerCache, node: &str, count: i64) {
     let driver = json!({ "name": DRIVER, "nodeID": node, "allocatable": { "count": count } });
-    world.store_csi_node(&make(json!({ "metadata": { "name": node }, "spec": { "drivers": [driver] } })));
+    cache.store_csi_node(&make(json!({ "metadata": { "name": node }, "spec": { "drivers": [driver] } })));
 }
 
 /// Builds three nodes in two zones, and a class with WaitForFirstConsumer.
-fn cluster() -> World {
-    let mut world = World::default();
+fn cluster() -> SchedulerCache {
+    let mut cache = SchedulerCache::default();
     for (name, zone) in [("node-a", "a"), ("node-b", "b"), ("node-c", "b")] {
-        world.store_node(Arc::new(node(name, zone, json!({}))));
+        cache.store_node(Arc::new(node(name, zone, json!({}))));
     }
-    add_class(&mut world, "WaitForFirstConsumer", json!({}));
-    world
+    add_class(&mut cache, "WaitForFirstConsumer", json!({}));
+    cache
 }
 
-fn place(world: &World, pod: &Pod) -> Result<String, String> {
-    schedule(world, pod).map(|placement| placement.node).map_err(|e| e.to_string())
+fn place(cache: &SchedulerCache, pod: &Pod) -> Result<String, String> {
+    schedule(cache, pod).map(|placement| placement.node).map_err(|e| e.to_string())
 }
 
 const HELPLESS: &str =
@@ -138,12 +138,12 @@ const HELPLESS: &str =
 
 #[test]
 fn the_node_with_the_fewest_pods_wins_and_ties_go_by_name() {
-    let mut world = cluster();
+    let mut cache = cluster();
     let mut places = Vec::new();
     for i in 0..7 {
         let pod = pod(&format!("p{i}"), &[], json!({}));
-        let node = place(&world, &pod).unwrap();
-        world.place(Arc::new(pod), &node);
+        let node = place(&cache, &pod).unwrap();
+        cache.place(Arc::new(pod), &node);
         places.push(node);
     }
     assert_eq!(places, ["node-a", "node-b", "node-c", "node-a", "node-b", "node-c", "node-a"]);
@@ -172,9 +172,9 @@ fn the_node_with_the_fewest_pods_wins_and_ties_go_by_name() {
     "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."
 )]
 fn a_node_is_refused_with_upstreams_words(#[case] on_node: Value, #[case] on_pod: Value, #[case] expected: &str) {
-    let mut world = World::default();
-    world.store_node(Arc::new(node("node-a", "a", on_node)));
-    let message = place(&world, &pod("p", &[], on_pod)).unwrap_err();
+    let mut cache = SchedulerCache::default();
+    cache.store_node(Arc::new(node("node-a", "a", on_node)));
+    let message = place(&cache, &pod("p", &[], on_pod)).unwrap_err();
     let helpless = HELPLESS.replace("0/3", "0/1").replace("3 Pre", "1 Pre");
     assert_eq!(message, format!("{expected} {helpless}"));
 }
@@ -184,43 +184,43 @@ fn a_node_is_refused_with_upstreams_words(#[case] on_node: Value, #[case] on_pod
 #[case::by_key(json!([{ "key": "k", "operator": "Exists" }]))]
 #[case::everything(json!([{ "operator": "Exists" }]))]
 fn a_toleration_lets_the_pod_in(#[case] tolerations: Value) {
-    let mut world = World::default();
+    let mut cache = SchedulerCache::default();
     let taints = json!({ "spec": { "taints": [
         { "key": "k", "value": "v", "effect": "NoSchedule" },
         { "key": "soft", "effect": "PreferNoSchedule" },
     ] } });
-    world.store_node(Arc::new(node("node-a", "a", taints)));
+    cache.store_node(Arc::new(node("node-a", "a", taints)));
     let pod = pod("p", &[], json!({ "spec": { "tolerations": tolerations } }));
-    assert_eq!(place(&world, &pod), Ok("node-a".to_owned()));
+    assert_eq!(place(&cache, &pod), Ok("node-a".to_owned()));
 }
 
 #[test]
 fn reasons_are_counted_and_sorted_and_preemption_counts_who_could_yield() {
-    let mut world = World::default();
+    let mut cache = SchedulerCache::default();
     for (name, extra) in [
         ("n1", json!({ "spec": { "unschedulable": true } })),
         ("n2", json!({ "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] } })),
         ("n3", json!({ "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] } })),
         ("n4", json!({})),
     ] {
-        world.store_node(Arc::new(node(name, "a", extra)));
+        cache.store_node(Arc::new(node(name, "a", extra)));
     }
     for i in 0..3 {
-        world.place(Arc::new(pod(&format!("p{i}"), &[], json!({}))), "n4");
+        cache.place(Arc::new(pod(&format!("p{i}"), &[], json!({}))), "n4");
     }
     assert_eq!(
-        place(&world, &pod("p", &[], json!({}))).unwrap_err(),
+        place(&cache, &pod("p", &[], json!({}))).unwrap_err(),
         "0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s). \
          no new claims to deallocate, preemption: 0/4 nodes are available: 1 No preemption victims found for incoming \
          pod, 3 Preemption is not helpful for scheduling."
     );
     let never = pod("p", &[], json!({ "spec": { "preemptionPolicy": "Never" } }));
-    assert!(place(&world, &never).unwrap_err().ends_with("preemption: not eligible due to preemptionPolicy=Never."));
+    assert!(place(&cache, &never).unwrap_err().ends_with("preemption: not eligible due to preemptionPolicy=Never."));
 }
 
 #[test]
 fn without_nodes_upstream_says_so() {
-    let message = place(&World::default(), &pod("p", &[], json!({}))).unwrap_err();
+    let message = place(&SchedulerCache::default(), &pod("p", &[], json!({}))).unwrap_err();
     assert_eq!(message, "no nodes available to schedule pods");
 }
 
@@ -239,11 +239,11 @@ fn without_nodes_upstream_says_so() {
     "persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"v\""
 )]
 fn claims_that_rule_out_every_node(#[case] claim: Option<Value>, #[case] why: &str) {
-    let mut world = cluster();
+    let mut cache = cluster();
     if let Some(claim) = claim {
-        add_claim(&mut world, "data", claim);
+        add_claim(&mut cache, "data", claim);
     }
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert_eq!(message, format!("0/3 nodes are available: {why}. {HELPLESS}"));
 }
 
@@ -260,76 +260,76 @@ fn an_ephemeral_volume_waits_for_its_claim() {
 
 #[test]
 fn a_bound_volume_ties_the_pod_to_its_zone() {
-    let mut world = cluster();
-    add_volume(&mut world, "v", Some("b"), json!({}));
-    add_claim(&mut world, "data", bound_to("v"));
-    assert_eq!(place(&world, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
-    world.remove_node("node-b");
-    world.remove_node("node-c");
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    let mut cache = cluster();
+    add_volume(&mut cache, "v", Some("b"), json!({}));
+    add_claim(&mut cache, "data", bound_to("v"));
+    assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
+    cache.remove_node("node-b");
+    cache.remove_node("node-c");
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert!(message.starts_with("0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity."));
-    world.remove_volume("v");
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    cache.remove_volume("v");
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert!(message.contains("1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)."));
 }
 
 #[test]
 fn a_waiting_claim_is_provisioned_on_the_chosen_node() {
-    let mut world = cluster();
-    add_claim(&mut world, "data", json!({}));
-    let placement = schedule(&world, &pod("p", &["data"], json!({}))).unwrap();
+    let mut cache = cluster();
+    add_claim(&mut cache, "data", json!({}));
+    let placement = schedule(&cache, &pod("p", &["data"], json!({}))).unwrap();
     assert_eq!((placement.node.as_str(), placement.volumes.provisions.len()), ("node-a", 1));
-    let assumed = reserve(&mut world, &placement.volumes, "node-a");
+    let assumed = reserve(&mut cache, &placement.volumes, "node-a");
     let annotations = assumed.provisions[0].metadata.annotations.clone().unwrap();
     assert_eq!(annotations["volume.kubernetes.io/selected-node"], "node-a");
     // Another pod with the same claim must follow.
-    world.remove_node("node-a");
-    let message = place(&world, &pod("q", &["data"], json!({}))).unwrap_err();
+    cache.remove_node("node-a");
+    let message = place(&cache, &pod("q", &["data"], json!({}))).unwrap_err();
     assert!(message.contains("2 node(s) didn't find available persistent volumes to bind."), "{message}");
-    unreserve(&mut world, &assumed);
-    assert_eq!(place(&world, &pod("q", &["data"], json!({}))), Ok("node-b".to_owned()));
+    unreserve(&mut cache, &assumed);
+    assert_eq!(place(&cache, &pod("q", &["data"], json!({}))), Ok("node-b".to_owned()));
 }
 
 #[test]
 fn a_free_volume_is_preferred_to_a_new_one_and_taken_once() {
-    let mut world = cluster();
-    add_volume(&mut world, "v", Some("b"), json!({}));
-    add_claim(&mut world, "data", json!({}));
-    add_claim(&mut world, "logs", json!({}));
-    world.remove_node("node-a");
-    let placement = schedule(&world, &pod("p", &["data", "logs"], json!({}))).unwrap();
+    let mut cache = cluster();
+    add_volume(&mut cache, "v", Some("b"), json!({}));
+    add_claim(&mut cache, "data", json!({}));
+    add_claim(&mut cache, "logs", json!({}));
+    cache.remove_node("node-a");
+    let placement = schedule(&cache, &pod("p", &["data", "logs"], json!({}))).unwrap();
     assert_eq!(placement.volumes.static_bindings.len(), 1);
     assert_eq!(placement.volumes.provisions.len(), 1);
-    let assumed = reserve(&mut world, &placement.volumes, &placement.node);
+    let assumed = reserve(&mut cache, &placement.volumes, &placement.node);
     let (volume, claim) = &assumed.static_bindings[0];
     let reference = volume.spec.as_ref().unwrap().claim_ref.clone().unwrap();
     assert_eq!(reference.uid, claim.metadata.uid);
     // While it is assumed, no other claim gets it.
-    add_claim(&mut world, "more", json!({}));
-    let other = schedule(&world, &pod("q", &["more"], json!({}))).unwrap();
+    add_claim(&mut cache, "more", json!({}));
+    let other = schedule(&cache, &pod("q", &["more"], json!({}))).unwrap();
     assert!(other.volumes.static_bindings.is_empty());
 }
 
 #[test]
 fn allowed_topologies_and_missing_provisioners_rule_nodes_out() {
-    let mut world = cluster();
+    let mut cache = cluster();
     let terms = json!([{ "matchLabelExpressions": [{ "key": ZONE, "values": ["b"] }] }]);
-    add_class(&mut world, "WaitForFirstConsumer", json!({ "allowedTopologies": terms }));
-    add_claim(&mut world, "data", json!({}));
-    assert_eq!(place(&world, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
-    add_class(&mut world, "WaitForFirstConsumer", json!({ "provisioner": "kubernetes.io/no-provisioner" }));
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    add_class(&mut cache, "WaitForFirstConsumer", json!({ "allowedTopologies": terms }));
+    add_claim(&mut cache, "data", json!({}));
+    assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
+    add_class(&mut cache, "WaitForFirstConsumer", json!({ "provisioner": "kubernetes.io/no-provisioner" }));
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert!(message.contains("3 node(s) didn't find available persistent volumes to bind."));
 }
 
 #[test]
 fn published_capacity_counts_when_the_driver_wants_it() {
-    let mut world = cluster();
-    add_claim(&mut world, "data", json!({}));
-    world.capacities = Some(Default::default());
+    let mut cache = cluster();
+    add_claim(&mut cache, "data", json!({}));
+    cache.capacities = Some(Default::default());
     let driver = json!({ "metadata": { "name": DRIVER }, "spec": { "storageCapacity": true } });
-    world.drivers.insert(DRIVER.to_owned(), Arc::new(make(driver)));
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    cache.drivers.insert(DRIVER.to_owned(), Arc::new(make(driver)));
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert!(message.contains("3 node(s) did not have enough free storage."));
     let capacity = json!({
         "metadata": { "name": "c" },
@@ -337,55 +337,55 @@ fn published_capacity_counts_when_the_driver_wants_it() {
         "capacity": "100Gi",
         "nodeTopology": { "matchLabels": { ZONE: "b" } },
     });
-    world.capacities.as_mut().unwrap().insert("c".to_owned(), Arc::new(make(capacity)));
-    assert_eq!(place(&world, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
+    cache.capacities.as_mut().unwrap().insert("c".to_owned(), Arc::new(make(capacity)));
+    assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
 }
 
 #[test]
 fn limits_count_pods_attachments_and_claims_without_a_volume_once_each() {
-    let mut world = World::default();
-    world.store_node(Arc::new(node("node-a", "a", json!({}))));
-    add_class(&mut world, "WaitForFirstConsumer", json!({}));
+    let mut cache = SchedulerCache::default();
+    cache.store_node(Arc::new(node("node-a", "a", json!({}))));
+    add_class(&mut cache, "WaitForFirstConsumer", json!({}));
     for name in ["v1", "v2"] {
-        add_volume(&mut world, name, None, json!({}));
+        add_volume(&mut cache, name, None, json!({}));
     }
-    add_claim(&mut world, "c1", bound_to("v1"));
-    add_claim(&mut world, "c2", bound_to("v2"));
-    add_claim(&mut world, "new", json!({}));
-    world.place(Arc::new(pod("p1", &["c1"], json!({}))), "node-a");
+    add_claim(&mut cache, "c1", bound_to("v1"));
+    add_claim(&mut cache, "c2", bound_to("v2"));
+    add_claim(&mut cache, "new", json!({}));
+    cache.place(Arc::new(pod("p1", &["c1"], json!({}))), "node-a");
     let va = |name: &str, volume: &str| {
         make(json!({
             "metadata": { "name": name },
             "spec": { "attacher": DRIVER, "nodeName": "node-a", "source": { "persistentVolumeName": volume } },
         }))
     };
-    world.store_attachment(&va("csi-1", "v1"));
-    let ask = |world: &World, claim: &str| place(world, &pod("q", &[claim], json!({})));
+    cache.store_attachment(&va("csi-1", "v1"));
+    let ask = |cache: &SchedulerCache, claim: &str| place(cache, &pod("q", &[claim], json!({})));
     // v1 is present by its pod and by its attachment: one volume.
-    limit(&mut world, "node-a", 2);
-    assert!(ask(&world, "c2").is_ok());
-    world.store_attachment(&va("csi-2", "v2"));
-    assert!(ask(&world, "c2").is_ok(), "it is attached already");
-    let message = ask(&world, "new").unwrap_err();
+    limit(&mut cache, "node-a", 2);
+    assert!(ask(&cache, "c2").is_ok());
+    cache.store_attachment(&va("csi-2", "v2"));
+    assert!(ask(&cache, "c2").is_ok(), "it is attached already");
+    let message = ask(&cache, "new").unwrap_err();
     assert!(message.contains("1 node(s) exceed max volume count."), "{message}");
     assert!(message.contains("1 No preemption victims found for incoming pod."), "{message}");
-    world.remove_attachment("csi-2");
-    assert!(ask(&world, "new").is_ok());
+    cache.remove_attachment("csi-2");
+    assert!(ask(&cache, "new").is_ok());
     // A missing limit means no limit.
-    limit(&mut world, "node-a", 0);
-    assert!(ask(&world, "new").is_err());
-    world.remove_csi_node("node-a");
-    assert!(ask(&world, "new").is_ok());
+    limit(&mut cache, "node-a", 0);
+    assert!(ask(&cache, "new").is_err());
+    cache.remove_csi_node("node-a");
+    assert!(ask(&cache, "new").is_ok());
 }
 
 #[test]
 fn a_read_write_once_pod_claim_serves_one_pod() {
-    let mut world = cluster();
-    add_volume(&mut world, "v", None, json!({}));
+    let mut cache = cluster();
+    add_volume(&mut cache, "v", None, json!({}));
     let extra = with(bound_to("v"), json!({ "spec": { "accessModes": ["ReadWriteOncePod"] } }));
-    add_claim(&mut world, "data", extra);
-    world.place(Arc::new(pod("p", &["data"], json!({}))), "node-c");
-    let message = place(&world, &pod("q", &["data"], json!({}))).unwrap_err();
+    add_claim(&mut cache, "data", extra);
+    cache.place(Arc::new(pod("p", &["data"], json!({}))), "node-c");
+    let message = place(&cache, &pod("q", &["data"], json!({}))).unwrap_err();
     assert!(
         message.contains(
             "3 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
@@ -393,58 +393,58 @@ fn a_read_write_once_pod_claim_serves_one_pod() {
         ),
         "{message}"
     );
-    world.unplace(&PodKey { namespace: "default".to_owned(), name: "p".to_owned() });
-    assert!(place(&world, &pod("q", &["data"], json!({}))).is_ok());
+    cache.unplace(&PodKey { namespace: "default".to_owned(), name: "p".to_owned() });
+    assert!(place(&cache, &pod("q", &["data"], json!({}))).is_ok());
 }
 
 #[test]
 fn zone_labels_of_a_volume_bind_where_nodes_have_them() {
-    let mut world = World::default();
+    let mut cache = SchedulerCache::default();
     let zone = |z: &str| json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": z } } });
-    world.store_node(Arc::new(node("node-a", "a", zone("a"))));
-    world.store_node(Arc::new(node("node-b", "b", zone("b"))));
-    add_class(&mut world, "WaitForFirstConsumer", json!({}));
-    add_volume(&mut world, "v", None, zone("b__c"));
-    add_claim(&mut world, "data", bound_to("v"));
-    assert_eq!(place(&world, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
-    world.remove_node("node-b");
-    let message = place(&world, &pod("p", &["data"], json!({}))).unwrap_err();
+    cache.store_node(Arc::new(node("node-a", "a", zone("a"))));
+    cache.store_node(Arc::new(node("node-b", "b", zone("b"))));
+    add_class(&mut cache, "WaitForFirstConsumer", json!({}));
+    add_volume(&mut cache, "v", None, zone("b__c"));
+    add_claim(&mut cache, "data", bound_to("v"));
+    assert_eq!(place(&cache, &pod("p", &["data"], json!({}))), Ok("node-b".to_owned()));
+    cache.remove_node("node-b");
+    let message = place(&cache, &pod("p", &["data"], json!({}))).unwrap_err();
     assert!(message.contains("1 node(s) had no available volume zone."), "{message}");
 }
 
 #[test]
 fn a_binding_waits_for_newer_objects_and_gives_up_on_a_reset() {
-    let mut world = cluster();
-    add_claim(&mut world, "data", json!({}));
-    let placement = schedule(&world, &pod("p", &["data"], json!({}))).unwrap();
-    let mut written = reserve(&mut world, &placement.volumes, "node-a");
+    let mut cache = cluster();
+    add_claim(&mut cache, "data", json!({}));
+    let placement = schedule(&cache, &pod("p", &["data"], json!({}))).unwrap();
+    let mut written = reserve(&mut cache, &placement.volumes, "node-a");
     let mut answer = (*written.provisions[0]).clone();
     answer.metadata.resource_version = Some("10".to_owned());
     written.provisions[0] = Arc::new(answer);
-    let node = world.nodes["node-a"].node.clone().unwrap();
-    let check = |world: &World| binding::check(world, &node, None, &written);
-    assert_eq!(check(&world), Ok(false), "the cache is older than our own write");
+    let node = cache.nodes["node-a"].node.clone().unwrap();
+    let check = |cache: &SchedulerCache| binding::check(cache, &node, None, &written);
+    assert_eq!(check(&cache), Ok(false), "the cache is older than our own write");
     let selected = json!({ "metadata": {
         "resourceVersion": "10",
         "annotations": { "volume.kubernetes.io/selected-node": "node-a" },
     } });
-    add_claim(&mut world, "data", selected.clone());
-    assert_eq!(check(&world), Ok(false));
-    add_volume(&mut world, "v", Some("b"), json!({}));
+    add_claim(&mut cache, "data", selected.clone());
+    assert_eq!(check(&cache), Ok(false));
+    add_volume(&mut cache, "v", Some("b"), json!({}));
     let bound = with(with(selected, bound_to("v")), json!({ "metadata": { "resourceVersion": "12" } }));
-    add_claim(&mut world, "data", bound);
+    add_claim(&mut cache, "data", bound);
     let elsewhere =
         BindingError::Affinity { pv: "v".to_owned(), node: "node-a".to_owned(), why: "no matching NodeSelectorTerms" };
-    assert_eq!(check(&world), Err(elsewhere));
-    add_volume(&mut world, "v", Some("a"), json!({}));
-    assert_eq!(check(&world), Ok(true));
+    assert_eq!(check(&cache), Err(elsewhere));
+    add_volume(&mut cache, "v", Some("a"), json!({}));
+    assert_eq!(check(&cache), Ok(true));
     let reset = json!({ "metadata": { "resourceVersion": "13", "annotations": { "x": "y" } } });
-    add_claim(&mut world, "data", reset);
-    assert_eq!(check(&world), Err(BindingError::ProvisioningFailed("data".to_owned())));
+    add_claim(&mut cache, "data", reset);
+    assert_eq!(check(&cache), Err(BindingError::ProvisioningFailed("data".to_owned())));
     let reset = json!({ "metadata": { "resourceVersion": "14" } });
-    add_claim(&mut world, "data", reset);
-    assert_eq!(check(&world), Err(BindingError::SelectedNodeReset("data".to_owned())));
-    assert!(matches!(binding::check(&world, &node, Some("p"), &written), Err(BindingError::NoPod(_))));
+    add_claim(&mut cache, "data", reset);
+    assert_eq!(check(&cache), Err(BindingError::SelectedNodeReset("data".to_owned())));
+    assert!(matches!(binding::check(&cache, &node, Some("p"), &written), Err(BindingError::NoPod(_))));
 }
 
 const S: fn(u64) -> Duration = Duration::from_secs;
@@ -562,38 +562,38 @@ fn a_raised_volume_limit_helps(#[case] before: Option<i64>, #[case] now: i64, #[
 
 #[test]
 fn two_hundred_pods_find_their_place_among_a_hundred_nodes() {
-    let mut world = World::default();
-    add_class(&mut world, "WaitForFirstConsumer", json!({}));
+    let mut cache = SchedulerCache::default();
+    add_class(&mut cache, "WaitForFirstConsumer", json!({}));
     for i in 0..100 {
         let zone = ["a", "b", "c"][i % 3];
         let name = format!("node-{i:03}");
-        world.store_node(Arc::new(node(&name, zone, json!({ "status": { "allocatable": { "pods": "110" } } }))));
-        limit(&mut world, &name, 25);
+        cache.store_node(Arc::new(node(&name, zone, json!({ "status": { "allocatable": { "pods": "110" } } }))));
+        limit(&mut cache, &name, 25);
     }
     for i in 0..200 {
         let claim = format!("c{i:03}");
         let volume = format!("v{i:03}");
         let zone = ["a", "b", "c"][i % 3];
         let reference = json!({ "namespace": "default", "name": claim, "uid": format!("uid-{claim}") });
-        add_volume(&mut world, &volume, Some(zone), json!({ "spec": { "claimRef": reference } }));
-        add_claim(&mut world, &claim, bound_to(&volume));
+        add_volume(&mut cache, &volume, Some(zone), json!({ "spec": { "claimRef": reference } }));
+        add_claim(&mut cache, &claim, bound_to(&volume));
         let pod = pod(&format!("p{i:03}"), &[&claim], json!({}));
-        let node = place(&world, &pod).unwrap();
-        world.place(Arc::new(pod), &node);
+        let node = place(&cache, &pod).unwrap();
+        cache.place(Arc::new(pod), &node);
     }
-    let counts: Vec<usize> = world.nodes.values().map(|info| info.pods.len()).collect();
+    let counts: Vec<usize> = cache.nodes.values().map(|info| info.pods.len()).collect();
     assert_eq!(counts.iter().sum::<usize>(), 200);
     assert!(counts.iter().all(|n| (1..=3).contains(n)), "{counts:?}");
 }
 
 #[test]
 fn a_pod_goes_where_it_was_nominated_to_go_when_that_still_fits() {
-    let mut world = World::default();
+    let mut cache = SchedulerCache::default();
     for name in ["node-a", "node-b"] {
-        world.store_node(Arc::new(node(name, "us-east-1a", json!({}))));
+        cache.store_node(Arc::new(node(name, "us-east-1a", json!({}))));
     }
     let nominated = |node: &str| pod("p", &[], json!({ "status": { "nominatedNodeName": node } }));
-    let node = |pod: &Pod| schedule(&world, pod).unwrap().node;
+    let node = |pod: &Pod| schedule(&cache, pod).unwrap().node;
     assert_eq!(node(&pod("p", &[], json!({}))), "node-a");
     assert_eq!(node(&nominated("node-b")), "node-b");
     assert_eq!(node(&nominated("node-gone")), "node-a");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 
+use super::cache::{NodeInfo, SchedulerCache};
 use super::fit_error::{Plugin, Rejection};
-use super::world::{NodeInfo, World};
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::bind::bind_volume_to_claim;
 use crate::binder::matching::{Candidates, candidates};
@@ -53,11 +53,11 @@ impl PodVolumes {
 ///
 /// # Errors
 /// The reason why the pod cannot be scheduled.
-pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
+pub fn pre_filter(cache: &SchedulerCache, pod: &Pod) -> Result<PodClaims, String> {
     let mut claims = PodClaims::default();
     let mut immediate = false;
     for (name, ephemeral) in pod_claims(pod) {
-        let Some(claim) = world.claims.get(&ClaimKey::new(pod.namespace(), &name)) else {
+        let Some(claim) = cache.claims.get(&ClaimKey::new(pod.namespace(), &name)) else {
             return Err(if ephemeral {
                 format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}")
             } else {
@@ -71,7 +71,7 @@ pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
         if claim.is_deleting() {
             return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
         }
-        if ephemeral && !owned_by(claim, pod) && !world.planted.takes_foreign_claims {
+        if ephemeral && !owned_by(claim, pod) && !cache.seeded_bugs.takes_foreign_claims {
             return Err(format!(
                 "PVC {}/{name} was not created for pod {}/{} (pod is not owner)",
                 pod.namespace(),
@@ -80,12 +80,12 @@ pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
             ));
         }
         if fully_bound(claim) {
-            claims.bound.push(world.volumes.get(&volume_name(claim).to_owned()).cloned());
-        } else if volume_name(claim).is_empty() && waits_for_consumer(world, claim) {
+            claims.bound.push(cache.volumes.get(&volume_name(claim).to_owned()).cloned());
+        } else if volume_name(claim).is_empty() && waits_for_consumer(cache, claim) {
             let candidates = if annotation(&claim.metadata, SELECTED_NODE).is_some() {
                 Candidates::default()
             } else {
-                candidates(claim, world.volumes_for(claim))
+                candidates(claim, cache.volumes_for(claim))
             };
             claims.waiting.push(Waiting { claim: claim.clone(), candidates });
         } else {
@@ -104,8 +104,8 @@ fn owned_by(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     claim.metadata.owner_references.iter().flatten().any(|o| o.controller == Some(true) && o.uid == pod.uid())
 }
 
-fn waits_for_consumer(world: &World, claim: &PersistentVolumeClaim) -> bool {
-    let class = world.classes.get(claim_class(claim));
+fn waits_for_consumer(cache: &SchedulerCache, claim: &PersistentVolumeClaim) -> bool {
+    let class = cache.classes.get(claim_class(claim));
     class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
 }
 
@@ -113,17 +113,17 @@ fn waits_for_consumer(world: &World, claim: &PersistentVolumeClaim) -> bool {
 ///
 /// # Errors
 /// The reasons for a rejection.
-pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodVolumes, Rejection> {
+pub fn filter(cache: &SchedulerCache, claims: &PodClaims, info: &NodeInfo) -> Result<PodVolumes, Rejection> {
     let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
     let labels = node_labels(node);
     let mut reasons = Vec::new();
     match bound_claims(claims, labels) {
-        Bound::Conflict if world.planted.ignores_zones => {}
+        Bound::Conflict if cache.seeded_bugs.ignores_zones => {}
         Bound::Fine => {}
         Bound::Conflict => reasons.push("node(s) didn't match PersistentVolume's node affinity"),
         Bound::Missing => reasons.push("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
     }
-    let found = unbound_claims(world, claims, node.name(), labels);
+    let found = unbound_claims(cache, claims, node.name(), labels);
     match &found {
         Ok(_) => {}
         // Upstream lists the reasons in this order: conflict, no volume, no space, missing volume.
@@ -153,7 +153,12 @@ fn bound_claims(claims: &PodClaims, labels: &Labels) -> Bound {
     Bound::Fine
 }
 
-fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels) -> Result<PodVolumes, &'static str> {
+fn unbound_claims(
+    cache: &SchedulerCache,
+    claims: &PodClaims,
+    node: &str,
+    labels: &Labels,
+) -> Result<PodVolumes, &'static str> {
     const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
     let mut volumes = PodVolumes::default();
     let mut to_provision = Vec::new();
@@ -179,14 +184,14 @@ fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels
         }
     }
     for claim in to_provision {
-        let Some(class) = world.classes.get(claim_class(claim)) else { return Err(NO_VOLUME) };
+        let Some(class) = cache.classes.get(claim_class(claim)) else { return Err(NO_VOLUME) };
         let provisioner = class.provisioner.as_str();
         if matches!(provisioner, "" | "kubernetes.io/no-provisioner")
             || !topology_allowed(class.allowed_topologies.as_deref(), labels)
         {
             return Err(NO_VOLUME);
         }
-        if !enough_capacity(world, claim, class.name(), provisioner, labels) {
+        if !enough_capacity(cache, claim, class.name(), provisioner, labels) {
             return Err("node(s) did not have enough free storage");
         }
         volumes.provisions.push(claim.clone());
@@ -197,14 +202,14 @@ fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels
 /// Returns true if a published capacity suffices. Applies only to drivers that opt in, and only if capacities are
 /// watched.
 fn enough_capacity(
-    world: &World,
+    cache: &SchedulerCache,
     claim: &PersistentVolumeClaim,
     class: &str,
     provisioner: &str,
     labels: &Labels,
 ) -> bool {
-    let Some(capacities) = &world.capacities else { return true };
-    if world.drivers.get(provisioner).is_none_or(|d| d.spec.storage_capacity != Some(true)) {
+    let Some(capacities) = &cache.capacities else { return true };
+    if cache.drivers.get(provisioner).is_none_or(|d| d.spec.storage_capacity != Some(true)) {
         return true;
     }
     let size = requested_bytes(claim);
@@ -217,13 +222,13 @@ fn enough_capacity(
 }
 
 /// Stores the pending writes in the caches, and returns those objects (`AssumePodVolumes`).
-pub fn reserve(world: &mut World, volumes: &PodVolumes, node: &str) -> PodVolumes {
+pub fn reserve(cache: &mut SchedulerCache, volumes: &PodVolumes, node: &str) -> PodVolumes {
     let mut assumed = PodVolumes::default();
     for (volume, claim) in &volumes.static_bindings {
         let volume = match bind_volume_to_claim(volume, claim) {
             Some(changed) => {
                 let changed = Arc::new(changed);
-                world.volumes.assume(&changed.name().to_owned(), changed.clone());
+                cache.volumes.assume(&changed.name().to_owned(), changed.clone());
                 changed
             }
             None => volume.clone(),
@@ -234,18 +239,18 @@ pub fn reserve(world: &mut World, volumes: &PodVolumes, node: &str) -> PodVolume
         let mut changed = PersistentVolumeClaim::clone(claim);
         annotate(&mut changed.metadata, SELECTED_NODE, node);
         let changed = Arc::new(changed);
-        world.claims.assume(&ClaimKey::of(&changed), changed.clone());
+        cache.claims.assume(&ClaimKey::of(&changed), changed.clone());
         assumed.provisions.push(changed);
     }
     assumed
 }
 
 /// Reverts the assumptions (`RevertAssumedPodVolumes`).
-pub fn unreserve(world: &mut World, volumes: &PodVolumes) {
+pub fn unreserve(cache: &mut SchedulerCache, volumes: &PodVolumes) {
     for (volume, _) in &volumes.static_bindings {
-        world.volumes.restore(&volume.name().to_owned());
+        cache.volumes.restore(&volume.name().to_owned());
     }
     for claim in &volumes.provisions {
-        world.claims.restore(&ClaimKey::of(claim));
+        cache.claims.restore(&ClaimKey::of(claim));
     }
 }

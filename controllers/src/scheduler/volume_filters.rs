@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
 
+use super::cache::{CountedVolume, NodeInfo, SchedulerCache, counted_volume};
 use super::fit_error::{Plugin, Rejection};
 use super::volume_binding::PodClaims;
-use super::world::{CountedVolume, NodeInfo, World, counted_volume};
 use crate::binder::object::{ClaimKey, claim_modes, pod_claims};
 use crate::binder::selectors::node_labels;
 use crate::kube::Kind;
@@ -32,14 +32,14 @@ pub struct PodVolumeFacts {
 }
 
 /// Evaluates the pod before any node.
-pub fn pre_filter(world: &World, pod: &Pod, claims: &PodClaims) -> PodVolumeFacts {
+pub fn pre_filter(cache: &SchedulerCache, pod: &Pod, claims: &PodClaims) -> PodVolumeFacts {
     let mut facts = PodVolumeFacts::default();
     for (name, _) in pod_claims(pod) {
         let key = ClaimKey::new(pod.namespace(), &name);
-        let Some(claim) = world.claims.get(&key) else { continue };
+        let Some(claim) = cache.claims.get(&key) else { continue };
         let once_pod = claim_modes(claim).iter().any(|mode| mode == "ReadWriteOncePod");
-        facts.once_pod_conflict |= once_pod && world.is_used(&key) && !world.planted.ignores_once_pod;
-        facts.volumes.extend(world.counted(&key));
+        facts.once_pod_conflict |= once_pod && cache.is_used(&key) && !cache.seeded_bugs.ignores_once_pod;
+        facts.volumes.extend(cache.counted(&key));
     }
     let sources = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
     facts.inline_disks =
@@ -87,7 +87,7 @@ pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejec
 ///
 /// # Errors
 /// The rejection.
-pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+pub fn limits(cache: &SchedulerCache, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
     let limited = |volume: &&CountedVolume| info.limits.contains_key(&volume.driver);
     let adds: Vec<&CountedVolume> = facts.volumes.iter().filter(limited).collect();
     let Some(least) = adds.iter().filter_map(|volume| info.limits.get(&volume.driver)).min() else { return Ok(()) };
@@ -96,7 +96,7 @@ pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<
     if i64::try_from(at_most).is_ok_and(|n| n <= *least) {
         return Ok(());
     }
-    let used = used_volumes(world, info);
+    let used = used_volumes(cache, info);
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
     for volume in &used {
         *counts.entry(&volume.driver).or_default() += 1;
@@ -105,19 +105,19 @@ pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<
     for volume in adds.into_iter().filter(|volume| !used.contains(volume)) {
         let count = counts.entry(&volume.driver).or_default();
         *count += 1;
-        let more = i64::from(world.planted.one_too_many);
+        let more = i64::from(cache.seeded_bugs.one_too_many);
         exceeded |= info.limits.get(&volume.driver).is_some_and(|limit| *count > *limit + more);
     }
-    if exceeded && !world.planted.ignores_limits {
+    if exceeded && !cache.seeded_bugs.ignores_limits {
         return Err(Rejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
     }
     Ok(())
 }
 
 /// Returns the volumes on a node: those of its pods, and those that are still attached.
-pub fn used_volumes(world: &World, info: &NodeInfo) -> BTreeSet<CountedVolume> {
-    let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| world.counted(claim));
-    let attached = info.attachments.values().filter_map(|name| counted_volume(world.volumes.get(name)?));
+pub fn used_volumes(cache: &SchedulerCache, info: &NodeInfo) -> BTreeSet<CountedVolume> {
+    let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| cache.counted(claim));
+    let attached = info.attachments.values().filter_map(|name| counted_volume(cache.volumes.get(name)?));
     by_pods.chain(attached).collect()
 }
 

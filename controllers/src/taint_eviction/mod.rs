@@ -1,9 +1,9 @@
 //! Taint eviction (`taint-eviction-controller`): pods that do not tolerate a NoExecute taint are deleted.
 
-mod shell;
+mod async_loop;
 mod timers;
 
-pub use shell::run;
+pub use async_loop::run;
 pub use timers::{Effect, Evictions, PodKey, PodView};
 
 /// Source of its events.

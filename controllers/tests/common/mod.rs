@@ -89,7 +89,7 @@ fn replica(
 ) -> Process {
     let config = LoopsConfig { without: without.clone(), election, ..LoopsConfig::default() };
     let ended = Arc::new(Notify::new());
-    let told = ended.clone();
+    let reported = ended.clone();
     let replica = Process::start(world, name, move |ctx| {
         let (apiserver, csi) = (Link::connect(&ctx, "apiserver"), Link::connect(&ctx, "csi-controller"));
         let (config, ended) = (config.clone(), ended.clone());
@@ -100,10 +100,10 @@ fn replica(
     });
     let kubelet = replica.clone();
     Process::start(world, &format!("kubelet of {name}"), move |ctx| {
-        let (told, replica) = (told.clone(), kubelet.clone());
+        let (reported, replica) = (reported.clone(), kubelet.clone());
         async move {
             loop {
-                told.notified().await;
+                reported.notified().await;
                 replica.crash();
                 ctx.sleep(S(1)).await;
                 replica.restart();
@@ -351,15 +351,15 @@ async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
     api.strategic_patch_status(&old, &object(tree), Guard::None).await.expect("a status");
 }
 
-/// Runs `story` in a simulated world.
-pub fn story<F: Future<Output = T>, T>(seed: u64, story: impl FnOnce(World) -> F) -> T {
-    simulate(Options { seed, ..Options::default() }, story)
+/// Runs `test` in a simulated world.
+pub fn in_simulation<F: Future<Output = T>, T>(seed: u64, test: impl FnOnce(World) -> F) -> T {
+    simulate(Options { seed, ..Options::default() }, test)
 }
 
-/// Runs `story` in a simulated world with the planted defects `mutants`.
-pub fn mutated<F: Future<Output = T>, T>(mutants: &[&str], story: impl FnOnce(World) -> F) -> T {
+/// Runs `test` in a simulated world with the seeded bugs `mutants`.
+pub fn mutated<F: Future<Output = T>, T>(mutants: &[&str], test: impl FnOnce(World) -> F) -> T {
     let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
-    simulate(Options { mutants, ..Options::default() }, story)
+    simulate(Options { mutants, ..Options::default() }, test)
 }
 
 /// Returns an object's name for a listing.

@@ -50,8 +50,8 @@ pub(crate) enum Look {
     Waiting(String),
 }
 
-/// Evaluates one read at time `now`; `patience` is [`STUCK_ATTACHING`] scaled.
-pub(crate) fn look(volume: &Volume, instance: &str, now: Timestamp, patience: Duration) -> Look {
+/// Evaluates one read at time `now`; `limit` is [`STUCK_ATTACHING`] scaled.
+pub(crate) fn look(volume: &Volume, instance: &str, now: Timestamp, limit: Duration) -> Look {
     let attachments = &volume.attachment_set.item;
     let present = |a: &&Attachment| a.status != "detached";
     if attachments.iter().filter(present).count() > 1 && volume.multi_attach_enabled != "true" {
@@ -65,7 +65,7 @@ pub(crate) fn look(volume: &Volume, instance: &str, now: Timestamp, patience: Du
     };
     match &*ours.status {
         "attached" => Look::Attached(ours.device.clone()),
-        "attaching" if age(ours, now) > patience => Look::Stuck,
+        "attaching" if age(ours, now) > limit => Look::Stuck,
         status => Look::Waiting(status.to_owned()),
     }
 }

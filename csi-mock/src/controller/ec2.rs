@@ -464,7 +464,7 @@ impl Client {
 
     async fn call<T: DeserializeOwned>(&self, action: &'static str, form: Form) -> Result<T, Ec2Error> {
         let began = self.ctx.now().mono;
-        let parameters = self.ctx.trace().hears::<Ec2Answered>().then(|| first_of(&form));
+        let parameters = self.ctx.trace().is_subscribed::<Ec2Answered>().then(|| first_of(&form));
         let pairs = [pair("Action", action), pair("Version", VERSION)].into_iter().chain(form);
         let body =
             pairs.map(|(k, v)| format!("{}={}", encode(&k), encode(&v))).collect::<Vec<_>>().join("&").into_bytes();
@@ -474,7 +474,7 @@ impl Client {
                     self.wait(action, attempt, &error).await;
                 }
                 done => {
-                    self.ctx.trace().mention(self.ctx.name(), || Ec2Answered {
+                    self.ctx.trace().emit_lazily(self.ctx.name(), || Ec2Answered {
                         action: Text::new_static(action),
                         parameters: parameters.unwrap_or_default(),
                         attempts: attempt + 1,
@@ -491,7 +491,7 @@ impl Client {
     /// Waits before the attempt after `attempt`.
     async fn wait(&self, action: &'static str, attempt: u32, error: &Ec2Error) {
         let backoff = self.backoff(attempt);
-        self.ctx.trace().mention(self.ctx.name(), || Ec2Retry {
+        self.ctx.trace().emit_lazily(self.ctx.name(), || Ec2Retry {
             action: Text::new_static(action),
             error: error.to_string(),
             attempt: attempt + 1,

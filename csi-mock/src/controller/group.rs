@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 
 use super::ec2::{Form, pair};
 use super::service::{ControllerService, internal};
-use super::snapshots::{GROUP_TAG, parameter_tags, refused, tags, told};
+use super::snapshots::{GROUP_TAG, parameter_tags, refused, tags, to_csi};
 use super::xml::Snapshot;
 use crate::calls::{About, Call};
 use crate::capabilities::Feature;
@@ -35,15 +35,15 @@ fn group_id(name: &str) -> String {
 /// Converts the snapshots of a group to CSI.
 fn group(id: &str, mut snapshots: Vec<Snapshot>) -> VolumeGroupSnapshot {
     snapshots.sort_by(|a, b| a.snapshot_id.cmp(&b.snapshot_id));
-    let mut told: Vec<_> = snapshots.iter().map(told).collect();
-    for snapshot in &mut told {
+    let mut csi_snapshots: Vec<_> = snapshots.iter().map(to_csi).collect();
+    for snapshot in &mut csi_snapshots {
         id.clone_into(&mut snapshot.group_snapshot_id);
     }
     VolumeGroupSnapshot {
         group_snapshot_id: id.to_owned(),
-        creation_time: told.first().and_then(|s| s.creation_time),
-        ready_to_use: told.iter().all(|s| s.ready_to_use),
-        snapshots: told,
+        creation_time: csi_snapshots.first().and_then(|s| s.creation_time),
+        ready_to_use: csi_snapshots.iter().all(|s| s.ready_to_use),
+        snapshots: csi_snapshots,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 const QUOTA_GIB: u64 = 50 << 10;
 
 /// Converts a volume to CSI; its source as far as the cloud knows it.
-fn told(volume: &Volume, spread: bool) -> CsiVolume {
+fn to_csi(volume: &Volume, spread: bool) -> CsiVolume {
     let source = if !volume.source_volume_id.is_empty() {
         Some(SourceType::Volume(VolumeSource { volume_id: volume.source_volume_id.clone() }))
     } else if !volume.snapshot_id.is_empty() {
@@ -78,7 +78,7 @@ impl ControllerService {
         let published = offered.has(Feature::ListVolumesPublishedNodes);
         let spread = offered.has(Feature::VolumeAccessibilityConstraints);
         let entries = page.iter().map(|volume| Entry {
-            volume: Some(told(volume, spread)),
+            volume: Some(to_csi(volume, spread)),
             status: (published || impaired.is_some()).then(|| EntryStatus {
                 published_node_ids: if published { nodes(volume) } else { Vec::new() },
                 volume_condition: impaired.as_ref().map(|set| condition(volume, set.contains(&volume.volume_id))),
@@ -104,7 +104,7 @@ impl ControllerService {
         };
         let published = offered.has(Feature::ListVolumesPublishedNodes);
         Ok(ControllerGetVolumeResponse {
-            volume: Some(told(&volume, offered.has(Feature::VolumeAccessibilityConstraints))),
+            volume: Some(to_csi(&volume, offered.has(Feature::VolumeAccessibilityConstraints))),
             status: Some(controller_get_volume_response::VolumeStatus {
                 published_node_ids: if published { nodes(&volume) } else { Vec::new() },
                 volume_condition: condition,

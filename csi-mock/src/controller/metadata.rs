@@ -104,20 +104,20 @@ impl ControllerService {
             let service = service.clone();
             async move {
                 let (page, ask) = state?;
-                let told = messages(&page, &ask).into_iter().map(Ok).collect::<Vec<_>>();
+                let reported = messages(&page, &ask).into_iter().map(Ok).collect::<Vec<_>>();
                 let next = match page.next_token.clone() {
                     None => None,
                     Some(token) => match service.page(&ask, Some(token), BLOCK).await {
                         Ok(next) => Some((next, ask)),
                         Err(error) => {
                             return Some((
-                                stream::iter(told.into_iter().chain([Err(error)]).collect::<Vec<_>>()),
+                                stream::iter(reported.into_iter().chain([Err(error)]).collect::<Vec<_>>()),
                                 None,
                             ));
                         }
                     },
                 };
-                Some((stream::iter(told), next))
+                Some((stream::iter(reported), next))
             }
         });
         Ok(pages.flatten().boxed())
@@ -143,12 +143,12 @@ impl SnapshotMetadata for ControllerService {
             .stream(about, request, async |_, request| {
                 let id = snapshot("snapshot_id", &request.snapshot_id)?;
                 let ask = Ask::new(format!("{id}/blocks"), None, request.starting_offset, request.max_results)?;
-                let told = |(block_metadata, volume_capacity_bytes)| GetMetadataAllocatedResponse {
+                let reported = |(block_metadata, volume_capacity_bytes)| GetMetadataAllocatedResponse {
                     block_metadata_type: BlockMetadataType::FixedLength.into(),
                     volume_capacity_bytes,
                     block_metadata,
                 };
-                Ok(self.blocks(ask).await?.map(move |message| message.map(told)).boxed())
+                Ok(self.blocks(ask).await?.map(move |message| message.map(reported)).boxed())
             })
             .await
     }
@@ -165,12 +165,12 @@ impl SnapshotMetadata for ControllerService {
                 let target = snapshot("target_snapshot_id", &request.target_snapshot_id)?;
                 let path = format!("{target}/changedblocks");
                 let ask = Ask::new(path, Some(base), request.starting_offset, request.max_results)?;
-                let told = |(block_metadata, volume_capacity_bytes)| GetMetadataDeltaResponse {
+                let reported = |(block_metadata, volume_capacity_bytes)| GetMetadataDeltaResponse {
                     block_metadata_type: BlockMetadataType::FixedLength.into(),
                     volume_capacity_bytes,
                     block_metadata,
                 };
-                Ok(self.blocks(ask).await?.map(move |message| message.map(told)).boxed())
+                Ok(self.blocks(ask).await?.map(move |message| message.map(reported)).boxed())
             })
             .await
     }

@@ -27,7 +27,7 @@ const DEVICE_PATH: &str = "devicePath";
 const READONLY: &str = "readonly";
 /// Wait between two reads of a volume's status: blocks take minutes to hours (EBS driver, pkg/cloud/cloud.go).
 const INITIALIZATION_LOOK: Duration = Duration::from_secs(60);
-/// Bytes that a planted defect leaks per failure.
+/// Bytes that a seeded bug leaks per failure.
 const PILE: usize = 64 << 20;
 
 impl ControllerService {
@@ -199,7 +199,7 @@ impl ControllerService {
     ) -> Result<String, Status> {
         let ctx = self.calls.ctx();
         let what = format!("cannot attach volume `{volume}` to node `{node}`");
-        let patience = ctx.scaled(STUCK_ATTACHING);
+        let timeout = ctx.scaled(STUCK_ATTACHING);
         let mut again = mapped;
         let mut last = String::new();
         let mut waits = ATTACHMENT.waits();
@@ -208,7 +208,7 @@ impl ControllerService {
                 "InvalidVolume.NotFound" => no_volume(volume),
                 _ => internal(&what, &error),
             })?;
-            match look(&there, node, ctx.now().wall, patience) {
+            match look(&there, node, ctx.now().wall, timeout) {
                 Look::Attached(device) => return Ok(device),
                 Look::Elsewhere(other) => {
                     return Err(Status::failed_precondition(format!("{what}: it is published on node `{other}`")));
@@ -322,7 +322,7 @@ impl ControllerService {
     }
 }
 
-/// Effects of planted defects after a failed detach: the program panics, hangs, or uses up memory.
+/// Effects of seeded bugs after a failed detach: the program panics, hangs, or uses up memory.
 async fn breaks(ctx: &Ctx, error: &Ec2Error) {
     assert!(!mutant!(ctx, "panics-on-failed-detach"), "{error:?}");
     let mut kept: Vec<Vec<u8>> = Vec::new();

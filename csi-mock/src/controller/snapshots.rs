@@ -26,7 +26,7 @@ const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
 const TAG_PREFIX: &str = "tagspecification_";
 
 /// Converts a snapshot to CSI.
-pub(super) fn told(snapshot: &Snapshot) -> CsiSnapshot {
+pub(super) fn to_csi(snapshot: &Snapshot) -> CsiSnapshot {
     let taken = snapshot.start_time.parse::<jiff::Timestamp>().ok();
     CsiSnapshot {
         size_bytes: gib(snapshot.volume_size),
@@ -124,7 +124,7 @@ impl ControllerService {
             }
         };
         call.after_effect().await?;
-        Ok(CreateSnapshotResponse { snapshot: Some(told(&snapshot)) })
+        Ok(CreateSnapshotResponse { snapshot: Some(to_csi(&snapshot)) })
     }
 
     pub(super) async fn delete_snapshot(
@@ -176,7 +176,7 @@ impl ControllerService {
         };
         all.sort_by(|a, b| a.snapshot_id.cmp(&b.snapshot_id));
         let (page, next_token) = page::cut(all, |s| &s.snapshot_id, most, &request.starting_token)?;
-        let entry = |s| list_snapshots_response::Entry { snapshot: Some(told(s)) };
+        let entry = |s| list_snapshots_response::Entry { snapshot: Some(to_csi(s)) };
         let mut entries = page.iter().map(entry).collect();
         call.falsify_list(&mut entries, |_| true);
         Ok(ListSnapshotsResponse { entries, next_token })
@@ -186,6 +186,6 @@ impl ControllerService {
         let id = check::required("snapshot_id", &request.snapshot_id)?;
         let found = self.snapshot(id).await?;
         let found = found.ok_or_else(|| Status::not_found(format!("snapshot `{id}` does not exist")))?;
-        Ok(GetSnapshotResponse { snapshot: Some(told(&found)) })
+        Ok(GetSnapshotResponse { snapshot: Some(to_csi(&found)) })
     }
 }

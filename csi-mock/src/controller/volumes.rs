@@ -86,7 +86,7 @@ impl ControllerService {
         })
     }
 
-    /// Changes an order as planted defects do, before the cloud sees it.
+    /// Changes an order as seeded bugs do, before the cloud sees it.
     fn spoil(&self, order: &mut Order) {
         let ctx = self.calls.ctx();
         if mutant!(ctx, "iops-dropped") {

@@ -71,7 +71,7 @@ errnos! {
 
 /// Effect of a fault on the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum FaultOutcome {
     /// None: perform all of it.
     Free,
     /// Perform half of it, then fail.
@@ -84,7 +84,7 @@ enum Way {
 
 impl FaultyDisk {
     /// Lets a fault act before operation `op` on `volume` or `path`.
-    async fn before(&self, op: &'static str, volume: &str, path: &Path) -> Result<Way, DiskError> {
+    async fn before(&self, op: &'static str, volume: &str, path: &Path) -> Result<FaultOutcome, DiskError> {
         self.meet(op, volume, path, Moment::Before).await
     }
 
@@ -93,9 +93,15 @@ impl FaultyDisk {
         self.meet(op, volume, path, Moment::AfterEffect).await.map(drop)
     }
 
-    async fn meet(&self, op: &'static str, volume: &str, path: &Path, moment: Moment) -> Result<Way, DiskError> {
+    async fn meet(
+        &self,
+        op: &'static str,
+        volume: &str,
+        path: &Path,
+        moment: Moment,
+    ) -> Result<FaultOutcome, DiskError> {
         if self.ctx.faults().is_empty() {
-            return Ok(Way::Free);
+            return Ok(FaultOutcome::Free);
         }
         let text = path.display().to_string();
         let mounted;
@@ -110,7 +116,7 @@ impl FaultyDisk {
         };
         let attributes = [("volume", volume), ("node", self.disk.node()), ("path", &*text)];
         let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment };
-        let Some(firing) = self.ctx.meet(&point).await else { return Ok(Way::Free) };
+        let Some(firing) = self.ctx.meet(&point).await else { return Ok(FaultOutcome::Free) };
         match firing.effect {
             // The catalogue accepts only the names in `ERRNOS`.
             Effect::IoError(name) | Effect::Error(name) => {
@@ -118,13 +124,13 @@ impl FaultyDisk {
             }
             Effect::PauseIo(span) => {
                 self.ctx.sleep(span.0).await;
-                Ok(Way::Free)
+                Ok(FaultOutcome::Free)
             }
-            Effect::LoseUnsynced(true) => Ok(Way::Lost),
-            Effect::TornWrite(true) => Ok(Way::Torn),
-            Effect::WrongDevice(true) => Ok(Way::Wrong),
+            Effect::LoseUnsynced(true) => Ok(FaultOutcome::Lost),
+            Effect::TornWrite(true) => Ok(FaultOutcome::Torn),
+            Effect::WrongDevice(true) => Ok(FaultOutcome::Wrong),
             // Other effects are not in the catalogue, so they are refused when a fault is added.
-            _ => Ok(Way::Free),
+            _ => Ok(FaultOutcome::Free),
         }
     }
 
@@ -144,7 +150,7 @@ macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
-                if self.before(stringify!($name), $volume, $path).await? == Way::Wrong {
+                if self.before(stringify!($name), $volume, $path).await? == FaultOutcome::Wrong {
                     return Err(self.not_ours($volume));
                 }
                 let done = self.disk.$name($($arg),*).await?;
@@ -159,7 +165,7 @@ macro_rules! told {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
-                if self.before(stringify!($name), $volume, $path).await? == Way::Wrong {
+                if self.before(stringify!($name), $volume, $path).await? == FaultOutcome::Wrong {
                     return Err(self.not_ours($volume));
                 }
                 self.disk.$name($($arg),*).await
@@ -229,7 +235,7 @@ impl Disk for FaultyDisk {
 
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
         Box::pin(async move {
-            if self.before("map", &mapping.volume, &mapping.device).await? == Way::Wrong {
+            if self.before("map", &mapping.volume, &mapping.device).await? == FaultOutcome::Wrong {
                 return Err(self.not_ours(&mapping.volume));
             }
             let device = self.disk.map(mapping).await?;
@@ -242,12 +248,12 @@ impl Disk for FaultyDisk {
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("append", "", path).await? {
-                Way::Lost => {}
-                Way::Torn => {
+                FaultOutcome::Lost => {}
+                FaultOutcome::Torn => {
                     self.disk.append(path, &data[..data.len() / 2]).await?;
                     return Err(DiskError::errno("write", path.display().to_string(), Errno::IO));
                 }
-                Way::Free | Way::Wrong => self.disk.append(path, data).await?,
+                FaultOutcome::Free | FaultOutcome::Wrong => self.disk.append(path, data).await?,
             }
             self.after("append", "", path).await
         })
@@ -256,7 +262,7 @@ impl Disk for FaultyDisk {
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             // Reports success without a sync; a power loss reveals it.
-            let lost = self.before("sync", "", path).await? == Way::Lost || is_lossy(&self.ctx, &*self.disk);
+            let lost = self.before("sync", "", path).await? == FaultOutcome::Lost || is_lossy(&self.ctx, &*self.disk);
             if !lost {
                 self.disk.sync(path).await?;
             }
@@ -274,7 +280,7 @@ struct FaultyDevice {
 }
 
 impl FaultyDevice {
-    async fn before(&self, op: &'static str) -> Result<Way, DiskError> {
+    async fn before(&self, op: &'static str) -> Result<FaultOutcome, DiskError> {
         self.disk.before(op, &self.mapping.volume, &self.mapping.device).await
     }
 
@@ -300,13 +306,13 @@ impl RawDevice for FaultyDevice {
     fn write_at<'a>(&'a self, offset: u64, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("write_at").await? {
-                Way::Lost => {}
-                Way::Torn => {
+                FaultOutcome::Lost => {}
+                FaultOutcome::Torn => {
                     self.device.write_at(offset, &data[..data.len() / 2]).await?;
                     let path = self.mapping.device.display().to_string();
                     return Err(DiskError::errno("write", path, Errno::IO));
                 }
-                Way::Free | Way::Wrong => self.device.write_at(offset, data).await?,
+                FaultOutcome::Free | FaultOutcome::Wrong => self.device.write_at(offset, data).await?,
             }
             self.after("write_at").await
         })
@@ -314,7 +320,7 @@ impl RawDevice for FaultyDevice {
 
     fn sync(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            let lost = self.before("sync").await? == Way::Lost || is_lossy(&self.disk.ctx, &*self.disk.disk);
+            let lost = self.before("sync").await? == FaultOutcome::Lost || is_lossy(&self.disk.ctx, &*self.disk.disk);
             if !lost {
                 self.device.sync().await?;
             }

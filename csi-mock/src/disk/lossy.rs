@@ -1,4 +1,4 @@
-//! The planted defect `sync-does-nothing`: a memory disk that keeps only the data from before its mount.
+//! The seeded bug `sync-does-nothing`: a memory disk that keeps only the data from before its mount.
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ pub(super) struct Root {
 
 /// Path below a root: the descriptor of its parent directory and its last component.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PathAt {
     pub parent: OwnedFd,
     pub name: PathBuf,
 }
@@ -172,14 +172,14 @@ impl Root {
     ///
     /// # Errors
     /// [`DiskError::BadPath`] for the root itself, else the operating system's error for the parent.
-    pub fn place(&self, path: &Path) -> Result<Place, DiskError> {
+    pub fn place(&self, path: &Path) -> Result<PathAt, DiskError> {
         let relative = self.relative(path)?;
         let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
             return Err(bad(path, "is this node's root itself"));
         };
         let parent = open_beneath(self.fd.as_fd(), parent, HANDLE | OFlags::DIRECTORY, Mode::empty())
             .map_err(|e| Self::fail("open directory", path, e))?;
-        Ok(Place { parent, name: name.into() })
+        Ok(PathAt { parent, name: name.into() })
     }
 
     /// Creates `path` and its parents.

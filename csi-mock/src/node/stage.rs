@@ -23,7 +23,7 @@ const DEVICE_PATH: &str = "devicePath";
 /// Key in the publish context of a read-only publish.
 const READONLY: &str = "readonly";
 
-/// File that a planted defect leaves behind.
+/// File that a seeded bug leaves behind.
 const LEFT: &str = ".csi-mock";
 
 /// Number of times that NodeStageVolume looks for a missing device, and the wait between them.
@@ -147,7 +147,7 @@ impl NodeService {
         let formats = mutant!(self.calls.ctx(), "formats-each-time") && staged.as_ref().is_ok_and(|s| !s.already)
             || mutant!(self.calls.ctx(), "formats-after-error") && matches!(staged, Err(DiskError::Io { .. }));
         if formats {
-            staged = self.format_anew(&stage).await;
+            staged = self.reformat(&stage).await;
         }
         let staged = staged.map_err(|e| self.refused(call, &e))?;
         if !staged.already {
@@ -208,7 +208,7 @@ impl NodeService {
         }
     }
 
-    /// Planted defect: returns the volume whose device now has the name that this volume's device had before.
+    /// Seeded bug: returns the volume whose device now has the name that this volume's device had before.
     async fn named_as_before(&self, volume: &str) -> Result<Option<String>, Status> {
         let Some(found) = self.find(volume).await? else { return Ok(None) };
         let name = self.table().first_name(volume, &found.name);
@@ -217,7 +217,7 @@ impl NodeService {
         there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
     }
 
-    /// Drops parts of a request, as planted defects do.
+    /// Drops parts of a request, as seeded bugs do.
     fn spoiled(&self, mut stage: Stage) -> Stage {
         if mutant!(self.calls.ctx(), "mount-flags-ignored") {
             stage.mount_flags.clear();
@@ -228,8 +228,8 @@ impl NodeService {
         stage
     }
 
-    /// Planted defect: treats a device that could not be read as empty.
-    async fn format_anew(&self, stage: &Stage) -> Result<Staged, DiskError> {
+    /// Seeded bug: treats a device that could not be read as empty.
+    async fn reformat(&self, stage: &Stage) -> Result<Staged, DiskError> {
         let disk = self.disk();
         let staged = disk.stage(stage).await?;
         for name in disk.list_dir(&stage.path).await?.unwrap_or_default() {
@@ -238,7 +238,7 @@ impl NodeService {
         Ok(Staged { formatted: true, ..staged })
     }
 
-    /// Planted defect: leaves a file in a path that should go.
+    /// Seeded bug: leaves a file in a path that should go.
     pub(super) async fn leave_behind(&self, path: &str) -> Result<(), Status> {
         let path = Path::new(path);
         self.disk().make_dir(path).await.map_err(|e| status(&e))?;

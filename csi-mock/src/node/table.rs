@@ -31,7 +31,7 @@ struct Entry {
     published: BTreeMap<String, PublishArguments>,
 }
 
-/// Arguments by volume, and first device names for a planted defect.
+/// Arguments by volume, and first device names for a seeded bug.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(BTreeMap<String, Entry>, BTreeMap<String, String>);
 
@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
 }
 
 impl Table {
-    /// Planted defect: remembers the device name that the volume had when it was first staged here.
+    /// Seeded bug: remembers the device name that the volume had when it was first staged here.
     pub fn first_name(&mut self, volume: &str, now: &str) -> String {
         self.1.entry(volume.to_owned()).or_insert_with(|| now.to_owned()).clone()
     }

@@ -11,8 +11,8 @@ async fn log(b: &Bench) -> Vec<serde_json::Value> {
     let request = http::Request::get("/admin/v1/calls").body(substrate::body::empty()).unwrap();
     let response = substrate::body::call(b.service.clone(), request).await.unwrap();
     let body = substrate::body::collect(response.into_body(), 16 << 20).await.unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    told["calls"].as_array().unwrap().clone()
+    let reported: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    reported["calls"].as_array().unwrap().clone()
 }
 
 /// Returns the RPCs called on the driver with their codes, oldest first.

@@ -9,8 +9,8 @@ use crate::base::driver;
 use crate::bench::*;
 
 async fn attaches(b: &Bench) -> bool {
-    let told = b.controller().controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await.unwrap();
-    told.into_inner().capabilities.into_iter().any(|c| {
+    let reported = b.controller().controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await.unwrap();
+    reported.into_inner().capabilities.into_iter().any(|c| {
         let Some(Type::Rpc(rpc)) = c.r#type else { return false };
         rpc.r#type() == rpc::Type::PublishUnpublishVolume
     })

@@ -15,8 +15,8 @@ pub fn with_group(b: &Bench, group: &str) -> Option<VolumeCapability> {
 }
 
 pub async fn delegates(b: &Bench) -> bool {
-    let told = b.node().node_get_capabilities(NodeGetCapabilitiesRequest {}).await.unwrap().into_inner();
-    told.capabilities.into_iter().any(|c| {
+    let reported = b.node().node_get_capabilities(NodeGetCapabilitiesRequest {}).await.unwrap().into_inner();
+    reported.capabilities.into_iter().any(|c| {
         let Some(Type::Rpc(rpc)) = c.r#type else { return false };
         rpc.r#type() == rpc::Type::VolumeMountGroup
     })

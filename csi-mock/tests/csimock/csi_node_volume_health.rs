@@ -21,7 +21,7 @@ fn the_condition_is_told_as_it_is_and_only_with_the_capability() {
         assert_eq!(condition(&b, &volume).await, None);
         b.settings.offer(b.settings.capabilities().with(Feature::NodeVolumeCondition));
         b.disk.unplug(&volume, true).await.unwrap();
-        let told = condition(&b, &volume).await.unwrap();
-        assert!(told.abnormal && !told.message.is_empty());
+        let reported = condition(&b, &volume).await.unwrap();
+        assert!(reported.abnormal && !reported.message.is_empty());
     });
 }

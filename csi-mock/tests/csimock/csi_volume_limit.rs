@@ -9,8 +9,8 @@ use crate::bench::*;
 #[test]
 fn the_limit_is_told_and_the_cloud_keeps_its_own() {
     driver(async |b| {
-        let told = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
-        assert_eq!(told.max_volumes_per_node, 3);
+        let reported = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
+        assert_eq!(reported.max_volumes_per_node, 3);
         let mut last = Code::Ok;
         for n in 0..30 {
             let volume = b.volume(&format!("v{n}"), 1).await;

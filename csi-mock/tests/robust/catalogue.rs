@@ -151,8 +151,8 @@ async fn look(b: &Bench, name: &str, made: &Made) -> Result<(), Status> {
 
 /// Runs the story up to a call, applies these rows to the call and its repeats, and returns the final state. `made`:
 /// make the call once more, without a fault.
-fn told(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) -> Value {
-    let (told, name) = (std::cell::RefCell::new(Value::Null), operation.name);
+fn fault_value(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) -> Value {
+    let (fault_value, name) = (std::cell::RefCell::new(Value::Null), operation.name);
     once(false, Capabilities::all(), async |b| {
         let mut story = Made::default();
         // Calls that only read are made when there is most to see.
@@ -177,9 +177,9 @@ fn told(operation: &'static Operation, rows: &[(Possible, Moment)], made: bool) 
         }
         // By then all transitions of the cloud have ended.
         b.ctx.sleep(Duration::from_secs(5 * 24 * 3600)).await;
-        *told.borrow_mut() = state(&b).await;
+        *fault_value.borrow_mut() = state(&b).await;
     });
-    told.into_inner()
+    fault_value.into_inner()
 }
 
 fn check_call(row: &str, fault: &Fault, met: &Met<Status>) {
@@ -224,17 +224,17 @@ fn each_row_of_a_call_does_what_it_says() {
             // A cloud without files has no blocks, so these calls never get beyond their start.
             let blocks = operation.name.starts_with("GetMetadata");
             let all: Vec<_> = all.into_iter().filter(|row| !blocks || prevents(row)).collect();
-            told(operation, &all, !blocks);
+            fault_value(operation, &all, !blocks);
             continue;
         }
-        let (without, with) = (told(operation, &[], false), told(operation, &[], true));
+        let (without, with) = (fault_value(operation, &[], false), fault_value(operation, &[], true));
         let (preventing, others): (Vec<_>, Vec<_>) = all.into_iter().partition(prevents);
-        assert_eq!(told(operation, &preventing, false), without, "{} is not done", operation.name);
+        assert_eq!(fault_value(operation, &preventing, false), without, "{} is not done", operation.name);
         let (failing, done): (Vec<_>, Vec<_>) = others.into_iter().partition(|(possible, _)| fails(possible));
-        assert_eq!(told(operation, &done, false), with, "{} is done", operation.name);
+        assert_eq!(fault_value(operation, &done, false), with, "{} is done", operation.name);
         for at in ALL {
             let failing: Vec<_> = failing.iter().filter(|(_, moment)| moment == at).copied().collect();
-            let then = told(operation, &failing, false);
+            let then = fault_value(operation, &failing, false);
             // The tags of a modification are set after its effect.
             if (operation.name, *at) != ("ControllerModifyVolume", Moment::AfterEffect) {
                 assert_eq!(then, with, "{} fails and is done, {at:?}", operation.name);

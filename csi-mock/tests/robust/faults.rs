@@ -28,13 +28,13 @@ fn first() -> When {
     When { first: Some(1), ..When::default() }
 }
 
-fn story<F: Future<Output = ()>>(story: impl FnOnce(Bench) -> F) {
-    once(false, Capabilities::all(), story);
+fn in_simulation<F: Future<Output = ()>>(test: impl FnOnce(Bench) -> F) {
+    once(false, Capabilities::all(), test);
 }
 
 #[test]
 fn a_wrong_publish_context_does_not_mislead_the_node() {
-    story(async |b| {
+    in_simulation(async |b| {
         let volume = b.volume("v", 1).await;
         fault(&b, Plane::Csi, "ControllerPublishVolume", first(), Effect::WrongDevice(true));
         let context = b.attach(&volume).await;
@@ -53,7 +53,7 @@ fn a_wrong_publish_context_does_not_mislead_the_node() {
 /// Each false answer is told in the trace with the truth, and the next answer is true.
 #[test]
 fn an_answer_can_be_false_once() {
-    story(async |b| {
+    in_simulation(async |b| {
         let lies = |op: &str, effect: Effect| fault(&b, Plane::Csi, op, first(), effect);
         let (one, two) = (b.volume("one", 1).await, b.volume("two", 1).await);
         b.attach(&two).await;
@@ -109,16 +109,16 @@ fn an_answer_can_be_false_once() {
         assert_eq!(grown().await, 1 << 30);
 
         let events = b.world.trace().events();
-        let told: Vec<&CsiFalsified> = events.iter().filter_map(|event| event.get()).collect();
-        assert_eq!(told.len(), 10, "each is told once: {told:?}");
-        assert!(told.iter().all(|told| told.said != told.truth));
+        let reported: Vec<&CsiFalsified> = events.iter().filter_map(|event| event.get()).collect();
+        assert_eq!(reported.len(), 10, "each is told once: {reported:?}");
+        assert!(reported.iter().all(|reported| reported.said != reported.truth));
     });
 }
 
 /// A false answer is refused for a call whose answer has no such content.
 #[test]
 fn a_false_answer_needs_an_answer_with_that_content() {
-    story(async |b| {
+    in_simulation(async |b| {
         let refused = |op: &str, effect: Effect| {
             let matches = Match { plane: Plane::Csi, op: Some(op.into()), attributes: Default::default() };
             let (name, when, at, lease) = ("f".to_owned(), first(), Moment::Before, Lease::default());
@@ -144,7 +144,7 @@ fn a_false_answer_needs_an_answer_with_that_content() {
 
 #[test]
 fn a_storm_of_aborted_ends_when_it_ends() {
-    story(async |b| {
+    in_simulation(async |b| {
         let volume = b.volume("v", 1).await;
         b.attach(&volume).await;
         fault(
@@ -163,7 +163,7 @@ fn a_storm_of_aborted_ends_when_it_ends() {
 
 #[test]
 fn the_disk_plane_fails_waits_lies_and_tears() {
-    story(async |b| {
+    in_simulation(async |b| {
         let volume = b.published("v").await;
         let faulty = disk::faulty(&b.ctx, b.disk.clone());
         let file = Path::new("/pods/p/mount/f");
@@ -194,7 +194,7 @@ fn the_disk_plane_fails_waits_lies_and_tears() {
 /// An effect is recorded even if the answer is an error: observers of volumes rely on the events.
 #[test]
 fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
-    story(async |b| {
+    in_simulation(async |b| {
         let volume = b.volume("v", 1).await;
         b.attach(&volume).await;
         for op in ["stage", "publish", "unpublish", "unstage"] {
@@ -229,18 +229,18 @@ fn what_a_disk_did_before_it_said_that_it_failed_is_on_record() {
         for expected in [Some(Code::Internal), None] {
             assert_eq!(code_of(node.node_unstage_volume(unstage.clone()).await.map(drop)), expected);
         }
-        let told: Vec<_> = b.world.trace().events().iter().map(|event| event.kind()).collect();
+        let reported: Vec<_> = b.world.trace().events().iter().map(|event| event.kind()).collect();
         // The mount that was made despite the first error was taken down.
         for (name, times) in [("disk.staged", 2), ("disk.published", 1), ("disk.unpublished", 1), ("disk.unstaged", 2)]
         {
-            assert_eq!(told.iter().filter(|told| **told == name).count(), times, "{name}: {told:?}");
+            assert_eq!(reported.iter().filter(|reported| **reported == name).count(), times, "{name}: {reported:?}");
         }
     });
 }
 
 #[test]
 fn the_device_of_another_volume_is_not_taken_for_ours() {
-    story(async |b| {
+    in_simulation(async |b| {
         let (ours, other) = (b.volume("ours", 1).await, b.volume("other", 1).await);
         b.attach(&ours).await;
         b.attach(&other).await;
@@ -255,7 +255,7 @@ fn the_device_of_another_volume_is_not_taken_for_ours() {
 
 #[test]
 fn statistics_of_a_path_that_went_and_came_back_meanwhile_are_not_found() {
-    story(async |b| {
+    in_simulation(async |b| {
         let volume = b.published("v").await;
         let ask = || NodeGetVolumeStatsRequest {
             volume_id: volume.clone(),

@@ -1,4 +1,4 @@
-//! Planted defects of the driver: with the feature each changes the result of a story, without it none does.
+//! Seeded bugs of the driver: with the feature each changes the result of a story, without it none does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -148,9 +148,9 @@ fn both<F: Future<Output = T>, T: Default>(mutant: &str, story: impl Fn(Bench) -
     assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
     let with = |mutants: BTreeSet<String>| {
         let out = std::cell::RefCell::new(T::default());
-        let told = &out;
+        let reported = &out;
         once_with(Options { mutants, ..Options::default() }, false, Capabilities::all(), async |b| {
-            *told.borrow_mut() = story(b).await;
+            *reported.borrow_mut() = story(b).await;
         });
         out.into_inner()
     };

@@ -179,7 +179,7 @@ fn crash(op: &str, at: Moment) -> Fault {
 
 /// Runs the story up to and including step `last`, with a crash of that step at `moment`.
 fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
-    let told = std::cell::RefCell::new(Value::Null);
+    let reported = std::cell::RefCell::new(Value::Null);
     once(block, Capabilities::all(), async |mut b| {
         let mut made = Made::default();
         for name in &STEPS[..last] {
@@ -189,13 +189,13 @@ fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
             b.world.faults().add(b.world.clock().mono(), crash(rpc(STEPS[last]), moment)).unwrap();
             let mut lost = made.clone();
             // The supervisor sees the fault and removes it; the caller's connection breaks.
-            let patience = Duration::from_secs(2 * 3600);
-            let call = tokio::time::timeout(patience, step(&b, STEPS[last], &mut lost)).await;
+            let limit = Duration::from_secs(2 * 3600);
+            let call = tokio::time::timeout(limit, step(&b, STEPS[last], &mut lost)).await;
             assert!(call.is_err(), "{} at {moment:?}: the fault fired", STEPS[last]);
             b.restart();
         }
         step(&b, STEPS[last], &mut made).await.unwrap();
-        *told.borrow_mut() = state(&b).await;
+        *reported.borrow_mut() = state(&b).await;
         if moment.is_none() {
             return;
         }
@@ -205,7 +205,7 @@ fn run(block: bool, last: usize, moment: Option<Moment>) -> Value {
         }
         b.clean().await;
     });
-    told.into_inner()
+    reported.into_inner()
 }
 
 #[test]

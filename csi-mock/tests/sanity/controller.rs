@@ -15,9 +15,9 @@ const UNKNOWN: &str = "vol-0ffffffffffffffff";
 fn controller_get_capabilities_should_return_appropriate_capabilities() {
     case(&[], async |b| {
         let request = ControllerGetCapabilitiesRequest {};
-        let told = b.controller().controller_get_capabilities(request).await.unwrap().into_inner();
-        assert!(!told.capabilities.is_empty());
-        for capability in told.capabilities {
+        let reported = b.controller().controller_get_capabilities(request).await.unwrap().into_inner();
+        assert!(!reported.capabilities.is_empty());
+        for capability in reported.capabilities {
             let Type::Rpc(rpc) = capability.r#type.unwrap();
             assert_ne!(rpc.r#type(), rpc::Type::Unknown);
         }
@@ -27,8 +27,10 @@ fn controller_get_capabilities_should_return_appropriate_capabilities() {
 #[test]
 fn get_capacity_should_return_capacity() {
     case(&[Feature::GetCapacity], async |b| {
-        let told = b.controller().get_capacity(GetCapacityRequest::default()).await.unwrap().into_inner();
-        assert!(told.available_capacity > 0 && told.maximum_volume_size.unwrap() <= told.available_capacity);
+        let reported = b.controller().get_capacity(GetCapacityRequest::default()).await.unwrap().into_inner();
+        assert!(
+            reported.available_capacity > 0 && reported.maximum_volume_size.unwrap() <= reported.available_capacity
+        );
         let topology = |zone: &str| Topology { segments: [("topology.kubernetes.io/zone".into(), zone.into())].into() };
         let within = async |zone: &str| {
             let request = GetCapacityRequest { accessible_topology: Some(topology(zone)), ..Default::default() };
@@ -131,9 +133,9 @@ fn get_volume_tells_the_volume_and_where_it_is() {
         let get = async |id: &str| {
             b.controller().controller_get_volume(ControllerGetVolumeRequest { volume_id: id.into() }).await
         };
-        let told = get(&id).await.unwrap().into_inner();
-        assert_eq!(told.volume.unwrap().volume_id, id);
-        assert_eq!(told.status.unwrap().published_node_ids, [b.node_id()]);
+        let reported = get(&id).await.unwrap().into_inner();
+        assert_eq!(reported.volume.unwrap().volume_id, id);
+        assert_eq!(reported.status.unwrap().published_node_ids, [b.node_id()]);
         assert_eq!(code(get(UNKNOWN).await), Code::NotFound);
         assert_eq!(code(get("").await), Code::InvalidArgument);
     });
@@ -347,12 +349,12 @@ mod validate_volume_capabilities {
     fn should_return_appropriate_values() {
         case(&[], async |b| {
             let id = b.volume("v", 1).await;
-            let told = b.controller().validate_volume_capabilities(request(&b, &id)).await.unwrap().into_inner();
-            assert_eq!(told.confirmed.unwrap().volume_capabilities, [b.writer().unwrap()]);
+            let reported = b.controller().validate_volume_capabilities(request(&b, &id)).await.unwrap().into_inner();
+            assert_eq!(reported.confirmed.unwrap().volume_capabilities, [b.writer().unwrap()]);
             let many = vec![b.capability(Mode::MultiNodeMultiWriter)];
             let request = ValidateVolumeCapabilitiesRequest { volume_capabilities: many, ..request(&b, &id) };
-            let told = b.controller().validate_volume_capabilities(request).await.unwrap().into_inner();
-            assert!(told.confirmed.is_none() && !told.message.is_empty());
+            let reported = b.controller().validate_volume_capabilities(request).await.unwrap().into_inner();
+            assert!(reported.confirmed.is_none() && !reported.message.is_empty());
         });
     }
 
@@ -407,12 +409,13 @@ mod controller_publish_volume {
                 }
                 (40, Code::Ok)
             };
-            let told = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().max_volumes_per_node;
-            assert_eq!(full("v").await, (told, Code::ResourceExhausted));
+            let reported =
+                b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().max_volumes_per_node;
+            assert_eq!(full("v").await, (reported, Code::ResourceExhausted));
             // Without a limit in the driver the cloud decides: an m5.large takes 28 with its root volume and network
             // interface.
             b.settings.set_attach_limit(Some(0));
-            assert_eq!(full("w").await, (26 - told, Code::ResourceExhausted));
+            assert_eq!(full("w").await, (26 - reported, Code::ResourceExhausted));
         });
     }
 

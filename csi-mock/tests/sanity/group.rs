@@ -28,8 +28,8 @@ async fn get(b: &Bench, id: &str) -> Code {
 fn group_controller_get_capabilities_should_return_appropriate_capabilities() {
     case(&NEEDS, async |b| {
         let request = GroupControllerGetCapabilitiesRequest {};
-        let told = b.group().group_controller_get_capabilities(request).await.unwrap().into_inner();
-        let Type::Rpc(only) = told.capabilities[0].r#type.unwrap();
+        let reported = b.group().group_controller_get_capabilities(request).await.unwrap().into_inner();
+        let Type::Rpc(only) = reported.capabilities[0].r#type.unwrap();
         assert_eq!(only.r#type(), rpc::Type::CreateDeleteGetVolumeGroupSnapshot);
     });
 }

@@ -46,7 +46,7 @@ fn with_files<F: Future<Output = ()>>(story: impl FnOnce(Files) -> F) {
 }
 
 /// Returned offsets and sizes, message by message, and the size of the volume.
-type Told = (Vec<Vec<(i64, i64)>>, i64);
+type ReturnedBlocks = (Vec<Vec<(i64, i64)>>, i64);
 
 fn pairs(blocks: &[BlockMetadata]) -> Vec<(i64, i64)> {
     blocks.iter().map(|b| (b.byte_offset, b.size_bytes)).collect()
@@ -85,7 +85,7 @@ impl Files {
         SnapshotMetadataClient::new(Channel(self.service.clone()))
     }
 
-    async fn allocated(&self, snapshot: &str, offset: i64, most: i32) -> Result<Told, tonic::Status> {
+    async fn allocated(&self, snapshot: &str, offset: i64, most: i32) -> Result<ReturnedBlocks, tonic::Status> {
         let request = GetMetadataAllocatedRequest {
             snapshot_id: snapshot.into(),
             starting_offset: offset,
@@ -93,16 +93,16 @@ impl Files {
             ..Default::default()
         };
         let mut stream = self.client().get_metadata_allocated(request).await?.into_inner();
-        let mut told = Told::default();
+        let mut reported = ReturnedBlocks::default();
         while let Some(message) = stream.message().await? {
             assert_eq!(message.block_metadata_type(), BlockMetadataType::FixedLength);
-            told.0.push(pairs(&message.block_metadata));
-            told.1 = message.volume_capacity_bytes;
+            reported.0.push(pairs(&message.block_metadata));
+            reported.1 = message.volume_capacity_bytes;
         }
-        Ok(told)
+        Ok(reported)
     }
 
-    async fn delta(&self, base: &str, target: &str, offset: i64) -> Result<Told, tonic::Status> {
+    async fn delta(&self, base: &str, target: &str, offset: i64) -> Result<ReturnedBlocks, tonic::Status> {
         let request = GetMetadataDeltaRequest {
             base_snapshot_id: base.into(),
             target_snapshot_id: target.into(),
@@ -110,12 +110,12 @@ impl Files {
             ..Default::default()
         };
         let mut stream = self.client().get_metadata_delta(request).await?.into_inner();
-        let mut told = Told::default();
+        let mut reported = ReturnedBlocks::default();
         while let Some(message) = stream.message().await? {
-            told.0.push(pairs(&message.block_metadata));
-            told.1 = message.volume_capacity_bytes;
+            reported.0.push(pairs(&message.block_metadata));
+            reported.1 = message.volume_capacity_bytes;
         }
-        Ok(told)
+        Ok(reported)
     }
 }
 

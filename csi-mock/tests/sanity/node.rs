@@ -16,9 +16,9 @@ const UNKNOWN: &str = "vol-0ffffffffffffffff";
 #[test]
 fn node_get_capabilities_should_return_appropriate_capabilities() {
     case(&[], async |b| {
-        let told = b.node().node_get_capabilities(NodeGetCapabilitiesRequest {}).await.unwrap().into_inner();
-        assert!(!told.capabilities.is_empty());
-        for capability in told.capabilities {
+        let reported = b.node().node_get_capabilities(NodeGetCapabilitiesRequest {}).await.unwrap().into_inner();
+        assert!(!reported.capabilities.is_empty());
+        for capability in reported.capabilities {
             let Type::Rpc(rpc) = capability.r#type.unwrap();
             assert_ne!(rpc.r#type(), rpc::Type::Unknown);
         }
@@ -28,12 +28,12 @@ fn node_get_capabilities_should_return_appropriate_capabilities() {
 #[test]
 fn node_get_info_should_return_appropriate_values() {
     case(&[], async |b| {
-        let told = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
-        assert_eq!((told.node_id, told.max_volumes_per_node), (b.node_id(), 3));
-        assert!(told.accessible_topology.is_some());
+        let reported = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
+        assert_eq!((reported.node_id, reported.max_volumes_per_node), (b.node_id(), 3));
+        assert!(reported.accessible_topology.is_some());
         b.settings.set_attach_limit(Some(7));
-        let told = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
-        assert_eq!(told.max_volumes_per_node, 7, "the limit changes while the driver runs");
+        let reported = b.node().node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner();
+        assert_eq!(reported.max_volumes_per_node, 7, "the limit changes while the driver runs");
     });
 }
 
@@ -216,10 +216,10 @@ mod node_get_volume_stats {
             for path in ["/some/path", "some/path"] {
                 assert_eq!(code(stats(&b, &volume, path).await), Code::NotFound, "{path}");
             }
-            let told = stats(&b, &volume, TARGET).await.unwrap();
-            assert_eq!(told.usage[0].total, GIB);
-            assert_eq!(told.usage.len(), if b.block { 1 } else { 2 }, "of a raw device there are no inodes");
-            assert!(!told.volume_condition.unwrap().abnormal);
+            let reported = stats(&b, &volume, TARGET).await.unwrap();
+            assert_eq!(reported.usage[0].total, GIB);
+            assert_eq!(reported.usage.len(), if b.block { 1 } else { 2 }, "of a raw device there are no inodes");
+            assert!(!reported.volume_condition.unwrap().abnormal);
             // The device is pulled from under the mount.
             b.disk.unplug(&volume, true).await.unwrap();
             assert!(stats(&b, &volume, TARGET).await.unwrap().volume_condition.unwrap().abnormal);

@@ -12,7 +12,7 @@ use crate::bench::*;
 async fn implemented(b: &Bench) -> Vec<(Feature, bool)> {
     let (mut c, mut n, mut g) = (b.controller(), b.node(), b.group());
     let mut m = SnapshotMetadataClient::new(Channel(b.service.clone()));
-    let told = [
+    let reported = [
         (Feature::CreateDeleteVolume, code(c.create_volume(CreateVolumeRequest::default()).await)),
         (Feature::CreateDeleteVolume, code(c.delete_volume(DeleteVolumeRequest::default()).await)),
         (
@@ -66,10 +66,10 @@ async fn implemented(b: &Bench) -> Vec<(Feature, bool)> {
         (Feature::GetVolumeStats, code(n.node_get_volume_stats(NodeGetVolumeStatsRequest::default()).await)),
         (Feature::NodeExpandVolume, code(n.node_expand_volume(NodeExpandVolumeRequest::default()).await)),
     ];
-    for (feature, code) in told {
+    for (feature, code) in reported {
         assert!(matches!(code, Code::Ok | Code::InvalidArgument | Code::Unimplemented), "{feature:?} {code:?}");
     }
-    told.map(|(feature, code)| (feature, code != Code::Unimplemented)).to_vec()
+    reported.map(|(feature, code)| (feature, code != Code::Unimplemented)).to_vec()
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn health_and_metrics_are_told() {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }
-        let (_, told) = get("/admin/v1/violations").await;
-        assert!(told.contains("publish-before-stage") && told.contains(&volume), "{told}");
+        let (_, reported) = get("/admin/v1/violations").await;
+        assert!(reported.contains("publish-before-stage") && reported.contains(&volume), "{reported}");
     });
 }

@@ -9,8 +9,8 @@ use crate::bench::*;
 const UNKNOWN: &str = "snap-0ffffffffffffffff";
 
 async fn listed(b: &Bench, request: ListSnapshotsRequest) -> (Vec<Snapshot>, String) {
-    let told = b.controller().list_snapshots(request).await.unwrap().into_inner();
-    (told.entries.into_iter().map(|e| e.snapshot.unwrap()).collect(), told.next_token)
+    let reported = b.controller().list_snapshots(request).await.unwrap().into_inner();
+    (reported.entries.into_iter().map(|e| e.snapshot.unwrap()).collect(), reported.next_token)
 }
 
 fn by_id(id: &str) -> ListSnapshotsRequest {
@@ -133,8 +133,8 @@ mod get_snapshot {
     fn should_return_the_snapshot() {
         case(&NEEDS, async |b| {
             let (volume, id) = b.snapshot("s").await;
-            let told = get(&b, &id).await.unwrap();
-            assert_eq!((told.snapshot_id, told.source_volume_id, told.ready_to_use), (id, volume, true));
+            let reported = get(&b, &id).await.unwrap();
+            assert_eq!((reported.snapshot_id, reported.source_volume_id, reported.ready_to_use), (id, volume, true));
         });
     }
 

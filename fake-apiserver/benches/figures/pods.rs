@@ -38,8 +38,8 @@ fn pod(i: usize, nodes: usize) -> Value {
 pub async fn fill(server: &Server, pods: usize, nodes: usize) -> Duration {
     let connections = server.connections(16).await;
     let (_, took, _) = all(connections, pods / 16, move |mut connection, i| async move {
-        let (code, told) = connection.json("POST", PATH, &pod(i, nodes).to_string()).await;
-        assert_eq!(code, 201, "{}", String::from_utf8_lossy(&told));
+        let (code, reported) = connection.json("POST", PATH, &pod(i, nodes).to_string()).await;
+        assert_eq!(code, 201, "{}", String::from_utf8_lossy(&reported));
         connection
     })
     .await;

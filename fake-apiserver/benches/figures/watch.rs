@@ -73,9 +73,9 @@ async fn spread(watchers: usize, pace: Option<Duration>) -> Spread {
             let (begun, before) = (Instant::now(), server.cpu());
             let mut answered = Vec::with_capacity(UPDATES);
             for i in 0..UPDATES {
-                let (code, told) = writer.json("PUT", PATH, &config("c", i as u32 + 1)).await;
+                let (code, reported) = writer.json("PUT", PATH, &config("c", i as u32 + 1)).await;
                 assert_eq!(code, 200);
-                answered.push((revision(&told), Instant::now()));
+                answered.push((revision(&reported), Instant::now()));
                 if let Some(pace) = pace {
                     tokio::time::sleep_until((begun + pace * (i as u32 + 1)).into()).await;
                 }
@@ -84,9 +84,9 @@ async fn spread(watchers: usize, pace: Option<Duration>) -> Spread {
             for stream in streams {
                 let got = stream.await.unwrap();
                 assert_eq!(got.len(), UPDATES);
-                for ((revision, at), (written, told)) in got.into_iter().zip(&answered) {
+                for ((revision, at), (written, reported)) in got.into_iter().zip(&answered) {
                     assert_eq!(revision, *written, "an event is missing, twice there, or out of order");
-                    receipts.push(at.saturating_duration_since(*told));
+                    receipts.push(at.saturating_duration_since(*reported));
                     last = last.max(at);
                 }
             }

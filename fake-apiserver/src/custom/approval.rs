@@ -49,13 +49,13 @@ fn state(definition: &Value) -> Option<(State, String)> {
     if !is_protected(text(definition, &["spec", "group"])) {
         return None;
     }
-    let said = annotation(definition);
-    Some(if said.is_empty() {
+    let message = annotation(definition);
+    Some(if message.is_empty() {
         (State::Missing, format!("protected groups must have approval annotation {ANNOTATION:?}, {SEE}"))
-    } else if said.starts_with("unapproved") {
-        (State::Bypassed, format!("not approved: {said:?}"))
-    } else if is_url(said) {
-        (State::Approved, format!("approved in {said}"))
+    } else if message.starts_with("unapproved") {
+        (State::Bypassed, format!("not approved: {message:?}"))
+    } else if is_url(message) {
+        (State::Approved, format!("approved in {message}"))
     } else {
         let why = "with either a URL or a reason starting with \"unapproved\"";
         (State::Invalid, format!("protected groups must have approval annotation {ANNOTATION:?} {why}, {SEE}"))
@@ -93,22 +93,22 @@ mod tests {
 
     use super::*;
 
-    fn said(group: &str, said: &str) -> Option<State> {
-        let definition = json!({"metadata": {"annotations": {ANNOTATION: said}}, "spec": {"group": group}});
+    fn state_of(group: &str, message: &str) -> Option<State> {
+        let definition = json!({"metadata": {"annotations": {ANNOTATION: message}}, "spec": {"group": group}});
         state(&definition).map(|(state, _)| state)
     }
 
     #[test]
     fn an_approval_is_a_url_or_a_reason_for_none() {
-        assert_eq!(said("example.com", ""), None);
-        assert_eq!(said("ask8s.io", ""), None);
+        assert_eq!(state_of("example.com", ""), None);
+        assert_eq!(state_of("ask8s.io", ""), None);
         for group in ["k8s.io", "snapshot.storage.k8s.io", "kubernetes.io", "x.kubernetes.io"] {
-            assert_eq!(said(group, ""), Some(State::Missing), "{group}");
+            assert_eq!(state_of(group, ""), Some(State::Missing), "{group}");
         }
-        assert_eq!(said("x.k8s.io", "unapproved, experimental-only"), Some(State::Bypassed));
-        assert_eq!(said("x.k8s.io", "https://github.com/kubernetes/kubernetes/pull/78458"), Some(State::Approved));
+        assert_eq!(state_of("x.k8s.io", "unapproved, experimental-only"), Some(State::Bypassed));
+        assert_eq!(state_of("x.k8s.io", "https://github.com/kubernetes/kubernetes/pull/78458"), Some(State::Approved));
         for bad in ["yes", "https://", "/pull/1", "1x://host"] {
-            assert_eq!(said("x.k8s.io", bad), Some(State::Invalid), "{bad}");
+            assert_eq!(state_of("x.k8s.io", bad), Some(State::Invalid), "{bad}");
         }
     }
 }

@@ -112,8 +112,8 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
-    if let Some(said) = version["deprecationWarning"].as_str() {
-        return Some(said.to_owned());
+    if let Some(message) = version["deprecationWarning"].as_str() {
+        return Some(message.to_owned());
     }
     let spec = &definition["spec"];
     let (group, kind) = (text(spec, &["group"]), text(spec, &["names", "kind"]));
@@ -147,8 +147,8 @@ fn describe(definition: &Value, version: &Value) -> Description {
             )
         });
     }
-    if let Some(said) = deprecation(definition, version) {
-        source["deprecation"] = said.into();
+    if let Some(message) = deprecation(definition, version) {
+        source["deprecation"] = message.into();
     }
     if is_converted(definition) {
         source["conversion"] = definition["spec"]["conversion"]["webhook"].clone();

@@ -16,7 +16,7 @@ const NAMED: usize = 4;
 /// Validates the rules of a whole schema; `at` is its path.
 pub(super) fn examine(schema: &mut Schema, at: &str, errors: &mut Vec<FieldError>) {
     let mut examiner = Examiner { costs: Vec::new(), total: 0, errors };
-    examiner.walk(schema, at, Place { root: true, times: Some(1), apart: None });
+    examiner.walk(schema, at, SchemaPosition { root: true, times: Some(1), apart: None });
     let Examiner { mut costs, total, errors } = examiner;
     if total <= MOST_FOR_ALL {
         return;
@@ -31,7 +31,7 @@ pub(super) fn examine(schema: &mut Schema, at: &str, errors: &mut Vec<FieldError
 
 /// Position of a schema.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SchemaPosition<'a> {
     root: bool,
     /// Maximum number of its values in a request; `None` if unbounded.
     times: Option<u64>,
@@ -47,7 +47,7 @@ struct Examiner<'e> {
 }
 
 impl Examiner<'_> {
-    fn walk(&mut self, schema: &mut Schema, at: &str, place: Place<'_>) {
+    fn walk(&mut self, schema: &mut Schema, at: &str, place: SchemaPosition<'_>) {
         if !schema.rules.is_empty()
             && let Some(declared) = declared(schema, place.root || schema.embedded)
         {
@@ -60,11 +60,11 @@ impl Examiner<'_> {
             _ => Some(1),
         };
         let times = place.times.zip(each).map(|(times, each)| times.saturating_mul(each));
-        let below = Place { root: false, times, ..place };
+        let below = SchemaPosition { root: false, times, ..place };
         let atomic = schema.map_type.as_deref() == Some("atomic");
         for (name, property) in &mut schema.properties {
             let apart = place.apart.or(atomic.then_some(at));
-            self.walk(property, &format!("{at}.properties[{name}]"), Place { apart, ..below });
+            self.walk(property, &format!("{at}.properties[{name}]"), SchemaPosition { apart, ..below });
         }
         if let Some(values) = &mut schema.values {
             self.walk(values, &format!("{at}.additionalProperties"), below);
@@ -72,11 +72,11 @@ impl Examiner<'_> {
         let keyed = schema.list_type.as_deref() == Some("map");
         if let Some(items) = &mut schema.items {
             let apart = place.apart.or((!keyed).then_some(at));
-            self.walk(items, &format!("{at}.items"), Place { apart, ..below });
+            self.walk(items, &format!("{at}.items"), SchemaPosition { apart, ..below });
         }
     }
 
-    fn rules(&mut self, schema: &mut Schema, at: &str, place: Place<'_>, declared: &Declared) {
+    fn rules(&mut self, schema: &mut Schema, at: &str, place: SchemaPosition<'_>, declared: &Declared) {
         for (i, rule) in schema.rules.iter_mut().enumerate() {
             let at = format!("{at}.x-kubernetes-validations[{i}]");
             let old = match rule.optional_old {

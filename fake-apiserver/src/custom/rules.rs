@@ -79,7 +79,7 @@ impl Rule {
         let failed = |why: String| FieldError::invalid_text(place(path), format!("{:?}", type_of(value)), why);
         let why = match self.expression.evaluate_with(&variables, &optional) {
             Ok(CelValue::Bool(true)) => return,
-            Ok(CelValue::Bool(false)) => self.say(&variables, &optional),
+            Ok(CelValue::Bool(false)) => self.evaluate_message(&variables, &optional),
             Ok(_) => {
                 run.errors.push(failed(format!("rule {:?} gave no boolean", self.expression.source())));
                 return;
@@ -109,13 +109,13 @@ impl Rule {
         if self.message.is_empty() { self.expression.source().trim() } else { self.message.trim() }
     }
 
-    fn say(&self, variables: &[(&str, &Value)], optional: &[(&str, Option<&Value>)]) -> String {
-        let said = self.message_expression.as_ref().and_then(|e| e.evaluate_with(variables, optional).ok());
-        let said = said.and_then(|value| match value {
+    fn evaluate_message(&self, variables: &[(&str, &Value)], optional: &[(&str, Option<&Value>)]) -> String {
+        let wording = self.message_expression.as_ref().and_then(|e| e.evaluate_with(variables, optional).ok());
+        let wording = wording.and_then(|value| match value {
             CelValue::String(text) => Some(text.to_string()),
             _ => None,
         });
-        match said {
+        match wording {
             Some(text) => text,
             None if !self.message.is_empty() => self.message.clone(),
             None => format!("failed rule: {}", self.expression.source()),

@@ -132,7 +132,7 @@ impl Schema {
     /// Parses a schema at path `at` of a definition, and adds its errors to `errors`.
     pub fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Self {
         let before = errors.len();
-        let mut schema = parse(source, at, Place { structural: true, depth: 0 }, errors);
+        let mut schema = parse(source, at, ParseContext { structural: true, depth: 0 }, errors);
         // Rules can be validated only in a valid schema.
         if errors.len() == before {
             examine(&mut schema, at, errors);
@@ -147,13 +147,13 @@ impl Schema {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct ParseContext {
     /// False within `anyOf`, `oneOf`, `allOf` and `not`, which only validate.
     structural: bool,
     depth: usize,
 }
 
-fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -> Schema {
+fn parse(source: &Value, at: &str, place: ParseContext, errors: &mut Vec<FieldError>) -> Schema {
     let mut schema = Schema::default();
     let Some(map) = source.as_object() else {
         errors.push(FieldError::invalid(at, source, "must be a schema"));
@@ -163,8 +163,8 @@ fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -
         errors.push(FieldError::invalid_text(at, "schema", "schemas are nested too deep"));
         return schema;
     }
-    let below = Place { depth: place.depth + 1, ..place };
-    let check = Place { structural: false, ..below };
+    let below = ParseContext { depth: place.depth + 1, ..place };
+    let check = ParseContext { structural: false, ..below };
     let flag = |name: &str| map.get(name).and_then(Value::as_bool).unwrap_or(false);
     let word = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
     schema.preserve = flag("x-kubernetes-preserve-unknown-fields");

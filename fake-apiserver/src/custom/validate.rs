@@ -415,9 +415,9 @@ mod tests {
         }
         // Other errors do not prevent the evaluation of rules.
         let value = json!({"n": 1, "r": "", "p": "b"});
-        let told = check(schema, value, None);
+        let reported = check(schema, value, None);
         assert_eq!(
-            told,
+            reported,
             ["spec.p: Invalid value: \"b\": spec.p in body should match '^a$'", "spec: Invalid value: too few"]
         );
     }

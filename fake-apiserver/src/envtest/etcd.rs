@@ -289,7 +289,7 @@ impl JournalFile {
             journal.append(HEAD.as_bytes()).map_err(|error| failed(&journal.path)(error))?;
         } else {
             let folded = folded.text();
-            journal.write_anew(&folded).map_err(|error| failed(&journal.path)(error))?;
+            journal.rewrite(&folded).map_err(|error| failed(&journal.path)(error))?;
         }
         Ok(journal)
     }
@@ -307,12 +307,12 @@ impl JournalFile {
         if self.bytes > LARGE && self.bytes > TIMES * self.whole {
             let text = self.text()?;
             let folded = Folded::read(&text).map_err(std::io::Error::other)?.text();
-            self.write_anew(&folded)?;
+            self.rewrite(&folded)?;
         }
         Ok(())
     }
 
-    fn write_anew(&mut self, text: &[u8]) -> std::io::Result<()> {
+    fn rewrite(&mut self, text: &[u8]) -> std::io::Result<()> {
         let next = self.path.with_extension("next");
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&next)?;
         file.write_all(text)?;
@@ -332,14 +332,14 @@ mod tests {
     fn client_urls_are_http_on_loopback() {
         assert_eq!(address("http://127.0.0.1:1"), Ok(SocketAddr::from(([127, 0, 0, 1], 1))));
         assert_eq!(address("http://localhost:1"), Ok(SocketAddr::from(([127, 0, 0, 1], 1))));
-        for (url, said) in [
+        for (url, wording) in [
             ("https://127.0.0.1:1", "http:// is served only"),
             ("http://127.0.0.1", "host:port"),
             ("http://0.0.0.0:1", "loopback only"),
             ("127.0.0.1:1", "http:// is served only"),
             ("http://a b:1", "cannot be read"),
         ] {
-            assert!(address(url).unwrap_err().contains(said), "{url}");
+            assert!(address(url).unwrap_err().contains(wording), "{url}");
         }
     }
 

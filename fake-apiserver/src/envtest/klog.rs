@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use substrate::json::json;
 
 /// Writes an info (`I`), a warning (`W`) or an error (`E`).
-pub(super) fn say(severity: char, text: &str) {
+pub(super) fn log_line(severity: char, text: &str) {
     let now = Timestamp::now().strftime("%m%d %H:%M:%S.%6f").to_string();
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{severity}{now} {:7} mooring] {text}", std::process::id());
@@ -14,7 +14,7 @@ pub(super) fn say(severity: char, text: &str) {
 
 /// Writes the line with the reason why a command failed (component-base `cli/run.go`).
 pub(super) fn failed(error: &str) {
-    say('E', &format!("\"command failed\" err={error:?}"));
+    log_line('E', &format!("\"command failed\" err={error:?}"));
 }
 
 /// Writes a line of etcd's log.

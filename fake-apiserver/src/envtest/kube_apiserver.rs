@@ -160,18 +160,21 @@ fn serve(line: &Line, table: &[flags::Flag], beside: Option<Beside>) -> Result<(
     let mut ignored: Vec<String> = line.ignored(table).iter().map(|name| format!("--{name}")).collect();
     ignored.extend(options.ignored.iter().cloned());
     if !ignored.is_empty() {
-        klog::say('W', &format!("flags that are taken and have no effect here: {}", ignored.join(", ")));
+        klog::log_line('W', &format!("flags that are taken and have no effect here: {}", ignored.join(", ")));
     }
     let front = front(&options, mode)?;
     let elsewhere = "use the folder that `mooring envtest` prints";
     match (mode, beside) {
         (Mode::Cluster, None) => Err(format!("{MODE}=cluster: this program has no cluster; {elsewhere}")),
         (Mode::Cluster, Some(beside)) => {
-            klog::say('W', &format!("{MODE}=cluster: its state is empty at each start; --etcd-servers is not used"));
+            klog::log_line(
+                'W',
+                &format!("{MODE}=cluster: its state is empty at each start; --etcd-servers is not used"),
+            );
             (beside.cluster)(front)
         }
         (Mode::Controllers, None) => {
-            klog::say('W', &format!("{MODE}=controllers: this program deletes no owned objects; {elsewhere}"));
+            klog::log_line('W', &format!("{MODE}=controllers: this program deletes no owned objects; {elsewhere}"));
             alone(&options, front, None)
         }
         (Mode::Controllers, Some(beside)) => alone(&options, front, Some(beside.controllers)),
@@ -271,7 +274,7 @@ fn alone(options: &Options, front: Front, controllers: Option<fn(&World, HttpSer
         if let Some(start) = controllers {
             start(&world, inner);
         }
-        klog::say('I', &format!("Serving securely on {}", options.listen));
+        klog::log_line('I', &format!("Serving securely on {}", options.listen));
         stop.wait().await;
         // Clients receive the rest of their answers.
         apiserver.end_watches();
@@ -352,16 +355,16 @@ mod tests {
         assert_eq!(Mode::of(Some("bare")), Ok(Mode::Bare));
         assert_eq!(Mode::of(Some("controllers")), Ok(Mode::Controllers));
         assert_eq!(Mode::of(Some("cluster")), Ok(Mode::Cluster));
-        let said = Mode::of(Some("Cluster")).unwrap_err();
-        assert_eq!(said, "MOORING_ENVTEST=Cluster: must be bare, controllers or cluster");
+        let message = Mode::of(Some("Cluster")).unwrap_err();
+        assert_eq!(message, "MOORING_ENVTEST=Cluster: must be bare, controllers or cluster");
     }
 
     #[test]
     fn every_flag_with_an_effect_has_a_line_in_the_help_and_no_other() {
         let table = flags::table(TABLE);
         let used: Vec<&str> = table.iter().filter(|flag| flag.is_used).map(|flag| flag.name).collect();
-        let told: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
-        assert_eq!(used, told);
+        let reported: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
+        assert_eq!(used, reported);
         let help = help::text(HEAD, OWN, &table, EXAMPLE);
         // envtest searches for it at the beginning of a line.
         assert!(!help.contains("--insecure-port") && help.contains("\n      --cert-dir string"));

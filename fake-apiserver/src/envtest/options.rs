@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_as_upstream_tells_it() {
-        for (args, said) in [
+        for (args, message) in [
             (
                 &["--secure-port=0"][..],
                 "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
@@ -340,7 +340,7 @@ mod tests {
             (&["--service-account-signing-key-file=/none"], "failed to parse service-account-issuer-key-file: /none"),
         ] {
             let error = options(args).unwrap_err();
-            assert!(error.contains(said), "{args:?}: {error}");
+            assert!(error.contains(message), "{args:?}: {error}");
         }
         let none = Options::of(&Line::default()).unwrap_err();
         assert_eq!(

@@ -89,9 +89,9 @@ struct Both {
 
 impl Resolved {
     /// Annotates the audit event of a request; an existing annotation stays.
-    fn note(&self, key: String, said: String) {
+    fn note(&self, key: String, wording: String) {
         let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.entry(key).or_insert(said);
+        notes.entry(key).or_insert(wording);
     }
 
     /// Returns the annotations of the audit event.
@@ -101,9 +101,9 @@ impl Resolved {
 }
 
 /// Annotates the audit event of a request, if the request has one.
-pub(super) fn note(parts: &Parts, key: impl Into<String>, said: impl Into<String>) {
+pub(super) fn note(parts: &Parts, key: impl Into<String>, wording: impl Into<String>) {
     if let Some(resolved) = parts.extensions.get::<Resolved>() {
-        resolved.note(key.into(), said.into());
+        resolved.note(key.into(), wording.into());
     }
 }
 

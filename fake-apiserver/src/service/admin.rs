@@ -94,7 +94,7 @@ impl Server {
                 state.hub = Hub::new();
                 state.epoch += 1;
                 state.store.take_committed();
-                state.keep_anew();
+                state.restart_journal();
                 let revision = state.store.revision();
                 self.shared.revision.send_replace(revision);
                 self.ctx.emit(Load { objects: count as u64, rv: revision });
@@ -114,7 +114,7 @@ impl Server {
         }
         self.ctx.emit(Reset {});
         self.commit("bootstrap", self.ctx.name(), |store| store.reset(now));
-        self.shared.lock().keep_anew();
+        self.shared.lock().restart_journal();
     }
 }
 

@@ -197,7 +197,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn tell(&self, stage: &'static str, code: Option<u16>) {
+    fn write_entry(&self, stage: &'static str, code: Option<u16>) {
         // A process that has ended writes no more.
         if self.ctx.is_down() {
             return;
@@ -251,7 +251,7 @@ impl Server {
         let entry = Entry { audit: audit.clone(), ctx: self.ctx.clone(), event, omitted };
         let mut open = Open { entry, lasts, reads, answered: None };
         let entry = &mut open.entry;
-        entry.tell("RequestReceived", None);
+        entry.write_entry("RequestReceived", None);
         if parts.headers.contains_key("impersonate-user")
             && let Ok(acting) = self.caller(&parts)
         {
@@ -276,14 +276,15 @@ impl Server {
         let code = response.status().as_u16();
         let notes = resolved.notes();
         if !notes.is_empty() {
-            open.entry.event["annotations"] = notes.into_iter().map(|(key, said)| (key, Value::from(said))).collect();
+            open.entry.event["annotations"] =
+                notes.into_iter().map(|(key, wording)| (key, Value::from(wording))).collect();
         }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
         }
         // A long-running request is logged when it starts and when it ends.
         if lasts && code == 200 {
-            open.entry.tell("ResponseStarted", Some(code));
+            open.entry.write_entry("ResponseStarted", Some(code));
             open.answered = Some(code);
             return Ok(response.map(|body| boxed(Holding::new(body, open))));
         }
@@ -292,9 +293,9 @@ impl Server {
             let bytes = collect(body, LIMIT).await?;
             let answered = object(&bytes, body::content_type(&parts.headers));
             if answered["kind"] == "Status" {
-                let told = ["status", "message", "reason", "details"].into_iter();
-                let told = told.filter_map(|name| Some((name, answered.get(name)?.clone())));
-                open.entry.event["responseStatus"] = told.collect();
+                let reported = ["status", "message", "reason", "details"].into_iter();
+                let reported = reported.filter_map(|name| Some((name, answered.get(name)?.clone())));
+                open.entry.event["responseStatus"] = reported.collect();
             }
             if level == Level::RequestResponse {
                 open.entry.event["responseObject"] = answered;
@@ -368,7 +369,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         let entry = &mut self.entry;
         if let Some(code) = self.answered {
-            return entry.tell("ResponseComplete", Some(code));
+            return entry.write_entry("ResponseComplete", Some(code));
         }
         let (code, status) = if self.lasts {
             (200, json!({"status": "Success", "message": "Connection closed early"}))
@@ -380,8 +381,8 @@ impl Drop for Open {
         };
         entry.event["responseStatus"] = status;
         if self.lasts {
-            entry.tell("ResponseStarted", Some(code));
+            entry.write_entry("ResponseStarted", Some(code));
         }
-        entry.tell("ResponseComplete", Some(code));
+        entry.write_entry("ResponseComplete", Some(code));
     }
 }

@@ -140,7 +140,7 @@ fn untyped(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::Object(map) => ["apiVersion", "kind"].iter().find_map(|field| {
-            let wrong = map.get(field).filter(|said| !said.is_null() && !said.is_string())?;
+            let wrong = map.get(field).filter(|message| !message.is_null() && !message.is_string())?;
             Some(format!("json: cannot unmarshal {} into Go struct field .{field} of type string", word(wrong)))
         }),
         other => Some(format!("json: cannot unmarshal {} into Go value of type {TYPE}", word(other))),

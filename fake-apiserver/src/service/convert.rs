@@ -17,7 +17,7 @@ use substrate::ids;
 use substrate::json::{Value, json};
 
 use super::call::Call;
-use super::fault::Twist;
+use super::fault::RequestFault;
 use super::respond::Shown;
 use super::verb::{Sub, Verb};
 use super::webhook::endpoint;
@@ -48,19 +48,19 @@ impl Server {
         parts: &Parts,
         call: &Call,
         body: Body,
-        twist: Twist,
+        request_fault: RequestFault,
     ) -> Result<Response<Body>, Status> {
         let shown = Shown::negotiate(call, accepted(parts))?;
         let stored = Call { kind: kinds::stored_ref(&call.kind), ..call.clone() };
         let plain = Shown::plain(stored.kind.clone());
         let response = match call.verb {
-            Verb::Get => self.get(&stored, plain, twist).await?,
-            Verb::List => self.list(&stored, plain, twist).await?,
+            Verb::Get => self.get(&stored, plain, request_fault).await?,
+            Verb::List => self.list(&stored, plain, request_fault).await?,
             Verb::Watch => {
-                let response = self.watch(&stored, plain, twist).await?;
+                let response = self.watch(&stored, plain, request_fault).await?;
                 return Ok(self.clone().follow(response, call.clone(), shown));
             }
-            _ => self.write_converted(parts, call, &stored, plain, body, twist).await?,
+            _ => self.write_converted(parts, call, &stored, plain, body, request_fault).await?,
         };
         self.show(response, call, shown).await
     }
@@ -73,23 +73,23 @@ impl Server {
         stored: &Call,
         plain: Shown,
         sent: Body,
-        twist: Twist,
+        request_fault: RequestFault,
     ) -> Result<Response<Body>, Status> {
         if !call.verb.writes() {
-            return self.write(parts, stored, plain, sent, twist).await;
+            return self.write(parts, stored, plain, sent, request_fault).await;
         }
         let sent = body::read(parts, sent, || (call.kind.api_version(), call.kind.kind)).await?.value;
         let media = body::content_type(&parts.headers);
         let applies = media.split(';').next().unwrap_or_default().trim() == "application/apply-patch+yaml";
         if call.verb == Verb::Patch && !applies {
-            return self.patch_converted(parts, call, stored, plain, sent, twist).await;
+            return self.patch_converted(parts, call, stored, plain, sent, request_fault).await;
         }
         if applies {
             check_applied_type(&call.kind.api_version(), call.kind.kind, &sent)?;
         }
         let object = self.stored_form(call, sent, !applies).await?;
         let media = if applies { "application/apply-patch+yaml" } else { "application/json" };
-        self.write(&typed(parts, media), stored, plain, full(object.to_string()), twist).await
+        self.write(&typed(parts, media), stored, plain, full(object.to_string()), request_fault).await
     }
 
     /// Patches the object in the version of the caller.
@@ -100,7 +100,7 @@ impl Server {
         stored: &Call,
         plain: Shown,
         sent: Value,
-        twist: Twist,
+        request_fault: RequestFault,
     ) -> Result<Response<Body>, Status> {
         let media = body::content_type(&parts.headers);
         let kind = PatchKind::of_content_type(media)
@@ -118,7 +118,7 @@ impl Server {
             let object = self.stored_form(call, patched, true).await?;
             let update = Call { verb: Verb::Update, ..stored.clone() };
             let written = typed(parts, "application/json");
-            match self.write(&written, &update, plain.clone(), full(object.to_string()), twist.clone()).await {
+            match self.write(&written, &update, plain.clone(), full(object.to_string()), request_fault.clone()).await {
                 Err(status) if status.code == 409 && !versioned && attempt < ATTEMPTS => {}
                 other => return other,
             }
@@ -208,10 +208,10 @@ impl Server {
                 follow.partial.extend_from_slice(&frame.into_data().unwrap_or_default());
                 let Some(end) = follow.partial.iter().rposition(|b| *b == b'\n') else { continue };
                 let lines = follow.partial.split_to(end + 1);
-                let told = match follow.server.events(&lines, &follow.call, follow.shown.clone()).await {
-                    Ok(told) => {
+                let translated = match follow.server.events(&lines, &follow.call, follow.shown.clone()).await {
+                    Ok(translated) => {
                         follow.shown.omit_columns();
-                        told
+                        translated
                     }
                     // Like any failure of a started stream: one event, then the end.
                     Err(status) => {
@@ -219,7 +219,7 @@ impl Server {
                         follow.shown.error_event(&status)
                     }
                 };
-                return Some((Ok(Frame::data(told)), follow));
+                return Some((Ok(Frame::data(translated)), follow));
             }
         });
         Response::from_parts(parts, boxed(StreamBody::new(stream)))
@@ -232,7 +232,7 @@ impl Server {
         let is_object = |event: &&Value| !matches!(text(event, &["type"]), "BOOKMARK" | "ERROR");
         let objects = events.iter().filter(is_object).map(|event| event["object"].clone()).collect();
         let mut converted = self.convert(&call.kind, &call.kind.api_version(), objects).await?.into_iter();
-        let (mut told, now) = (BytesMut::new(), self.ctx.now().wall);
+        let (mut translated, now) = (BytesMut::new(), self.ctx.now().wall);
         for event in &events {
             let kind = text(event, &["type"]);
             let object = match kind {
@@ -245,9 +245,9 @@ impl Server {
                 _ => shown.object(&Object::transient(converted.next().unwrap_or_default()), now),
             };
             shown.omit_columns();
-            told.extend_from_slice(&shown.event(kind, &object));
+            translated.extend_from_slice(&shown.event(kind, &object));
         }
-        Ok(told.freeze())
+        Ok(translated.freeze())
     }
 
     /// Converts objects to the desired version.
@@ -255,8 +255,8 @@ impl Server {
         if objects.is_empty() {
             return Ok(objects);
         }
-        let told = self.ask_to_convert(kind, desired, &objects).await;
-        told.map_err(|why| {
+        let translated = self.ask_to_convert(kind, desired, &objects).await;
+        translated.map_err(|why| {
             let of = text(&objects[0], &["apiVersion"]);
             let message = format!("conversion webhook for {of}, Kind={} failed: {why}", kind.kind);
             Status::new(500, "InternalError", message)

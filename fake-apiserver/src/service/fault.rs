@@ -19,7 +19,7 @@ pub(crate) enum Injected {
 
 /// Effect of faults on a request that goes on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Twist {
+pub(crate) struct RequestFault {
     /// A read answers with the state of this many revisions ago.
     pub stale: u32,
     /// A write happens this many times.
@@ -35,9 +35,9 @@ pub(crate) struct Twist {
 pub(crate) struct Broken(pub String);
 
 /// Runs the faults that fire at `moment` of a request.
-pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twist, Injected> {
+pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<RequestFault, Injected> {
     if ctx.faults().is_empty() {
-        return Ok(Twist::default());
+        return Ok(RequestFault::default());
     }
     let object = call.target();
     let attributes = [
@@ -51,7 +51,7 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         ("reads", reads(call)),
     ];
     let point = Point { plane: Plane::K8s, op: call.verb.name(), attributes: &attributes, moment };
-    let Some(firing) = ctx.meet(&point).await else { return Ok(Twist::default()) };
+    let Some(firing) = ctx.meet(&point).await else { return Ok(RequestFault::default()) };
     let fault = firing.name;
     match firing.effect {
         Effect::Http(code) => Err(Injected::Fail(http(code, &fault))),
@@ -59,11 +59,11 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         Effect::DropRequest(_) | Effect::DropReply(_) | Effect::Crash(_) | Effect::Reboot(_) => {
             Err(Injected::Break(Broken(fault).into()))
         }
-        Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, fault, ..Twist::default() }),
-        Effect::Duplicate(times) => Ok(Twist { times: Some(times), fault, ..Twist::default() }),
-        Effect::Watch(watch) => Ok(Twist { watch: Some(watch), fault, ..Twist::default() }),
+        Effect::StaleRead(revisions) => Ok(RequestFault { stale: revisions, fault, ..RequestFault::default() }),
+        Effect::Duplicate(times) => Ok(RequestFault { times: Some(times), fault, ..RequestFault::default() }),
+        Effect::Watch(watch) => Ok(RequestFault { watch: Some(watch), fault, ..RequestFault::default() }),
         // The catalogue allows no other effect.
-        _ => Ok(Twist::default()),
+        _ => Ok(RequestFault::default()),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn reads(call: &Call) -> &'static str {
 }
 
 /// Effect of a fault on one event of a stream.
-pub(crate) enum Upset {
+pub(crate) enum EventFault {
     /// The event is left out.
     Skip,
     /// The event is delayed.
@@ -94,7 +94,7 @@ pub(crate) enum Upset {
 }
 
 /// Returns the name and effect of a fault that fires at one event of a stream; `None` if none fires.
-pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> Option<(String, Upset)> {
+pub(crate) fn event_fault(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> Option<(String, EventFault)> {
     if ctx.faults().is_empty() {
         return None;
     }
@@ -109,19 +109,19 @@ pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> O
     ];
     let point = Point { plane: Plane::K8s, op: "watch-event", attributes: &attributes, moment: Moment::Before };
     let firing = ctx.fault(&point)?;
-    let upset = match firing.effect {
-        Effect::Watch(WatchFault::Drop) | Effect::ResetStream(_) => Upset::Break,
-        Effect::Watch(WatchFault::Gone) => Upset::Gone,
-        Effect::Watch(WatchFault::Gap) => Upset::Skip,
-        Effect::Watch(WatchFault::Stall) | Effect::StallStream(_) => Upset::Stall,
-        Effect::Hang(_) => Upset::Hang,
-        Effect::Delay(span) => Upset::Delay(ctx.scaled(span.0)),
+    let event_fault = match firing.effect {
+        Effect::Watch(WatchFault::Drop) | Effect::ResetStream(_) => EventFault::Break,
+        Effect::Watch(WatchFault::Gone) => EventFault::Gone,
+        Effect::Watch(WatchFault::Gap) => EventFault::Skip,
+        Effect::Watch(WatchFault::Stall) | Effect::StallStream(_) => EventFault::Stall,
+        Effect::Hang(_) => EventFault::Hang,
+        Effect::Delay(span) => EventFault::Delay(ctx.scaled(span.0)),
         // A process that has ended sends nothing.
-        Effect::Crash(who) if who == "self" => Upset::Stall,
-        Effect::Crash(_) | Effect::Reboot(_) if ctx.is_down() => Upset::Stall,
+        Effect::Crash(who) if who == "self" => EventFault::Stall,
+        Effect::Crash(_) | Effect::Reboot(_) if ctx.is_down() => EventFault::Stall,
         _ => return None,
     };
-    Some((firing.name, upset))
+    Some((firing.name, event_fault))
 }
 
 fn http(code: u16, fault: &str) -> Status {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::kinds::{self, Kind};
 use crate::state::selector::Selector;
-use crate::state::{Event, EventType, Object, name_of, position, told};
+use crate::state::{Event, EventType, Object, event_type_for, name_of, position};
 
 /// Maximum number of events that wait for a slow watcher before its stream is closed. Upstream's channel has 10 to
 /// 1000, by resource.
@@ -23,13 +23,13 @@ pub(crate) struct Delivery {
     /// The commit.
     pub event: Arc<Event>,
     /// Type of the event for this watcher.
-    pub told: EventType,
+    pub event_type: EventType,
     /// Number of watchers that receive it.
-    pub crowd: u32,
+    pub receivers: u32,
 }
 
 /// Identifies a watcher among those of its kind.
-pub(crate) type Ticket = (usize, u64);
+pub(crate) type WatcherId = (usize, u64);
 
 struct Watcher {
     namespace: Option<String>,
@@ -40,7 +40,7 @@ struct Watcher {
 
 /// Index value of a watcher.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum IndexKey {
     /// Any object may concern it.
     Any,
     /// Only the object of this name concerns it.
@@ -50,21 +50,21 @@ enum Place {
 }
 
 #[derive(Default)]
-struct Board {
+struct WatcherIndex {
     watchers: BTreeMap<u64, Watcher>,
-    places: BTreeMap<Place, Vec<u64>>,
+    index_keys: BTreeMap<IndexKey, Vec<u64>>,
 }
 
 /// All watchers of one server.
 pub(crate) struct Hub {
-    boards: Vec<Board>,
+    indexes: Vec<WatcherIndex>,
     next: u64,
 }
 
 impl Hub {
     /// Creates a hub without watchers.
     pub(crate) fn new() -> Self {
-        Self { boards: Vec::new(), next: 0 }
+        Self { indexes: Vec::new(), next: 0 }
     }
 
     /// Adds a watcher of a stored kind for commits above `after`.
@@ -74,55 +74,58 @@ impl Hub {
         namespace: Option<String>,
         selector: Selector,
         after: u64,
-    ) -> (Ticket, mpsc::Receiver<Delivery>) {
+    ) -> (WatcherId, mpsc::Receiver<Delivery>) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
-        let board = position(kind);
+        let index = position(kind);
         self.next += 1;
         let id = self.next;
-        if self.boards.len() <= board {
-            self.boards.resize_with(board + 1, Board::default);
+        if self.indexes.len() <= index {
+            self.indexes.resize_with(index + 1, WatcherIndex::default);
         }
-        self.boards[board].places.entry(place(&selector)).or_default().push(id);
-        self.boards[board].watchers.insert(id, Watcher { namespace, selector, after, sender });
-        ((board, id), receiver)
+        self.indexes[index].index_keys.entry(index_key(&selector)).or_default().push(id);
+        self.indexes[index].watchers.insert(id, Watcher { namespace, selector, after, sender });
+        ((index, id), receiver)
     }
 
     /// Removes a watcher.
-    pub(crate) fn unsubscribe(&mut self, (board, id): Ticket) {
-        let Some(board) = self.boards.get_mut(board) else { return };
-        let Some(watcher) = board.watchers.remove(&id) else { return };
-        let place = place(&watcher.selector);
-        if let Some(ids) = board.places.get_mut(&place) {
+    pub(crate) fn unsubscribe(&mut self, (index, id): WatcherId) {
+        let Some(index) = self.indexes.get_mut(index) else { return };
+        let Some(watcher) = index.watchers.remove(&id) else { return };
+        let index_key = index_key(&watcher.selector);
+        if let Some(ids) = index.index_keys.get_mut(&index_key) {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
-                board.places.remove(&place);
+                index.index_keys.remove(&index_key);
             }
         }
     }
 
     /// Returns the number of watchers.
     pub(crate) fn len(&self) -> usize {
-        self.boards.iter().map(|board| board.watchers.len()).sum()
+        self.indexes.iter().map(|index| index.watchers.len()).sum()
     }
 
     /// Sends a commit to the watchers that it concerns. A watcher whose channel is full is dropped, and its stream
     /// ends.
     pub(crate) fn dispatch(&mut self, event: &Arc<Event>) {
-        let Some(board) = self.boards.get(position(&event.kind)).filter(|board| !board.watchers.is_empty()) else {
+        let Some(index) = self.indexes.get(position(&event.kind)).filter(|index| !index.watchers.is_empty()) else {
             return;
         };
         let mut lost = Vec::new();
-        let places = places(event);
-        let crowd = places.iter().filter_map(|place| board.places.get(place)).map(Vec::len).sum::<usize>();
-        let crowd = u32::try_from(crowd).unwrap_or(u32::MAX);
-        for place in places {
-            for id in board.places.get(&place).into_iter().flatten() {
-                let Some(watcher) = board.watchers.get(id) else { continue };
+        let index_keys = index_keys(event);
+        let receivers =
+            index_keys.iter().filter_map(|index_key| index.index_keys.get(index_key)).map(Vec::len).sum::<usize>();
+        let receivers = u32::try_from(receivers).unwrap_or(u32::MAX);
+        for index_key in index_keys {
+            for id in index.index_keys.get(&index_key).into_iter().flatten() {
+                let Some(watcher) = index.watchers.get(id) else { continue };
                 if event.revision <= watcher.after {
                     continue;
                 }
-                let Some(told) = told(event, watcher.namespace.as_deref(), &watcher.selector) else { continue };
-                match watcher.sender.try_send(Delivery { event: event.clone(), told, crowd }) {
+                let Some(event_type) = event_type_for(event, watcher.namespace.as_deref(), &watcher.selector) else {
+                    continue;
+                };
+                match watcher.sender.try_send(Delivery { event: event.clone(), event_type, receivers }) {
                     Ok(()) => {}
                     Err(TrySendError::Full(_) | TrySendError::Closed(_)) => lost.push(*id),
                 }
@@ -134,27 +137,28 @@ impl Hub {
     }
 }
 
-fn place(selector: &Selector) -> Place {
+fn index_key(selector: &Selector) -> IndexKey {
     let required = |field| selector.fields.required(field).map(str::to_owned);
     if let Some(name) = required("metadata.name") {
-        Place::Name(name)
+        IndexKey::Name(name)
     } else if let Some(node) = required("spec.nodeName") {
-        Place::Node(node)
+        IndexKey::Node(node)
     } else {
-        Place::Any
+        IndexKey::Any
     }
 }
 
 /// Returns the index values of the watchers that an event can concern, each once.
-fn places(event: &Event) -> Vec<Place> {
-    let mut places = vec![Place::Any, Place::Name(name_of(&event.key).to_owned())];
+fn index_keys(event: &Event) -> Vec<IndexKey> {
+    let mut index_keys = vec![IndexKey::Any, IndexKey::Name(name_of(&event.key).to_owned())];
     if event.kind == kinds::PODS {
-        let node = |object: &Option<Arc<Object>>| object.as_ref().map(|object| Place::Node(object.node().to_owned()));
+        let node =
+            |object: &Option<Arc<Object>>| object.as_ref().map(|object| IndexKey::Node(object.node().to_owned()));
         let (old, new) = (node(&event.old), node(&event.new));
         if old != new {
-            places.extend(old);
+            index_keys.extend(old);
         }
-        places.extend(new);
+        index_keys.extend(new);
     }
-    places
+    index_keys
 }

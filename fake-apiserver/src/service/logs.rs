@@ -22,7 +22,7 @@ use crate::state::value::{list, name, text};
 use crate::state::{FieldError, Status, key};
 
 /// Time that a node has to answer; upstream's timeout for connecting is as long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a node's error message in bytes; the rest of a longer message is cut off.
 const COMPLAINT: usize = 50_000;
 /// Default port of the kubelet (`--kubelet-port`).
@@ -225,16 +225,16 @@ impl Server {
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
         let url = format!("https://{}{path}", place.authority());
         let failed = |why: &str| Status::new(500, "", format!("Get {url:?}: {why}"));
-        let deadline = now.mono + self.ctx.scaled(PATIENCE);
+        let deadline = now.mono + self.ctx.scaled(TIMEOUT);
         let response = tokio::select! { biased;
             response = self.ask_node(&dial, &place, &path, options.follow) => response,
             () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),
         };
-        let response = response.map_err(|error| failed(&told(&error, &place)))?;
+        let response = response.map_err(|error| failed(&reason_of(&error, &place)))?;
         let code = response.status();
         if !code.is_success() {
-            let said = beginning(response.into_body(), COMPLAINT).await;
-            return Err(refused(code, String::from_utf8_lossy(&said).into_owned(), asked.named()));
+            let wording = beginning(response.into_body(), COMPLAINT).await;
+            return Err(refused(code, String::from_utf8_lossy(&wording).into_owned(), asked.named()));
         }
         let mut answer = Response::new(response.into_body());
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
@@ -271,7 +271,7 @@ async fn beginning(mut body: Body, limit: usize) -> Vec<u8> {
 }
 
 /// Returns the reason why a node could not be reached, in the words of Go's net/http.
-fn told(error: &BoxError, place: &NodeEndpoint) -> String {
+fn reason_of(error: &BoxError, place: &NodeEndpoint) -> String {
     let at = format!("dial tcp {}", place.authority());
     let mut next: Option<&(dyn Error + 'static)> = Some(&**error);
     while let Some(cause) = next {
@@ -298,7 +298,7 @@ fn told(error: &BoxError, place: &NodeEndpoint) -> String {
 }
 
 /// Converts a node's refusal to the caller's error (`GenericHttpResponseChecker`).
-fn refused(code: StatusCode, said: String, pod: &str) -> Status {
+fn refused(code: StatusCode, wording: String, pod: &str) -> Status {
     let of = |reason, message: String| {
         let mut status = Status::new(code.as_u16(), reason, format!("{message} ( pods/log {pod})"));
         status.details.kind = "pods/log".to_owned();
@@ -306,10 +306,10 @@ fn refused(code: StatusCode, said: String, pod: &str) -> Status {
         status
     };
     match code.as_u16() {
-        500 => Status::new(500, "InternalError", format!("Internal error occurred: {said}")),
-        400 => Status::bad_request(said),
+        500 => Status::new(500, "InternalError", format!("Internal error occurred: {wording}")),
+        400 => Status::bad_request(wording),
         401 => of("Unauthorized", "the server has asked for the client to provide credentials".to_owned()),
-        403 => of("Forbidden", said),
+        403 => of("Forbidden", wording),
         404 => of("NotFound", "the server could not find the requested resource".to_owned()),
         405 => of("MethodNotAllowed", "the server does not allow this method on the requested resource".to_owned()),
         422 => of("Invalid", "the server rejected our request due to an error in our request".to_owned()),
@@ -323,9 +323,10 @@ fn refused(code: StatusCode, said: String, pod: &str) -> Status {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
                 .to_owned(),
         ),
-        other if other > 500 => {
-            of("InternalError", format!("an error on the server ({said:?}) has prevented the request from succeeding"))
-        }
+        other if other > 500 => of(
+            "InternalError",
+            format!("an error on the server ({wording:?}) has prevented the request from succeeding"),
+        ),
         other => {
             of("", format!("the server responded with the status code {other} but did not return more information"))
         }

@@ -47,7 +47,7 @@ pub use self::access::{Outside, Rbac, Unverified};
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
 pub use self::config::{Config, Keep, MOST_GATHERED, Unserved};
-use self::fault::{Injected, Twist, suffer};
+use self::fault::{Injected, RequestFault, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
@@ -125,7 +125,7 @@ pub(crate) struct State {
 
 impl State {
     /// Replaces everything that was persisted by the present objects.
-    pub(crate) fn keep_anew(&mut self) {
+    pub(crate) fn restart_journal(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             keeper.replace(&self.store);
         }
@@ -394,7 +394,7 @@ impl Server {
             && !matches!(&call, Ok(Some(call)) if deadline::is_long_running(call))
         {
             if let Ok(Some(call)) = &call {
-                self.tell(call, Some(refused.status().as_u16()));
+                self.emit_ended(call, Some(refused.status().as_u16()));
             }
             return Ok(refused);
         }
@@ -404,9 +404,9 @@ impl Server {
         };
         let mut response = match call {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
-                Ok(()) => self.heard(&parts, call, body).await,
+                Ok(()) => self.answer_observed(&parts, call, body).await,
                 Err(status) => {
-                    self.tell(&call, Some(status.code));
+                    self.emit_ended(&call, Some(status.code));
                     Ok(failure_to(&status, accepted(&parts)))
                 }
             },
@@ -427,17 +427,17 @@ impl Server {
     }
 
     /// Handles a request on a resource, and emits its end if the trace has a listener for it.
-    async fn heard(&self, parts: &Parts, mut call: Call, body: Body) -> Result<Response<Body>, BoxError> {
-        if !self.ctx.trace().hears::<RequestEnded>() {
+    async fn answer_observed(&self, parts: &Parts, mut call: Call, body: Body) -> Result<Response<Body>, BoxError> {
+        if !self.ctx.trace().is_subscribed::<RequestEnded>() {
             return self.resource(parts, &mut call, body).await;
         }
         let answer = self.resource(parts, &mut call, body).await;
-        self.tell(&call, answer.as_ref().ok().map(|response| response.status().as_u16()));
+        self.emit_ended(&call, answer.as_ref().ok().map(|response| response.status().as_u16()));
         answer
     }
 
-    fn tell(&self, call: &Call, status: Option<u16>) {
-        self.ctx.trace().mention(self.ctx.name(), || RequestEnded {
+    fn emit_ended(&self, call: &Call, status: Option<u16>) {
+        self.ctx.trace().emit_lazily(self.ctx.name(), || RequestEnded {
             caller: call.caller.as_str().into(),
             namespace: call.namespace.as_deref().map(Text::from),
             object: call.object().into(),
@@ -457,17 +457,17 @@ impl Server {
                 Err(status) => return Ok(failure_to(&status, accepted(parts))),
             };
         }
-        let twist = match suffer(&self.ctx, call, Moment::Before).await {
-            Ok(twist) => twist,
+        let request_fault = match suffer(&self.ctx, call, Moment::Before).await {
+            Ok(request_fault) => request_fault,
             Err(Injected::Fail(status)) => return Ok(failure(&status)),
             Err(Injected::Break(error)) => return Err(error),
         };
-        let mut response = match self.serve(parts, call, body, twist).await {
+        let mut response = match self.serve(parts, call, body, request_fault).await {
             Ok(response) => response,
             Err(status) => failure_to(&status, accepted(parts)),
         };
-        if let Some(said) = deprecation(&call.kind) {
-            warn_first(&mut response, said);
+        if let Some(message) = deprecation(&call.kind) {
+            warn_first(&mut response, message);
         }
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match suffer(&self.ctx, call, moment).await {
@@ -479,13 +479,19 @@ impl Server {
         Ok(response)
     }
 
-    async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
+    async fn serve(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        body: Body,
+        request_fault: RequestFault,
+    ) -> Result<Response<Body>, Status> {
         if call.verb == Verb::Watch && yaml::asks(&parts.headers) && Shown::negotiate(call, accepted(parts))?.is_json()
         {
             return Err(Status::new(406, "NotAcceptable", yaml::no_stream().to_string()));
         }
         if convert::concerns(call) {
-            return Box::pin(self.serve_converted(parts, call, body, twist)).await;
+            return Box::pin(self.serve_converted(parts, call, body, request_fault)).await;
         }
         if call.subresource == Sub::Log {
             return Box::pin(self.pod_log(call)).await;
@@ -493,14 +499,14 @@ impl Server {
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
             Verb::Get if call.subresource.reaches() => Err(write::unreached(call.kind.plural, call.subresource)),
-            Verb::Get => self.get(call, shown, twist).await,
-            Verb::List => self.list(call, shown, twist).await,
-            Verb::Watch => self.watch(call, shown, twist).await,
-            _ => self.write(parts, call, shown, body, twist).await,
+            Verb::Get => self.get(call, shown, request_fault).await,
+            Verb::List => self.list(call, shown, request_fault).await,
+            Verb::Watch => self.watch(call, shown, request_fault).await,
+            _ => self.write(parts, call, shown, body, request_fault).await,
         }
     }
 
-    async fn get(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+    async fn get(&self, call: &Call, shown: Shown, request_fault: RequestFault) -> Result<Response<Body>, Status> {
         if let Version::At(revision) = Version::parse(call.query.get("resourceVersion"))? {
             self.fresh(revision).await?;
         }
@@ -510,8 +516,8 @@ impl Server {
         let object = {
             let state = self.shared.lock();
             let kind = kinds::stored(&call.kind);
-            if twist.stale > 0 {
-                let revision = state.store.revision().saturating_sub(twist.stale.into());
+            if request_fault.stale > 0 {
+                let revision = state.store.revision().saturating_sub(request_fault.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
             } else {
                 state.store.get(kind, &key).cloned()
@@ -524,7 +530,7 @@ impl Server {
         Ok(shown.answer(200, shown.object(&object, now.wall)))
     }
 
-    async fn list(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+    async fn list(&self, call: &Call, shown: Shown, request_fault: RequestFault) -> Result<Response<Body>, Status> {
         let (limit, _) = list_numbers(call)?;
         let selector = selector(call)?;
         if call.query.flag("sendInitialEvents").is_some() {
@@ -551,14 +557,14 @@ impl Server {
         self.catch_up(now);
         let listed = {
             let state = self.shared.lock();
-            if twist.stale > 0 {
-                let revision = state.store.revision().saturating_sub(twist.stale.into()).max(1);
+            if request_fault.stale > 0 {
+                let revision = state.store.revision().saturating_sub(request_fault.stale.into()).max(1);
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
             state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
-        if twist.stale > 0 {
-            self.ctx.trace().whisper(self.ctx.name(), || opening::stale(call));
+        if request_fault.stale > 0 {
+            self.ctx.trace().show_observers(self.ctx.name(), || opening::stale(call));
         }
         Ok(shown.list(200, listed, now.wall))
     }

@@ -9,7 +9,7 @@ use substrate::json::Text;
 use substrate::seed::between;
 
 use super::call::Call;
-use super::fault::Twist;
+use super::fault::RequestFault;
 use super::respond::{Shown, typed};
 use super::watch::{Plan, Registration, WatchStream};
 use super::{Server, list_numbers, selector};
@@ -23,7 +23,12 @@ use crate::state::{Match, Started, Status, Version, WatchOptions};
 const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
 
 impl Server {
-    pub(super) async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+    pub(super) async fn watch(
+        &self,
+        call: &Call,
+        shown: Shown,
+        request_fault: RequestFault,
+    ) -> Result<Response<Body>, Status> {
         let (_, timeout) = list_numbers(call)?;
         let selector = selector(call)?;
         let version = Version::parse(call.query.get("resourceVersion"));
@@ -47,12 +52,13 @@ impl Server {
         let now = self.ctx.now();
         self.catch_up(now);
         let kind = kinds::stored(&call.kind);
-        let (started, ticket, receiver, epoch, stream) = {
+        let (started, watcher_id, receiver, epoch, stream) = {
             let mut state = self.shared.lock();
             // A revision that is no longer held is reported on the stream: HTTP 200, one ERROR event, the end
             // (apiserver `storage/cacher`, `newErrWatcher`).
             let namespace = call.namespace.as_deref();
-            let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, twist.stale) {
+            let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, request_fault.stale)
+            {
                 Err(status) if status.code == 410 => {
                     return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
                 }
@@ -63,16 +69,16 @@ impl Server {
             }
             let forgets = substrate::mutant!(self.ctx, "selector-forgotten");
             let selects = if forgets { Selector::default() } else { selector.clone() };
-            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selects, started.after);
+            let (watcher_id, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selects, started.after);
             state.streams += 1;
-            (started, ticket, receiver, state.epoch, state.streams)
+            (started, watcher_id, receiver, state.epoch, state.streams)
         };
         let bookmarks = options.allow_bookmarks;
-        self.ctx.trace().whisper(self.ctx.name(), || opened(stream, call, &selector, bookmarks, &started));
-        if twist.stale > 0 && started.state {
-            let fault = || WatchSpoiled { fault: twist.fault.clone(), object: None, rv: None, stream };
-            self.ctx.trace().whisper(self.ctx.name(), fault);
-            self.ctx.trace().whisper(self.ctx.name(), || stale(call));
+        self.ctx.trace().show_observers(self.ctx.name(), || opened(stream, call, &selector, bookmarks, &started));
+        if request_fault.stale > 0 && started.state {
+            let fault = || WatchSpoiled { fault: request_fault.fault.clone(), object: None, rv: None, stream };
+            self.ctx.trace().show_observers(self.ctx.name(), fault);
+            self.ctx.trace().show_observers(self.ctx.name(), || stale(call));
         }
         let media = shown.stream_media();
         // A client that sees only metadata is not a controller of the kind: it collects garbage or counts objects.
@@ -90,8 +96,8 @@ impl Server {
             bookmarks: options.allow_bookmarks,
             lifetime: Duration::from_secs(lifetime),
             receiver,
-            registration: Registration { shared: self.shared.clone(), ticket, epoch, _watching: watching },
-            fault: twist.watch.map(|watch| (twist.fault.clone(), watch)),
+            registration: Registration { shared: self.shared.clone(), watcher_id, epoch, _watching: watching },
+            fault: request_fault.watch.map(|watch| (request_fault.fault.clone(), watch)),
         });
         let mut response = Response::new(boxed(StreamBody::new(stream)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));

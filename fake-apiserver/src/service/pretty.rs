@@ -35,7 +35,7 @@ pub(super) fn is_wanted(request: &Request<Body>) -> bool {
         || match query.get("pretty") {
             "" => by_agent(),
             // Go's rules for booleans.
-            said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            message => matches!(message, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         }
 }
 

@@ -297,8 +297,8 @@ pub(crate) fn warning(text: &str) -> Option<HeaderValue> {
 }
 
 /// Adds warnings after the existing ones.
-pub(crate) fn warn(response: &mut Response<Body>, said: &[String]) {
-    for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
+pub(crate) fn warn(response: &mut Response<Body>, wording: &[String]) {
+    for value in wording.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
         response.headers_mut().append(header::WARNING, value);
     }
 }

@@ -26,7 +26,7 @@ impl Server {
         let found = find(parts.uri.path());
         let answer = match found {
             Some((kind, namespace)) => match acceptable(parts).and_then(|()| self.may_ask(parts, kind, namespace)) {
-                Ok(()) => self.told(parts, kind, namespace, sent).await,
+                Ok(()) => self.decide(parts, kind, namespace, sent).await,
                 Err(status) => Err(status),
             },
             None => Err(Status::no_such_resource()),
@@ -38,8 +38,8 @@ impl Server {
             }
             Err(status) => failure_to(&status, accepted(parts)),
         };
-        if let Some(said) = found.and_then(|(kind, _)| deprecation(kind)) {
-            warn_first(&mut response, said);
+        if let Some(wording) = found.and_then(|(kind, _)| deprecation(kind)) {
+            warn_first(&mut response, wording);
         }
         response
     }
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    async fn told(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>, sent: Body) -> Result<Value, Status> {
+    async fn decide(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>, sent: Body) -> Result<Value, Status> {
         if *kind == *kinds::COMPONENT_STATUSES && parts.method == Method::GET {
             let is_list = parts.uri.path().trim_end_matches('/').ends_with(kind.plural);
             if is_list && Query::parse(parts.uri.query()).flag("watch").unwrap_or(false) {

@@ -15,12 +15,12 @@ use substrate::{BoxError, Ctx};
 use tokio::sync::mpsc;
 
 use super::call::Call;
-use super::fault::{Broken, Upset, upset};
-use super::hub::{Delivery, Ticket};
+use super::fault::{Broken, EventFault, event_fault};
+use super::hub::{Delivery, WatcherId};
 use super::respond::Shown;
 use super::workers::Watching;
 use super::{MOST_GATHERED, Shared};
-use crate::events::{Told, WatchClosed, WatchSent, WatchSpoiled};
+use crate::events::{WatchClosed, WatchEventType, WatchSent, WatchSpoiled};
 use crate::state::value::{name, namespace};
 use crate::state::{EventType, Initial, Object, Status, key};
 
@@ -72,7 +72,7 @@ impl Lines {
 /// Removes the watcher from the hub when the stream is dropped.
 pub(crate) struct Registration {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) ticket: Ticket,
+    pub(crate) watcher_id: WatcherId,
     pub(crate) epoch: u64,
     /// Held as long as the stream is open.
     pub(crate) _watching: Option<Watching>,
@@ -83,7 +83,7 @@ impl Drop for Registration {
         let mut state = self.shared.lock();
         // After a restart or reset there is another hub.
         if state.epoch == self.epoch {
-            state.hub.unsubscribe(self.ticket);
+            state.hub.unsubscribe(self.watcher_id);
         }
     }
 }
@@ -186,15 +186,15 @@ impl Timer {
     }
 }
 
-/// Events that are duplicated or delayed by a planted defect.
+/// Events that are duplicated or delayed by a seeded bug.
 #[derive(Default)]
-struct Odd {
+struct SeededBugQueue {
     events: VecDeque<Delivery>,
     /// True after the defect has happened.
     happened: bool,
 }
 
-impl Odd {
+impl SeededBugQueue {
     fn next(&mut self) -> Option<Delivery> {
         self.events.pop_front_if(|_| self.happened)
     }
@@ -209,7 +209,7 @@ pub(crate) struct WatchStream {
     sent: u64,
     /// Fault that drops the next event.
     gap: Option<String>,
-    odd: Odd,
+    seeded_bug_queue: SeededBugQueue,
 }
 
 impl WatchStream {
@@ -221,7 +221,7 @@ impl WatchStream {
         };
         let state = State::Begins { fault: plan.fault.take(), replay };
         let timer = Timer::new(&plan);
-        Self { state, timer, sent: plan.after, gap: None, odd: Odd::default(), plan }
+        Self { state, timer, sent: plan.after, gap: None, seeded_bug_queue: SeededBugQueue::default(), plan }
     }
 
     fn frame(&mut self, bytes: Bytes) -> Next {
@@ -235,7 +235,7 @@ impl WatchStream {
 
     /// Sends an ERROR event and ends the stream.
     fn fail(&mut self, status: &Status) -> Next {
-        self.say(Told::Error, self.sent, None, false);
+        self.emit_sent(WatchEventType::Error, self.sent, None, false);
         self.plan.receiver.close();
         self.state = State::Ended;
         self.frame(self.plan.shown.error_event(status))
@@ -246,10 +246,11 @@ impl WatchStream {
         let shown = &self.plan.shown;
         match event {
             Initial::Present(object) => shown.event("ADDED", &shown.object(object, now())),
-            Initial::Missed(event, told) if shown.is_stored_json() => event.line(*told),
-            Initial::Missed(event, told) => {
-                event.object(*told).map(|o| shown.event(told.as_str(), &shown.object(o, now()))).unwrap_or_default()
-            }
+            Initial::Missed(event, event_type) if shown.is_stored_json() => event.line(*event_type),
+            Initial::Missed(event, event_type) => event
+                .object(*event_type)
+                .map(|o| shown.event(event_type.as_str(), &shown.object(o, now())))
+                .unwrap_or_default(),
         }
     }
 
@@ -263,25 +264,27 @@ impl WatchStream {
     fn release(&mut self) -> Option<Next> {
         let State::Held { event, then, .. } = std::mem::replace(&mut self.state, State::Ended) else { return None };
         self.state = *then;
-        let line = self.told(&event?);
+        let line = self.encode_and_emit(&event?);
         Some(self.frame(line))
     }
 
     /// Traces an event that is sent.
-    fn say(&self, told: Told, rv: u64, object: Option<Arc<str>>, initial: bool) {
+    fn emit_sent(&self, event_type: WatchEventType, rv: u64, object: Option<Arc<str>>, initial: bool) {
         let (ctx, stream) = (&self.plan.ctx, self.plan.stream);
-        ctx.trace().whisper(ctx.name(), || WatchSent { initial, object, rv, stream, r#type: told });
+        ctx.trace().show_observers(ctx.name(), || WatchSent { initial, object, rv, stream, r#type: event_type });
     }
 
     /// Encodes the line of an event and traces it.
-    fn told(&mut self, event: &Initial) -> Bytes {
+    fn encode_and_emit(&mut self, event: &Initial) -> Bytes {
         let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
-        ctx.trace().whisper(ctx.name(), || {
-            let (object, rv, told, initial) = match event {
-                Initial::Present(object) => (place(namespaced, object), object.revision, Told::Added, true),
-                Initial::Missed(event, told) => (event.key.clone(), event.revision, Told::from(*told), false),
+        ctx.trace().show_observers(ctx.name(), || {
+            let (object, rv, event_type, initial) = match event {
+                Initial::Present(object) => (place(namespaced, object), object.revision, WatchEventType::Added, true),
+                Initial::Missed(event, event_type) => {
+                    (event.key.clone(), event.revision, WatchEventType::from(*event_type), false)
+                }
             };
-            WatchSent { initial, object: Some(object), rv, stream, r#type: told }
+            WatchSent { initial, object: Some(object), rv, stream, r#type: event_type }
         });
         if let Initial::Missed(event, _) = event {
             self.sent = self.sent.max(event.revision);
@@ -294,7 +297,7 @@ impl WatchStream {
     /// Traces the effect of a fault, with the event that it acts on, if any.
     fn spoil(&self, fault: &str, event: Option<&Initial>) {
         let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
-        ctx.trace().whisper(ctx.name(), || {
+        ctx.trace().show_observers(ctx.name(), || {
             let (object, rv) = match event {
                 None => (None, None),
                 Some(Initial::Present(object)) => (Some(place(namespaced, object)), Some(object.revision)),
@@ -310,15 +313,15 @@ impl WatchStream {
     }
 
     /// Asks for a fault that acts on the event before it is sent.
-    fn upset(&self, event: &Initial) -> Option<(String, Upset)> {
+    fn event_fault(&self, event: &Initial) -> Option<(String, EventFault)> {
         if self.plan.ctx.faults().is_empty() {
             return None;
         }
-        let (object, told) = match event {
+        let (object, event_type) = match event {
             Initial::Present(object) => (place(self.plan.call.kind.namespaced, object), EventType::Added),
-            Initial::Missed(event, told) => (event.key.clone(), *told),
+            Initial::Missed(event, event_type) => (event.key.clone(), *event_type),
         };
-        upset(&self.plan.ctx, &self.plan.call, &object, told.as_str())
+        event_fault(&self.plan.ctx, &self.plan.call, &object, event_type.as_str())
     }
 
     /// Sends one event, subject to faults; `None` if it is dropped or delayed.
@@ -327,29 +330,29 @@ impl WatchStream {
             self.pass(&fault, &event);
             return None;
         }
-        let Some((fault, upset)) = self.upset(&event) else {
-            let line = self.told(&event);
+        let Some((fault, event_fault)) = self.event_fault(&event) else {
+            let line = self.encode_and_emit(&event);
             return Some(self.frame(line));
         };
         self.spoil(&fault, Some(&event));
         let ctx = self.plan.ctx.clone();
-        match upset {
-            Upset::Skip => {
+        match event_fault {
+            EventFault::Skip => {
                 self.skip(&event);
                 None
             }
-            Upset::Delay(delay) => {
+            EventFault::Delay(delay) => {
                 let until = ctx.now().mono + delay;
                 self.hold(async move { ctx.sleep_until(until).await }, Some(event));
                 None
             }
-            Upset::Hang => {
+            EventFault::Hang => {
                 self.hold(async move { ctx.hang(&fault).await }, Some(event));
                 None
             }
-            Upset::Break => Some(self.end(Some(Broken(fault).into()))),
-            Upset::Gone => Some(self.gone()),
-            Upset::Stall => {
+            EventFault::Break => Some(self.end(Some(Broken(fault).into()))),
+            EventFault::Gone => Some(self.gone()),
+            EventFault::Stall => {
                 self.hold(std::future::pending(), None);
                 None
             }
@@ -391,12 +394,12 @@ impl WatchStream {
             return self.send(first);
         }
         let waiting = replay.events.len();
-        let mut lines = Lines::of(self.told(&first), waiting);
+        let mut lines = Lines::of(self.encode_and_emit(&first), waiting);
         while lines.room()
             && let State::Replays(replay) = &mut self.state
             && let Some(event) = replay.events.pop_front()
         {
-            let line = self.told(&event);
+            let line = self.encode_and_emit(&event);
             lines.push(&line);
         }
         Some(self.frame(lines.joined()))
@@ -405,19 +408,19 @@ impl WatchStream {
     /// Joins the lines of all waiting events into one frame: a watcher that was not polled for a while receives them in
     /// one write.
     fn send_pending(&mut self, first: Delivery) -> Next {
-        let span = (self.plan.registration.shared.gather * first.crowd).min(MOST_GATHERED);
+        let span = (self.plan.registration.shared.gather * first.receivers).min(MOST_GATHERED);
         // Below a millisecond a timer has no advantage.
         if span >= LEAST_GATHERED {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
             self.state = State::Gathers(Box::pin(async move { ctx.sleep_until(until).await }));
         }
-        let line = self.told(&Initial::Missed(first.event, first.told));
+        let line = self.encode_and_emit(&Initial::Missed(first.event, first.event_type));
         let mut lines = Lines::of(line, self.plan.receiver.len());
         // The next poll finds the end.
         while lines.room()
             && let Some(next) = self.waiting()
         {
-            lines.push(&self.told(&Initial::Missed(next.event, next.told)));
+            lines.push(&self.encode_and_emit(&Initial::Missed(next.event, next.event_type)));
         }
         self.frame(lines.joined())
     }
@@ -450,29 +453,29 @@ impl WatchStream {
 
     /// Returns an event that waits to be sent.
     fn waiting(&mut self) -> Option<Delivery> {
-        self.odd.next().or_else(|| self.plan.receiver.try_recv().ok())
+        self.seeded_bug_queue.next().or_else(|| self.plan.receiver.try_recv().ok())
     }
 
     /// Polls for the next event.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
-        if let Some(delivery) = self.odd.next() {
+        if let Some(delivery) = self.seeded_bug_queue.next() {
             return Poll::Ready(Some(delivery));
         }
         let mut received = self.plan.receiver.poll_recv(cx);
         let Poll::Ready(Some(delivery)) = &mut received else { return received };
-        if substrate::mutant!(self.plan.ctx, "deletion-told-as-change") && delivery.told == EventType::Deleted {
-            delivery.told = EventType::Modified;
+        if substrate::mutant!(self.plan.ctx, "deletion-told-as-change") && delivery.event_type == EventType::Deleted {
+            delivery.event_type = EventType::Modified;
         }
-        if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.odd.happened {
-            self.odd.events.push_back(delivery.clone());
-            self.odd.happened = true;
+        if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.seeded_bug_queue.happened {
+            self.seeded_bug_queue.events.push_back(delivery.clone());
+            self.seeded_bug_queue.happened = true;
         }
-        if substrate::mutant!(self.plan.ctx, "watch-out-of-order") && !self.odd.happened {
-            if self.odd.events.is_empty() {
-                self.odd.events.push_back(delivery.clone());
+        if substrate::mutant!(self.plan.ctx, "watch-out-of-order") && !self.seeded_bug_queue.happened {
+            if self.seeded_bug_queue.events.is_empty() {
+                self.seeded_bug_queue.events.push_back(delivery.clone());
                 return self.receive(cx);
             }
-            self.odd.happened = true;
+            self.seeded_bug_queue.happened = true;
         }
         received
     }
@@ -481,7 +484,7 @@ impl WatchStream {
     fn follow(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         Poll::Ready(match self.receive(cx) {
             Poll::Ready(Some(delivery)) if self.is_plain() => Some(self.send_pending(delivery)),
-            Poll::Ready(Some(delivery)) => self.send(Initial::Missed(delivery.event, delivery.told)),
+            Poll::Ready(Some(delivery)) => self.send(Initial::Missed(delivery.event, delivery.event_type)),
             // The watcher was too slow, or the server was reset; the client will reconnect.
             Poll::Ready(None) => Some(self.end(None)),
             Poll::Pending => {
@@ -495,7 +498,7 @@ impl WatchStream {
     /// Encodes a bookmark at `revision`.
     fn bookmark(&mut self, revision: u64, initial: bool) -> Next {
         let revision = revision + u64::from(substrate::mutant!(self.plan.ctx, "bookmark-ahead"));
-        self.say(Told::Bookmark, revision, None, initial);
+        self.emit_sent(WatchEventType::Bookmark, revision, None, initial);
         let bookmark = self.plan.shown.bookmark(revision, initial);
         self.plan.shown.omit_columns();
         self.frame(self.plan.shown.event("BOOKMARK", &bookmark))
@@ -505,7 +508,7 @@ impl WatchStream {
 impl Drop for WatchStream {
     fn drop(&mut self) {
         let (ctx, stream) = (&self.plan.ctx, self.plan.stream);
-        ctx.trace().whisper(ctx.name(), || WatchClosed { stream });
+        ctx.trace().show_observers(ctx.name(), || WatchClosed { stream });
     }
 }
 

@@ -173,14 +173,14 @@ impl Server {
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
         let now = self.ctx.now();
-        let (reply, said, noted) = self.commit(call.verb.name(), &call.agent, |store| {
+        let (reply, wording, noted) = self.commit(call.verb.name(), &call.agent, |store| {
             (store.apply_for(now, asking, command), store.take_warnings(), store.take_annotations())
         });
         for (key, text) in noted {
             note(parts, key, text);
         }
         // A planned write runs its checks twice.
-        for text in said {
+        for text in wording {
             if !warnings.contains(&text) {
                 warnings.push(text);
             }
@@ -237,9 +237,9 @@ impl Server {
         };
         let reply = store.apply_for(now, asking, dry);
         // If the write succeeds, the same warnings come again at its end.
-        let said = store.take_warnings();
+        let wording = store.take_warnings();
         let reply = reply.map_err(|mut status| {
-            status.details.warnings = said;
+            status.details.warnings = wording;
             status
         });
         let revision = value::resource_version(&old).parse().unwrap_or(0);
@@ -343,11 +343,11 @@ impl Server {
         let verdict = answer.and_then(|answer| {
             let verdict = read(&answer, &uid)?;
             // A webhook that refuses may warn, too.
-            let said = list(&answer["response"], &["warnings"]).iter().filter_map(Value::as_str);
-            warnings.extend(said.map(str::to_owned));
+            let wording = list(&answer["response"], &["warnings"]).iter().filter_map(Value::as_str);
+            warnings.extend(wording.map(str::to_owned));
             let annotations = answer["response"]["auditAnnotations"].as_object().into_iter().flatten();
-            for (key, said) in annotations {
-                note(parts, format!("{}/{key}", hook.name), said.as_str().unwrap_or_default());
+            for (key, wording) in annotations {
+                note(parts, format!("{}/{key}", hook.name), wording.as_str().unwrap_or_default());
             }
             Ok(verdict)
         });
@@ -372,16 +372,16 @@ impl Server {
     pub(super) async fn post(&self, endpoint: &Result<Endpoint, String>, review: &Value) -> Result<Value, String> {
         let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
         let dial = self.shared.dial.as_ref().ok_or("this server reaches no webhooks: it runs in simulation")?;
-        let told = |error: BoxError| format!("failed to call webhook: Post {:?}: {error}", endpoint.url);
-        let service = dial(&self.ctx, endpoint).map_err(told)?;
+        let reported = |error: BoxError| format!("failed to call webhook: Post {:?}: {error}", endpoint.url);
+        let service = dial(&self.ctx, endpoint).map_err(reported)?;
         let request = Request::builder()
             .method(Method::POST)
             .uri(&endpoint.url)
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, "application/json")
             .body(full(review.to_string()))
-            .map_err(|error| told(error.into()))?;
-        let response = substrate::body::call(service, request).await.map_err(told)?;
+            .map_err(|error| reported(error.into()))?;
+        let response = substrate::body::call(service, request).await.map_err(reported)?;
         let code = response.status();
         let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(|error| error.to_string())?;
         if !code.is_success() {

@@ -8,7 +8,7 @@ use substrate::json::Value;
 
 use super::body::Sent;
 use super::call::Call;
-use super::fault::Twist;
+use super::fault::RequestFault;
 use super::respond::{Shown, warn};
 use super::verb::{Sub, Verb};
 use super::webhook::options;
@@ -35,7 +35,7 @@ impl Server {
         call: &Call,
         shown: Shown,
         body: Body,
-        twist: Twist,
+        request_fault: RequestFault,
     ) -> Result<Response<Body>, Status> {
         let dry_run = dry_run(call)?;
         let validation = field_validation(call)?;
@@ -87,9 +87,9 @@ impl Server {
         self.may_grant(parts, call, asking, &command)?;
         let now = self.ctx.now();
         // Simulates a transport that repeats a request whose first answer was lost.
-        let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
-        let mut said = Vec::new();
-        let mut reply = self.admitted(parts, call, asking, command, &mut said).await;
+        let duplicate = request_fault.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
+        let mut message = Vec::new();
+        let mut reply = self.admitted(parts, call, asking, command, &mut message).await;
         if let Some((times, command)) = duplicate {
             for _ in 0..times {
                 let command = command.clone();
@@ -98,15 +98,15 @@ impl Server {
         }
         let reply = reply.map_err(|mut status| {
             // The client gets its warnings whether the write succeeds or fails.
-            said.append(&mut status.details.warnings);
-            status.details.warnings = std::mem::take(&mut said);
+            message.append(&mut status.details.warnings);
+            status.details.warnings = std::mem::take(&mut message);
             status
         })?;
         if let Some(unserved) = &self.shared.unserved {
             match &reply {
                 Reply::Created(_) => {
                     let text = unserved(call.kind.group, call.kind.kind);
-                    said.splice(..0, text.filter(|_| !self.shared.workers.work_on(call)));
+                    message.splice(..0, text.filter(|_| !self.shared.workers.work_on(call)));
                 }
                 _ => self.shared.workers.wrote(call),
             }
@@ -131,7 +131,7 @@ impl Server {
                 shown.list(200, listed, now.wall)
             }
         };
-        warn(&mut response, &said);
+        warn(&mut response, &message);
         Ok(response)
     }
 

@@ -110,13 +110,13 @@ impl Store {
     /// Returns at most `most` further events of the pass whose objects can be packed; an empty list at the end of the
     /// pass.
     pub fn unpacked(&self, pass: &mut Packing, most: usize) -> Vec<Arc<Event>> {
-        while let Some(shelf) = self.shelves.get(pass.kind) {
+        while let Some(kind_store) = self.kind_stores.get(pass.kind) {
             let found: Vec<Arc<Event>> =
-                shelf.history.unpacked(pass.revision, shelf.objects()).take(most).cloned().collect();
+                kind_store.history.unpacked(pass.revision, kind_store.objects()).take(most).cloned().collect();
             if let Some(last) = found.last() {
                 pass.revision = last.revision;
                 // The store holds the present objects anyway, and reads them most often.
-                let present = found.iter().filter_map(|event| shelf.objects().get(&event.key));
+                let present = found.iter().filter_map(|event| kind_store.objects().get(&event.key));
                 pass.known.extend(present.map(|object| (object.revision, object.clone())));
                 return found;
             }
@@ -127,10 +127,10 @@ impl Store {
 
     /// Replaces events by their packed form, if the history still holds them.
     pub fn repack(&mut self, pass: &mut Packing, events: Vec<(Arc<Event>, Arc<Event>)>) {
-        let Some(shelf) = self.shelves.get_mut(pass.kind) else { return };
+        let Some(kind_store) = self.kind_stores.get_mut(pass.kind) else { return };
         for (old, new) in events {
             pass.packed += 1;
-            shelf.history.replace(&old, new);
+            kind_store.history.replace(&old, new);
         }
     }
 }

@@ -39,30 +39,30 @@ impl Store {
         }
         if event.kind == kinds::FLOW_SCHEMAS {
             if let Some(schema) = &event.new {
-                self.tell_dangling(now, &schema.unfolded());
+                self.report_dangling(now, &schema.unfolded());
             }
         } else if event.kind == kinds::PRIORITY_LEVEL_CONFIGURATIONS && event.old.is_some() != event.new.is_some() {
             let schemas: Vec<Arc<Object>> = self.all(kinds::FLOW_SCHEMAS).map(Object::unfolded).collect();
             for schema in schemas {
-                self.tell_dangling(now, &schema);
+                self.report_dangling(now, &schema);
             }
         }
     }
 
-    fn tell_dangling(&mut self, now: Now, schema: &Object) {
+    fn report_dangling(&mut self, now: Now, schema: &Object) {
         let level = text(&schema.value, &["spec", "priorityLevelConfiguration", "name"]);
         let exists = self.get(kinds::PRIORITY_LEVEL_CONFIGURATIONS, level).is_some();
-        let mut told = condition(level, exists, now);
+        let mut reported = condition(level, exists, now);
         let mut conditions = list(&schema.value, &["status", "conditions"]).to_vec();
         match conditions.iter_mut().find(|condition| condition["type"] == "Dangling") {
-            Some(known) if is_same(known, &told) => return,
+            Some(known) if is_same(known, &reported) => return,
             Some(known) => {
-                if known["status"] == told["status"] {
-                    told["lastTransitionTime"] = known["lastTransitionTime"].clone();
+                if known["status"] == reported["status"] {
+                    reported["lastTransitionTime"] = known["lastTransitionTime"].clone();
                 }
-                *known = told;
+                *known = reported;
             }
-            None => conditions.push(told),
+            None => conditions.push(reported),
         }
         let mut object = (*schema.value).clone();
         value::set(&mut object, "status", Some(json!({"conditions": conditions})));

@@ -9,8 +9,8 @@ use substrate::json::{Value, json};
 use super::Store;
 use super::command::{DeleteOptions, Part, Target};
 use super::history::Event;
+use super::kind_store::KindStore;
 use super::object::{Object, key};
-use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
 use crate::custom::{Schema, approval, definition};
 use crate::kinds::{self, KindRef};
@@ -20,9 +20,9 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Fills in the schema's defaults of objects that are stored already. Upstream does so when it reads them; there is no
 /// event and no new revision.
-fn fill(shelf: &mut Shelf, schema: &Schema) {
+fn fill(kind_store: &mut KindStore, schema: &Schema) {
     let mut filled = Vec::new();
-    for (key, object) in shelf.objects() {
+    for (key, object) in kind_store.objects() {
         let mut value = object.value.clone();
         schema.fill(&mut value);
         if object.value != value {
@@ -30,7 +30,7 @@ fn fill(shelf: &mut Shelf, schema: &Schema) {
         }
     }
     for (key, object) in filled {
-        shelf.insert(key, object);
+        kind_store.insert(key, object);
     }
 }
 
@@ -101,9 +101,9 @@ impl Store {
         let status = status(&definition, taken.as_deref(), now);
         if definition.get("status") != Some(&status) {
             let key = key(None, value::name(&definition));
-            let mut told = definition;
-            value::set(&mut told, "status", Some(status));
-            self.put(now, kinds::CUSTOM_RESOURCE_DEFINITIONS, key, told);
+            let mut reported = definition;
+            value::set(&mut reported, "status", Some(status));
+            self.put(now, kinds::CUSTOM_RESOURCE_DEFINITIONS, key, reported);
         }
     }
 
@@ -132,14 +132,14 @@ impl Store {
     /// Prepares the store for the objects of a kind. Existing objects are converted to its version.
     fn shelve(&mut self, kind: &KindRef) {
         let (limits, revision) = (self.limits, self.revision);
-        while self.shelves.len() <= kind.index {
-            self.shelves.push(Shelf::new(kind.clone(), limits, revision));
+        while self.kind_stores.len() <= kind.index {
+            self.kind_stores.push(KindStore::new(kind.clone(), limits, revision));
         }
-        let shelf = &mut self.shelves[kind.index];
-        let changed = shelf.kind != *kind;
-        shelf.kind = kind.clone();
+        let kind_store = &mut self.kind_stores[kind.index];
+        let changed = kind_store.kind != *kind;
+        kind_store.kind = kind.clone();
         let version = kind.api_version();
-        let outdated: Vec<_> = shelf
+        let outdated: Vec<_> = kind_store
             .objects()
             .iter()
             .filter(|(_, object)| text(&object.value, &["apiVersion"]) != version)
@@ -148,24 +148,24 @@ impl Store {
         for (key, object) in outdated {
             let mut converted = object.value.clone();
             value::set(&mut converted, "apiVersion", Some(version.as_str().into()));
-            shelf.insert(key, Object::at(converted, object.revision));
+            kind_store.insert(key, Object::at(converted, object.revision));
         }
         if changed && let Some(custom) = &kind.custom {
-            fill(shelf, &custom.schema);
+            fill(kind_store, &custom.schema);
         }
     }
 
-    /// Returns the shelf of a definition's objects, if it was ever served.
-    fn shelf_of(&self, definition: &Value) -> Option<&Shelf> {
+    /// Returns the store of a definition's objects, if it was ever served.
+    fn kind_store_of(&self, definition: &Value) -> Option<&KindStore> {
         let (group, plural) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
         let place = self.registry.place(group, plural, text(definition, &["spec", "scope"]) != "Cluster")?;
         // An unused place is a copy of its neighbour.
-        self.shelves.get(place).filter(|shelf| shelf.kind.index == place)
+        self.kind_stores.get(place).filter(|kind_store| kind_store.kind.index == place)
     }
 
     /// Returns true if a definition has objects.
     pub(super) fn has_objects(&self, definition: &Value) -> bool {
-        self.shelf_of(definition).is_some_and(|shelf| !shelf.objects().is_empty())
+        self.kind_store_of(definition).is_some_and(|kind_store| !kind_store.objects().is_empty())
     }
 
     /// Returns true if an update changes the storage version and a webhook does the conversion.
@@ -189,9 +189,9 @@ impl Store {
 
     /// Deletes the objects of a definition; those with finalizers stay.
     fn empty_definition(&mut self, now: Now, definition: &Value) {
-        let Some(shelf) = self.shelf_of(definition) else { return };
-        let kind = shelf.kind.clone();
-        let objects: Vec<Value> = shelf.objects().values().map(|object| object.value.clone()).collect();
+        let Some(kind_store) = self.kind_store_of(definition) else { return };
+        let kind = kind_store.kind.clone();
+        let objects: Vec<Value> = kind_store.objects().values().map(|object| object.value.clone()).collect();
         for object in objects {
             let target = Target {
                 kind: kind.clone(),

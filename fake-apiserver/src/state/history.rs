@@ -87,10 +87,10 @@ impl Event {
         }
     }
 
-    /// Returns the object that a watch event of type `told` carries: the new one, or for DELETED the last that matched,
+    /// Returns the object that a watch event of type `reported` carries: the new one, or for DELETED the last that matched,
     /// with the revision of this commit.
-    pub fn object(&self, told: EventType) -> Option<&Arc<Object>> {
-        match told {
+    pub fn object(&self, reported: EventType) -> Option<&Arc<Object>> {
+        match reported {
             EventType::Added | EventType::Modified => self.new.as_ref(),
             EventType::Deleted => {
                 let old = self.old.as_ref()?;
@@ -106,8 +106,8 @@ impl Event {
 
     /// Returns the event as a JSON line, newline included. The line of an object that starts to match a selector
     /// (ADDED) is encoded on each call.
-    pub fn line(&self, told: EventType) -> Bytes {
-        self.object(told).map(|object| object.line(told)).unwrap_or_default()
+    pub fn line(&self, reported: EventType) -> Bytes {
+        self.object(reported).map(|object| object.line(reported)).unwrap_or_default()
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
             let object = event.new.as_ref().or(event.old.as_ref()).unwrap();
             assert_eq!(object.value["kind"], event.kind.kind);
         }
-        let history = &store.shelves[position(&kind)].history;
+        let history = &store.kind_stores[position(&kind)].history;
         let held = history
             .events
             .iter()

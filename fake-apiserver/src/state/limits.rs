@@ -20,18 +20,18 @@ impl Store {
     /// Sets the defaults of a namespace's LimitRanges in containers without own requests or limits.
     pub(super) fn default_limits(&self, pod: &mut Value) {
         let prefix = prefix(Some(value::namespace(pod)));
-        for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
-            let mut said = Vec::new();
+        for (_, range) in within(self.kind_store(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
+            let mut message = Vec::new();
             for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
                 let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
                 for container in containers.into_iter().flatten() {
-                    fill(container, word, list(&range.value, &["spec", "limits"]), &mut said);
+                    fill(container, word, list(&range.value, &["spec", "limits"]), &mut message);
                 }
             }
-            if !said.is_empty() {
+            if !message.is_empty() {
                 let slot = value::metadata(pod).entry("annotations").or_insert_with(|| json!({}));
                 if let Some(annotations) = slot.as_object_mut() {
-                    let text = format!("LimitRanger plugin set: {}", said.join("; "));
+                    let text = format!("LimitRanger plugin set: {}", message.join("; "));
                     annotations.insert(ANNOTATION, text.into());
                 }
             }
@@ -44,7 +44,7 @@ impl Store {
     /// 403 with all violations of the first LimitRange that is violated.
     pub(super) fn check_limits(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
         let prefix = prefix(Some(value::namespace(object)));
-        for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
+        for (_, range) in within(self.kind_store(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
             let mut errors = Vec::new();
             for limit in list(&range.value, &["spec", "limits"]) {
                 match (text(limit, &["type"]), kind.kind) {
@@ -81,8 +81,8 @@ impl Store {
     }
 }
 
-/// Sets requests and limits that a container does not name, and adds a line about them to `said`.
-fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<String>) {
+/// Sets requests and limits that a container does not name, and adds a line about them to `message`.
+fn fill(container: &mut Value, word: &str, limits: &[Value], message: &mut Vec<String>) {
     let named = text(container, &["name"]).to_owned();
     // Requests come before limits in the annotation.
     for (to, from, what) in [("requests", "defaultRequest", "request"), ("limits", "default", "limit")] {
@@ -101,7 +101,7 @@ fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<Stri
         }
         if !set.is_empty() {
             let set: Vec<Text> = set.into_iter().collect();
-            said.push(format!("{} {what} for {word} {named}", set.join(", ")));
+            message.push(format!("{} {what} for {word} {named}", set.join(", ")));
         }
     }
 }

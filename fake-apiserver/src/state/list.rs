@@ -260,7 +260,7 @@ impl Store {
         };
         let candidates: Box<dyn Iterator<Item = (&Key, &Arc<Object>)>> = match &objects {
             Some(objects) => Box::new(within(objects, &prefix, &start)),
-            None => self.shelf(kind).candidates(&prefix, &start, selector),
+            None => self.kind_store(kind).candidates(&prefix, &start, selector),
         };
         Ok(page(candidates, prefix.len(), selector, options.limit, revision))
     }
@@ -270,12 +270,12 @@ impl Store {
     /// # Errors
     /// 410 if that revision is compacted.
     pub fn at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
-        let shelf = self.shelf(kind);
+        let kind_store = self.kind_store(kind);
         if revision >= self.revision {
-            return Ok(shelf.objects().clone());
+            return Ok(kind_store.objects().clone());
         }
         let expired = || Status::expired("The resourceVersion for the provided list is too old.");
-        Ok(undo(shelf.objects(), shelf.history.undone(revision).ok_or_else(expired)?))
+        Ok(undo(kind_store.objects(), kind_store.history.undone(revision).ok_or_else(expired)?))
     }
 
     /// Returns the objects at a revision at which a watch can start.
@@ -283,8 +283,8 @@ impl Store {
     /// # Errors
     /// 410 if the watch window does not reach back to it.
     pub(super) fn cached_at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
-        let shelf = self.shelf(kind);
-        Ok(undo(shelf.objects(), shelf.history.since(revision)?))
+        let kind_store = self.kind_store(kind);
+        Ok(undo(kind_store.objects(), kind_store.history.since(revision)?))
     }
 }
 

@@ -23,6 +23,7 @@ mod flow;
 mod history;
 mod identity;
 mod internal;
+mod kind_store;
 mod limits;
 mod list;
 mod load;
@@ -46,7 +47,6 @@ pub mod selector;
 mod service;
 mod service_account;
 pub mod shape;
-mod shelf;
 mod status;
 mod strategy;
 mod subresource;
@@ -70,6 +70,7 @@ pub use create::identify_review;
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
 pub use flow::Matched;
 pub use history::{Event, EventType};
+use kind_store::KindStore;
 pub use list::{ListOptions, Listed, Match, Version};
 pub use namespace::NamespaceUpkeep;
 pub use object::{Key, Object, encode, key, line, name_of};
@@ -79,13 +80,12 @@ pub use saved::SavedObject;
 pub use scale::scale_of;
 pub use service::ServiceRange;
 pub use service_account::ServiceAccounts;
-use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::{Identity, TokenIssuer};
 pub use update::{check_applied_type, refused};
 pub use view::{from_view, to_view};
-pub use watch::{Initial, Started, WatchOptions, told};
+pub use watch::{Initial, Started, WatchOptions, event_type_for};
 
 use crate::custom::Registry;
 pub(crate) use crate::fields::quantity;
@@ -138,7 +138,7 @@ struct Expiry {
     revision: u64,
 }
 
-/// Planted defects of a store, to prove that a checker sees them.
+/// Seeded bugs of a store, to prove that a checker sees them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Defects {
     /// Removes a deleted object at once, even if it has finalizers.
@@ -154,7 +154,7 @@ pub struct Store {
     revision: u64,
     /// Time of the newest call.
     mono: Duration,
-    shelves: Vec<Shelf>,
+    kind_stores: Vec<KindStore>,
     limits: Limits,
     uids: Random,
     names: Random,
@@ -186,7 +186,7 @@ pub struct Store {
     root_ca: Option<Arc<str>>,
     /// Flow schemas that requests are matched against; `None` after a change, until the next request reads them.
     flows: Option<Vec<flow::Flow>>,
-    /// Planted defects.
+    /// Seeded bugs.
     defects: Defects,
     /// Warnings of policies, for the answer to the request.
     warnings: Vec<String>,
@@ -217,7 +217,7 @@ impl Store {
         Self {
             revision: 0,
             mono: Duration::ZERO,
-            shelves: kinds::all().iter().map(|kind| Shelf::new(kind.into(), limits, 0)).collect(),
+            kind_stores: kinds::all().iter().map(|kind| KindStore::new(kind.into(), limits, 0)).collect(),
             limits,
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
@@ -338,8 +338,8 @@ impl Store {
         loop {
             let ends = self.expiries.front().map(|expiry| expiry.at).filter(|at| *at <= now.mono);
             if let Some(revision) = self.compactor.pass(ends.unwrap_or(now.mono), self.revision) {
-                for shelf in &mut self.shelves {
-                    self.forgotten += shelf.history.compact(now.mono, revision);
+                for kind_store in &mut self.kind_stores {
+                    self.forgotten += kind_store.history.compact(now.mono, revision);
                 }
             }
             if ends.is_none() {
@@ -356,17 +356,17 @@ impl Store {
 
     /// Returns an object.
     pub fn get(&self, kind: &Kind, key: &str) -> Option<&Arc<Object>> {
-        self.shelf(kind).objects().get(key)
+        self.kind_store(kind).objects().get(key)
     }
 
     /// Returns all objects of a kind in list order.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Object>> {
-        self.shelf(kind).objects().values()
+        self.kind_store(kind).objects().values()
     }
 
     /// Returns all objects of a kind with their keys, in list order.
     pub fn all_with_keys(&self, kind: &Kind) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
-        self.shelf(kind).objects().iter()
+        self.kind_store(kind).objects().iter()
     }
 
     /// Takes the commits since the last call, oldest first, for the watches.
@@ -388,7 +388,7 @@ impl Store {
     pub fn has_admission(&self) -> bool {
         [kinds::MUTATING_ADMISSION_POLICY_BINDINGS, kinds::VALIDATING_ADMISSION_POLICY_BINDINGS]
             .iter()
-            .any(|kind| !self.shelf(kind).objects().is_empty())
+            .any(|kind| !self.kind_store(kind).objects().is_empty())
             || self.has_webhooks()
     }
 
@@ -396,7 +396,7 @@ impl Store {
     pub fn has_webhooks(&self) -> bool {
         [kinds::MUTATING_WEBHOOK_CONFIGURATIONS, kinds::VALIDATING_WEBHOOK_CONFIGURATIONS]
             .iter()
-            .any(|kind| !self.shelf(kind).objects().is_empty())
+            .any(|kind| !self.kind_store(kind).objects().is_empty())
     }
 
     /// Returns the webhook configurations by name.
@@ -421,8 +421,8 @@ impl Store {
 
     fn wipe(&mut self) {
         self.revision += 1;
-        for shelf in &mut self.shelves {
-            shelf.wipe(self.limits, self.revision);
+        for kind_store in &mut self.kind_stores {
+            kind_store.wipe(self.limits, self.revision);
         }
         self.expiries.clear();
         self.flows = None;
@@ -433,13 +433,13 @@ impl Store {
     /// Drops the history up to and including `revision`, both the one for lists (as a compaction of etcd) and the one
     /// for watches (as a restart).
     pub fn compact(&mut self, revision: u64) {
-        for shelf in &mut self.shelves {
-            shelf.history.forget(revision.min(self.revision));
+        for kind_store in &mut self.kind_stores {
+            kind_store.history.forget(revision.min(self.revision));
         }
     }
 
-    fn shelf(&self, kind: &Kind) -> &Shelf {
-        &self.shelves[position(kind)]
+    fn kind_store(&self, kind: &Kind) -> &KindStore {
+        &self.kind_stores[position(kind)]
     }
 
     /// Writes an object: the next revision, one event.
@@ -449,18 +449,22 @@ impl Store {
             self.flows = None;
         }
         self.revision += 1;
-        let shelf = &mut self.shelves[position(kind)];
-        assert!(identity::stands_at(&shelf.kind, &key, &value), "{key} of {} is written as {value}", shelf.kind.plural);
-        debug_assert!(
-            shelf.objects().get(&key).is_none_or(|old| identity::changed(&old.unfolded().value, &value).is_none()),
-            "{key} of {} would lose its identity: {value}",
-            shelf.kind.plural
+        let kind_store = &mut self.kind_stores[position(kind)];
+        assert!(
+            identity::stands_at(&kind_store.kind, &key, &value),
+            "{key} of {} is written as {value}",
+            kind_store.kind.plural
         );
-        let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
-        let object = Object::new(&shelf.kind, value, self.revision, told);
-        let old = shelf.insert(key.clone(), object.clone());
-        let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
-        shelf.history.push(self.mono, &event);
+        debug_assert!(
+            kind_store.objects().get(&key).is_none_or(|old| identity::changed(&old.unfolded().value, &value).is_none()),
+            "{key} of {} would lose its identity: {value}",
+            kind_store.kind.plural
+        );
+        let event_type = if kind_store.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
+        let object = Object::new(&kind_store.kind, value, self.revision, event_type);
+        let old = kind_store.insert(key.clone(), object.clone());
+        let event = Event::new(self.revision, kind_store.kind.clone(), key.clone(), old, Some(object.clone()));
+        kind_store.history.push(self.mono, &event);
         self.note_commit(event);
         if event_view::is_event(kind) {
             let at = now.mono + self.limits.event_ttl;
@@ -478,16 +482,16 @@ impl Store {
 
     /// Removes an object: the next revision, one event. Returns the object as it was.
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
-        let shelf = &mut self.shelves[position(kind)];
+        let kind_store = &mut self.kind_stores[position(kind)];
         // With its tree, for the watchers: the history may hold the same object without one.
-        let old = shelf.remove(key)?.unfolded();
+        let old = kind_store.remove(key)?.unfolded();
         if kind.group == kinds::FLOW_SCHEMAS.group {
             self.flows = None;
         }
         self.revision += 1;
-        let event = Event::new(self.revision, shelf.kind.clone(), key.into(), Some(old), None);
+        let event = Event::new(self.revision, kind_store.kind.clone(), key.into(), Some(old), None);
         let gone = event.object(EventType::Deleted).cloned();
-        shelf.history.push(self.mono, &event);
+        kind_store.history.push(self.mono, &event);
         self.note_commit(event);
         gone
     }

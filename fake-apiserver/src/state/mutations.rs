@@ -51,7 +51,9 @@ impl Store {
     /// # Errors
     /// 403 if a policy fails whose failurePolicy is Fail.
     pub(super) fn mutated(&self, request: &Attributes<'_>, before: bool) -> Result<Option<Value>, Status> {
-        if self.shelf(kinds::MUTATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() || request.operation == "DELETE" {
+        if self.kind_store(kinds::MUTATING_ADMISSION_POLICY_BINDINGS).objects().is_empty()
+            || request.operation == "DELETE"
+        {
             return Ok(None);
         }
         let mut object = request.object.clone();

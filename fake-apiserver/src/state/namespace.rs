@@ -135,7 +135,7 @@ impl Store {
     fn empty(&mut self, now: Now, namespace: &str) {
         for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
             let prefix = prefix(Some(namespace));
-            let names: Vec<String> = within(self.shelf(&kind).objects(), &prefix, &prefix)
+            let names: Vec<String> = within(self.kind_store(&kind).objects(), &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
                 .collect();
             for name in names {
@@ -155,7 +155,7 @@ impl Store {
         let namespaces = kinds::NAMESPACES;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
-        let holds = |kind: &Kind| within(self.shelf(kind).objects(), &prefix, &prefix).next().is_some();
+        let holds = |kind: &Kind| within(self.kind_store(kind).objects(), &prefix, &prefix).next().is_some();
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;
         }

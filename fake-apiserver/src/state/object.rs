@@ -22,7 +22,7 @@ pub struct Object {
     /// The revision that wrote it.
     pub revision: u64,
     /// Type of the event of this revision.
-    told: EventType,
+    event_type: EventType,
     /// Line of that event, newline included; the object's own bytes are a slice of it. A packed object has none.
     line: Option<Bytes>,
     protobuf: OnceLock<Bytes>,
@@ -87,7 +87,7 @@ impl Object {
         Arc::new(Self {
             value: Tree { text: self.value.text.clone(), parsed: OnceLock::from(self.value.parse()) },
             revision: self.revision,
-            told: self.told,
+            event_type: self.event_type,
             line: self.line.clone(),
             protobuf: self.protobuf.clone(),
             folded: OnceLock::from(self.clone()),
@@ -95,15 +95,15 @@ impl Object {
         })
     }
 
-    /// Encodes `value`, an object of `kind`, with `revision` as its resourceVersion, for a watch event of type `told`.
-    pub fn new(kind: &Kind, mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
+    /// Encodes `value`, an object of `kind`, with `revision` as its resourceVersion, for a watch event of type `event_type`.
+    pub fn new(kind: &Kind, mut value: Value, revision: u64, event_type: EventType) -> Arc<Self> {
         value::metadata(&mut value).insert("resourceVersion", revision.to_string().into());
-        Self::told(value, revision, told, |value, line| text::object(schema::place_of(kind), value, line))
+        Self::encoded(value, revision, event_type, |value, line| text::object(schema::place_of(kind), value, line))
     }
 
     /// Encodes `value` as it is, under `revision`.
     pub fn at(value: Value, revision: u64) -> Arc<Self> {
-        Self::told(value, revision, EventType::Modified, text::document)
+        Self::encoded(value, revision, EventType::Modified, text::document)
     }
 
     /// Encodes the result of a dry run: it has no revision.
@@ -111,14 +111,19 @@ impl Object {
         Self::at(value, 0)
     }
 
-    fn told(value: Value, revision: u64, told: EventType, write: impl FnOnce(&Value, &mut Vec<u8>)) -> Arc<Self> {
-        let (line, json) = line_of(told, |line| write(&value, line));
+    fn encoded(
+        value: Value,
+        revision: u64,
+        event_type: EventType,
+        write: impl FnOnce(&Value, &mut Vec<u8>),
+    ) -> Arc<Self> {
+        let (line, json) = line_of(event_type, |line| write(&value, line));
         let facts = Facts::of(&value);
         let value = Tree { text: Text::Plain(json), parsed: OnceLock::from(value) };
         Arc::new(Self {
             value,
             revision,
-            told,
+            event_type,
             line: Some(line),
             protobuf: OnceLock::new(),
             folded: OnceLock::new(),
@@ -131,7 +136,7 @@ impl Object {
         let fold = || Self {
             value: Tree { text: self.value.text.clone(), parsed: OnceLock::new() },
             revision: self.revision,
-            told: self.told,
+            event_type: self.event_type,
             line: self.line.clone(),
             protobuf: self.protobuf.clone(),
             folded: OnceLock::new(),
@@ -147,7 +152,7 @@ impl Object {
         Some(Arc::new(Self {
             value: Tree { text, parsed: OnceLock::new() },
             revision: self.revision,
-            told: self.told,
+            event_type: self.event_type,
             line: None,
             protobuf: OnceLock::new(),
             folded: OnceLock::new(),
@@ -170,11 +175,11 @@ impl Object {
         self.value.text.len()
     }
 
-    /// Returns the line of a watch event of type `told` about the object, newline included.
-    pub fn line(&self, told: EventType) -> Bytes {
+    /// Returns the line of a watch event of type `event_type` about the object, newline included.
+    pub fn line(&self, event_type: EventType) -> Bytes {
         match &self.line {
-            Some(line) if told == self.told => line.clone(),
-            _ => line(told.as_str(), &self.json()),
+            Some(line) if event_type == self.event_type => line.clone(),
+            _ => line(event_type.as_str(), &self.json()),
         }
     }
 
@@ -237,10 +242,10 @@ pub fn line(event_type: &str, object: &[u8]) -> Bytes {
 }
 
 /// Builds the event line of an object, and the slice of it that is the object itself.
-fn line_of(told: EventType, write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Bytes) {
+fn line_of(event_type: EventType, write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Bytes) {
     let mut place = 0..0;
     let line = text::bytes(|line| {
-        for part in [BEFORE_TYPE, told.as_str().as_bytes(), BEFORE_OBJECT] {
+        for part in [BEFORE_TYPE, event_type.as_str().as_bytes(), BEFORE_OBJECT] {
             line.extend_from_slice(part);
         }
         let start = line.len();

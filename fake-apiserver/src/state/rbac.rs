@@ -53,7 +53,7 @@ pub struct Roles {
 impl Store {
     /// Returns a snapshot of the objects that decide access.
     pub fn roles(&self) -> Roles {
-        let all = |kind: &Kind| self.shelf(kind).objects().clone();
+        let all = |kind: &Kind| self.kind_store(kind).objects().clone();
         Roles {
             cluster_bindings: all(kinds::CLUSTER_ROLE_BINDINGS),
             bindings: all(kinds::ROLE_BINDINGS),

@@ -75,8 +75,9 @@ impl Store {
         if !identity::stands_at(kind, &key, &value) {
             return Err(format!("{resource} {key}: is kept as another object"));
         }
-        let shelf = self.shelves.get_mut(kind.index).ok_or_else(|| format!("{resource} {key}: is not served"))?;
-        shelf.insert(key.clone(), Object::new(kind, value, revision, EventType::Added));
+        let kind_store =
+            self.kind_stores.get_mut(kind.index).ok_or_else(|| format!("{resource} {key}: is not served"))?;
+        kind_store.insert(key.clone(), Object::new(kind, value, revision, EventType::Added));
         if event_view::is_event(kind) {
             let at: Duration = now.mono + self.limits.event_ttl;
             self.expiries.push_back(Expiry { at, key, revision });

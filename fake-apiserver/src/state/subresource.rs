@@ -154,7 +154,7 @@ impl Store {
         }
         let prefix = prefix(target.namespace.as_deref());
         let labels = &pod.value["metadata"]["labels"];
-        let budgets: Vec<&Value> = within(self.shelf(kinds::POD_DISRUPTION_BUDGETS).objects(), &prefix, &prefix)
+        let budgets: Vec<&Value> = within(self.kind_store(kinds::POD_DISRUPTION_BUDGETS).objects(), &prefix, &prefix)
             .map(|(_, budget)| &*budget.value)
             .filter(|budget| selector::matches(&budget["spec"]["selector"], labels))
             .collect();

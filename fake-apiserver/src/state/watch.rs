@@ -130,15 +130,16 @@ impl Store {
             (Some(false), Version::Unset | Version::Any) => (false, self.revision),
             (None | Some(false), Version::At(revision)) => (false, revision),
         };
-        let shelf = self.shelf(kind);
+        let kind_store = self.kind_store(kind);
         let prefix = prefix(namespace);
         let missed = |from: u64| -> Result<Vec<Initial>, Status> {
-            let events = shelf.history.since(from)?;
-            let told = |event: &Arc<Event>| Some(Initial::Missed(event.clone(), told(event, namespace, selector)?));
-            Ok(events.filter_map(told).collect())
+            let events = kind_store.history.since(from)?;
+            let reported =
+                |event: &Arc<Event>| Some(Initial::Missed(event.clone(), event_type_for(event, namespace, selector)?));
+            Ok(events.filter_map(reported).collect())
         };
         if state && behind > 0 {
-            let from = from.saturating_sub(behind.into()).max(shelf.history.floor()).max(1);
+            let from = from.saturating_sub(behind.into()).max(kind_store.history.floor()).max(1);
             let mut initial: Vec<Initial> = within(&self.cached_at(kind, from)?, &prefix, &prefix)
                 .filter(|(_, object)| selector.selects(object))
                 .map(|(_, object)| Initial::Present(object.clone()))
@@ -151,7 +152,7 @@ impl Store {
             return Ok(Started { initial, bookmark, later, state, from, after: self.revision });
         }
         let initial = if state {
-            shelf
+            kind_store
                 .candidates(&prefix, &prefix, selector)
                 .filter(|(_, object)| selector.selects(object))
                 .map(|(_, object)| Initial::Present(object.clone()))
@@ -167,7 +168,7 @@ impl Store {
 /// Returns the type of the event that a watch of `namespace` and `selector` receives for a commit; `None` if it does
 /// not concern the watch. An object that starts to match is ADDED, one that stops matching is DELETED, as in apiserver
 /// `storage/cacher` (`convertToWatchEvent`).
-pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Option<EventType> {
+pub fn event_type_for(event: &Event, namespace: Option<&str>, selector: &Selector) -> Option<EventType> {
     if let Some(namespace) = namespace {
         let inside = event.key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'));
         if !inside {

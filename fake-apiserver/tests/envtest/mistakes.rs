@@ -19,20 +19,20 @@ fn failed(assets: &Assets, more: &[&str]) -> (Option<i32>, String) {
 #[case(&["--insecure-port=0"], "Error: unknown flag: --insecure-port\n")]
 #[case(&["--secure-port=x"], "Error: invalid argument \"x\" for \"--secure-port\" flag: strconv.ParseInt: parsing \"x\": invalid syntax\n")]
 #[case(&["x", "y"], "Error: \"kube-apiserver\" does not take any arguments, got [\"x\" \"y\"]\n")]
-fn a_line_that_upstream_does_not_take_is_refused_in_its_words(#[case] more: &[&str], #[case] said: &str) {
-    assert_eq!(failed(&Assets::new(), more), (Some(1), said.to_owned()));
+fn a_line_that_upstream_does_not_take_is_refused_in_its_words(#[case] more: &[&str], #[case] message: &str) {
+    assert_eq!(failed(&Assets::new(), more), (Some(1), message.to_owned()));
 }
 
 #[test]
 fn a_value_that_cannot_be_used_ends_the_command() {
-    for (more, said) in [
+    for (more, message) in [
         (&["--authorization-mode=Foo"][..], "authorization-mode \\\"Foo\\\" is not a valid mode"),
         (&["--enable-admission-plugins=Foo"], "enable-admission-plugins plugin \\\"Foo\\\" is unknown"),
         (&["--client-ca-file=/none"], "unable to load client CA file: open /none: no such file or directory"),
         (&["--service-cluster-ip-range=here"], "invalid CIDR address: here"),
     ] {
         let (code, log) = failed(&Assets::new(), more);
-        assert!(code == Some(1) && log.contains("\"command failed\" err=") && log.contains(said), "{more:?}: {log}");
+        assert!(code == Some(1) && log.contains("\"command failed\" err=") && log.contains(message), "{more:?}: {log}");
     }
 }
 
@@ -42,10 +42,10 @@ fn a_busy_port_ends_the_command() {
     let _taken = TcpListener::bind(("127.0.0.1", assets.port)).unwrap();
     let (code, log) = failed(&assets, &[]);
     let at = format!("127.0.0.1:{}", assets.port);
-    let said = format!(
+    let message = format!(
         "err=\"failed to create listener: failed to listen on {at}: listen tcp {at}: bind: address already in use\""
     );
-    assert!(code == Some(1) && log.contains(&said), "{log}");
+    assert!(code == Some(1) && log.contains(&message), "{log}");
     let _taken = TcpListener::bind(("127.0.0.1", assets.etcd_port)).unwrap();
     let args = assets.etcd_args();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -64,8 +64,8 @@ fn a_certificate_that_does_not_match_its_key_ends_the_command() {
     assert!(code == Some(1) && log.contains("err=\"tls: private key does not match public key\""), "{log}");
     assets.write("apiserver.crt", "nothing");
     let (code, log) = failed(&assets, &[]);
-    let said = "err=\"tls: failed to find any PEM data in certificate input\"";
-    assert!(code == Some(1) && log.contains(said), "{log}");
+    let message = "err=\"tls: failed to find any PEM data in certificate input\"";
+    assert!(code == Some(1) && log.contains(message), "{log}");
     std::fs::remove_file(assets.certs().join("apiserver.crt")).unwrap();
     let (code, log) = failed(&assets, &[]);
     assert!(code == Some(1) && log.contains("certificate and key must be supplied as a pair"), "{log}");

@@ -55,7 +55,7 @@ fn with_controllers_a_deleted_namespace_goes_with_its_content() {
 
 #[test]
 fn another_mode_is_refused_with_the_three_that_there_are() {
-    for (mode, said) in [
+    for (mode, message) in [
         ("all", "MOORING_ENVTEST=all: must be bare, controllers or cluster"),
         // The program that tests start has no cluster.
         ("cluster", "MOORING_ENVTEST=cluster: this program has no cluster"),
@@ -66,6 +66,6 @@ fn another_mode_is_refused_with_the_three_that_there_are() {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = assets.run("kube-apiserver", &args);
         let log = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(1) && log.contains(said), "{mode}: {log}");
+        assert!(output.status.code() == Some(1) && log.contains(message), "{mode}: {log}");
     }
 }

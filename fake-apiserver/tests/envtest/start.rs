@@ -127,8 +127,8 @@ fn it_speaks_through_an_old_watch_until_the_end_and_then_ends_it_whole() {
     let mut watch = admin.open("GET", "/api/v1/namespaces/default/configmaps?watch=true", "").unwrap();
     let config = json!({"metadata": {"name": "c"}});
     admin.write("POST", "/api/v1/namespaces/default/configmaps", &config);
-    let told = watch.chunk().unwrap().unwrap();
-    assert!(told.contains("ADDED") && told.contains("\"name\":\"c\""), "{told}");
+    let reported = watch.chunk().unwrap().unwrap();
+    assert!(reported.contains("ADDED") && reported.contains("\"name\":\"c\""), "{reported}");
     // SIGTERM during a watch: the stream ends with its last chunk, and the process exits at once.
     assert_eq!(pair.end_apiserver("-TERM"), Some(0));
     assert_eq!(watch.chunk().unwrap(), None);

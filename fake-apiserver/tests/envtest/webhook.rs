@@ -80,10 +80,10 @@ fn serve(
         let head = "HTTP/1.1 301 Moved Permanently\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         return reader.get_mut().write_all(head.as_bytes());
     }
-    let said = answer(&path, serde_json::from_slice(&body)?).to_string();
+    let message = answer(&path, serde_json::from_slice(&body)?).to_string();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
     let stream = reader.get_mut();
-    stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{said}", said.len()).as_bytes())?;
+    stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{message}", message.len()).as_bytes())?;
     stream.conn.send_close_notify();
     stream.flush()
 }

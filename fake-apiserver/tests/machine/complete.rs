@@ -70,7 +70,7 @@ fn what_is_not_set_can_be_set_by_every_patch() {
         assert!(Machine::answer(m.apply(patch(&json!({"rules": null}))).unwrap())["rules"].is_null());
     }
     m.create("events", event()).unwrap();
-    let told =
+    let reported =
         m.patch("events", "e", Part::Main, json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:00Z"})).unwrap();
-    assert_eq!((&told["lastTimestamp"], &told["eventTime"]), (&json!("2026-01-01T00:00:00Z"), &Value::Null));
+    assert_eq!((&reported["lastTimestamp"], &reported["eventTime"]), (&json!("2026-01-01T00:00:00Z"), &Value::Null));
 }

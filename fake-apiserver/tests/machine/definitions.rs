@@ -68,8 +68,8 @@ fn backup(spec: Value) -> Value {
 #[test]
 fn a_definition_is_served_at_once_and_says_so() {
     let (m, kind) = defined();
-    let told = m.get("customresourcedefinitions", "backups.example.com").unwrap();
-    let states: Vec<_> = told["status"]["conditions"]
+    let reported = m.get("customresourcedefinitions", "backups.example.com").unwrap();
+    let states: Vec<_> = reported["status"]["conditions"]
         .as_array()
         .unwrap()
         .iter()
@@ -77,7 +77,7 @@ fn a_definition_is_served_at_once_and_says_so() {
         .collect();
     assert_eq!(states, [(Some("NamesAccepted"), Some("True")), (Some("Established"), Some("True"))]);
     assert_eq!(
-        (&told["status"]["storedVersions"], &told["status"]["acceptedNames"]["singular"]),
+        (&reported["status"]["storedVersions"], &reported["status"]["acceptedNames"]["singular"]),
         (&json!(["v1"]), &json!("backup"))
     );
     assert_eq!(
@@ -129,12 +129,12 @@ fn changes_follow_rules_and_count_generations() {
     more["status"] = json!({"copies": 9});
     let more = m.change(&kind, Part::Main, more).unwrap();
     assert_eq!((&more["metadata"]["generation"], more.get("status")), (&json!(2), None));
-    let mut told = more.clone();
-    told["status"] = json!({"copies": 2, "selector": "a=b"});
-    told["spec"]["copies"] = json!(7);
-    let told = m.change(&kind, Part::Status, told).unwrap();
+    let mut reported = more.clone();
+    reported["status"] = json!({"copies": 2, "selector": "a=b"});
+    reported["spec"]["copies"] = json!(7);
+    let reported = m.change(&kind, Part::Status, reported).unwrap();
     assert_eq!(
-        (&told["spec"]["copies"], &told["status"]["copies"], &told["metadata"]["generation"]),
+        (&reported["spec"]["copies"], &reported["status"]["copies"], &reported["metadata"]["generation"]),
         (&json!(2), &json!(2), &json!(2))
     );
     let scale =

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fake_apiserver::state::selector::Selector;
-use fake_apiserver::state::{Event, EventType, Initial, ListOptions, Version, WatchOptions, told};
+use fake_apiserver::state::{Event, EventType, Initial, ListOptions, Version, WatchOptions, event_type_for};
 use proptest::prelude::*;
 use substrate::json::json;
 
@@ -57,7 +57,7 @@ impl Watcher {
     }
 
     fn tell(&mut self, event: &Event) {
-        if let Some(kind) = told(event, Some("default"), &self.selector) {
+        if let Some(kind) = event_type_for(event, Some("default"), &self.selector) {
             self.take(kind, &event.object(kind).unwrap().value);
         }
     }

@@ -120,12 +120,14 @@ fn a_change_of_selection_is_an_addition_or_a_deletion() {
     m.patch("configmaps", "c", Part::Main, label("1".into())).unwrap();
     m.delete("configmaps", "c", DeleteOptions::default()).unwrap();
     let events = m.store.take_committed();
-    let told: Vec<_> =
-        events.iter().map(|e| fake_apiserver::state::told(e, Some("default"), &selector).map(|t| t.as_str())).collect();
+    let told: Vec<_> = events
+        .iter()
+        .map(|e| fake_apiserver::state::event_type_for(e, Some("default"), &selector).map(|t| t.as_str()))
+        .collect();
     assert_eq!(told, [None, Some("ADDED"), Some("MODIFIED"), Some("DELETED"), Some("ADDED"), Some("DELETED")]);
     // An object that leaves the selection is shown with its previous content at the new revision.
     let left = events[3].object(fake_apiserver::state::EventType::Deleted).unwrap();
     assert_eq!(left.value["metadata"]["labels"]["x"], "1");
     assert_eq!(left.value["metadata"]["resourceVersion"], events[3].revision.to_string());
-    assert!(events.iter().all(|e| fake_apiserver::state::told(e, Some("defaul"), &selector).is_none()));
+    assert!(events.iter().all(|e| fake_apiserver::state::event_type_for(e, Some("defaul"), &selector).is_none()));
 }

@@ -63,11 +63,11 @@ fn memory_comes_back_when_a_collection_is_gone_and_the_history_compacted() {
 }
 
 /// Returns the lines of a watch from `revision`, and the objects of a list at that revision.
-fn told_since(m: &Machine, revision: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+fn events_since(m: &Machine, revision: u64) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let options = WatchOptions { version: Version::At(revision), ..WatchOptions::default() };
     let started = m.store.watch(kind("configmaps"), Some("default"), &Selector::default(), &options).unwrap();
     let missed = started.initial.into_iter().map(|initial| match initial {
-        Initial::Missed(event, told) => event.line(told).to_vec(),
+        Initial::Missed(event, reported) => event.line(reported).to_vec(),
         Initial::Present(object) => panic!("{} is present", object.revision),
     });
     let options =
@@ -92,7 +92,7 @@ fn a_packed_history_tells_the_same() {
         }
     }
     m.store.take_committed();
-    let before = [start, full].map(|revision| told_since(&m, revision));
+    let before = [start, full].map(|revision| events_since(&m, revision));
     let mut passes = Vec::new();
     for _ in 0..2 {
         let mut pass = Packing::default();
@@ -110,7 +110,7 @@ fn a_packed_history_tells_the_same() {
     }
     // Every event held an object that no longer exists; a second pass finds none.
     assert_eq!(passes, [800, 0]);
-    let after = [start, full].map(|revision| told_since(&m, revision));
+    let after = [start, full].map(|revision| events_since(&m, revision));
     for (before, after) in before.iter().zip(&after) {
         assert!(after.0.starts_with(&before.0) && after.1 == before.1);
     }

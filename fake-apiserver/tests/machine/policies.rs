@@ -160,9 +160,9 @@ fn a_policy_on_a_subresource_sees_what_is_written_there_and_one_on_the_object_do
     let evict = Command::Evict { namespace: namespace.clone(), name, eviction: json!({}), dry_run: false };
     let request = json!({"spec": {}});
     let token = Command::RequestToken { namespace, name: "default".to_owned(), request, dry_run: false };
-    for (command, said) in [(bind, "Binding binding"), (evict, "Eviction eviction"), (token, "TokenRequest token")] {
+    for (command, wording) in [(bind, "Binding binding"), (evict, "Eviction eviction"), (token, "TokenRequest token")] {
         let refused = m.apply(command).unwrap_err();
-        assert!(refused.message.ends_with(said), "{}", refused.message);
+        assert!(refused.message.ends_with(wording), "{}", refused.message);
     }
     // A policy on DELETE does not see evictions.
     let mut m = bound_to(json!(["pods"]), "request.operation != 'DELETE'");

@@ -211,8 +211,11 @@ fn a_deadline_is_only_brought_forward_and_gates_only_open() {
     );
     patch(json!({"activeDeadlineSeconds": 8})).unwrap();
     patch(json!({"nodeSelector": {"disk": "ssd"}})).unwrap();
-    let told = why(patch(json!({"nodeSelector": {"zone": "b"}})));
-    assert!(told.contains("only additions to spec.nodeSelector are allowed (no mutations or deletions)"), "{told}");
+    let reported = why(patch(json!({"nodeSelector": {"zone": "b"}})));
+    assert!(
+        reported.contains("only additions to spec.nodeSelector are allowed (no mutations or deletions)"),
+        "{reported}"
+    );
     patch(json!({"schedulingGates": [{"name": "b"}]})).unwrap();
     patch(json!({"schedulingGates": null})).unwrap();
     assert!(

@@ -153,8 +153,8 @@ fn limits_of_a_namespace_fill_in_and_refuse() {
         pod["spec"]["containers"][0]["resources"],
         json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}})
     );
-    let said = "LimitRanger plugin set: cpu request for container c; cpu limit for container c";
-    assert_eq!(pod["metadata"]["annotations"]["kubernetes.io/limit-ranger"], said);
+    let wording = "LimitRanger plugin set: cpu request for container c; cpu limit for container c";
+    assert_eq!(pod["metadata"]["annotations"]["kubernetes.io/limit-ranger"], wording);
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "11Gi"}}}});
     let refused = m.create("persistentvolumeclaims", claim).unwrap_err();
     let why = "maximum storage usage per PersistentVolumeClaim is 10Gi, but request is 11Gi";
@@ -230,23 +230,26 @@ fn a_pod_as_a_whole_and_its_ratios_are_limited_too() {
     let both = |request: &str, limit: &str| json!({"requests": {"cpu": request}, "limits": {"cpu": limit}});
     let max = json!({"type": "Pod", "max": {"cpu": "1"}});
     assert_eq!(under(&max, &[both("400m", "500m"), both("400m", "500m")], &[]), "");
-    let said = under(&max, &[both("400m", "600m"), both("400m", "600m")], &[]);
-    assert_eq!(said, "maximum cpu usage per Pod is 1, but limit is 1200m");
+    let wording = under(&max, &[both("400m", "600m"), both("400m", "600m")], &[]);
+    assert_eq!(wording, "maximum cpu usage per Pod is 1, but limit is 1200m");
     // Init containers run one after the other, before the rest.
-    let said = under(&max, &[both("1", "1")], &[both("1", "1"), both("2", "2")]);
-    assert_eq!(said, "maximum cpu usage per Pod is 1, but limit is 2");
+    let wording = under(&max, &[both("1", "1")], &[both("1", "1"), both("2", "2")]);
+    assert_eq!(wording, "maximum cpu usage per Pod is 1, but limit is 2");
     assert_eq!(under(&max, &[json!({})], &[]), "maximum cpu usage per Pod is 1.  No limit is specified");
     let min = json!({"type": "Pod", "min": {"memory": "64Mi"}});
     assert_eq!(under(&min, &[json!({})], &[]), "minimum memory usage per Pod is 64Mi.  No request is specified");
     let ratio = json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}});
     assert_eq!(under(&ratio, &[both("500m", "1")], &[]), "");
-    let said = under(&ratio, &[both("400m", "1")], &[]);
-    assert_eq!(said, "cpu max limit to request ratio per Container is 2, but provided ratio is 2.500000");
-    let said = under(&ratio, &[json!({})], &[]);
-    assert_eq!(said, "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0");
+    let wording = under(&ratio, &[both("400m", "1")], &[]);
+    assert_eq!(wording, "cpu max limit to request ratio per Container is 2, but provided ratio is 2.500000");
+    let wording = under(&ratio, &[json!({})], &[]);
+    assert_eq!(
+        wording,
+        "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"
+    );
     let ratio = json!({"type": "Pod", "maxLimitRequestRatio": {"cpu": "1500m"}});
-    let said = under(&ratio, &[both("1", "2")], &[]);
-    assert_eq!(said, "cpu max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000");
+    let wording = under(&ratio, &[both("1", "2")], &[]);
+    assert_eq!(wording, "cpu max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000");
 }
 
 #[test]

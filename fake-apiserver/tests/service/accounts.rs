@@ -2,7 +2,7 @@
 
 use fake_apiserver::{Config, ServiceAccounts};
 
-use super::client::{Client, story_with};
+use super::client::{Client, in_simulation_with};
 use super::*;
 
 fn with(service_accounts: ServiceAccounts) -> Config {
@@ -29,7 +29,7 @@ fn mounts(pod: &Value) -> Vec<String> {
 
 #[test]
 fn the_token_of_a_pods_account_is_mounted() {
-    story_with(with(ServiceAccounts::Mounted), |client| async move {
+    in_simulation_with(with(ServiceAccounts::Mounted), |client| async move {
         let (_, pod) = made(&client, |_| {}).await;
         let volume = &pod["spec"]["volumes"][0];
         let name = volume["name"].as_str().expect("a name").to_owned();
@@ -66,7 +66,7 @@ fn the_token_of_a_pods_account_is_mounted() {
 
 #[test]
 fn pods_and_accounts_may_forgo_the_token() {
-    story_with(with(ServiceAccounts::Mounted), |client| async move {
+    in_simulation_with(with(ServiceAccounts::Mounted), |client| async move {
         let (_, pod) = made(&client, |pod| pod["spec"]["automountServiceAccountToken"] = false.into()).await;
         assert_eq!(pod["spec"].get("volumes"), None, "{pod}");
         let account = json!({"metadata": {"name": "bare"}, "automountServiceAccountToken": false,
@@ -90,7 +90,7 @@ fn pods_and_accounts_may_forgo_the_token() {
 
 #[test]
 fn a_mirror_pod_stays_as_it_is() {
-    story_with(with(ServiceAccounts::Mounted), |client| async move {
+    in_simulation_with(with(ServiceAccounts::Mounted), |client| async move {
         let mirror = json!({"kubernetes.io/config.mirror": "x"});
         let (code, pod) = made(&client, |pod| pod["metadata"]["annotations"] = mirror.clone()).await;
         assert_eq!(
@@ -112,7 +112,7 @@ fn a_mirror_pod_stays_as_it_is() {
 #[test]
 fn the_plugin_can_be_left_out() {
     for (how, code) in [(ServiceAccounts::Ignored, 201), (ServiceAccounts::Named, 403)] {
-        story_with(with(how), move |client| async move {
+        in_simulation_with(with(how), move |client| async move {
             let (_, pod) = made(&client, |_| {}).await;
             assert_eq!(pod["spec"].get("volumes"), None, "{pod}");
             let (found, answer) = made(&client, |pod| pod["spec"]["serviceAccountName"] = "absent".into()).await;
@@ -123,7 +123,7 @@ fn the_plugin_can_be_left_out() {
 
 #[test]
 fn an_update_that_leaves_out_the_priority_keeps_it() {
-    story_with(Config::default(), |client| async move {
+    in_simulation_with(Config::default(), |client| async move {
         let class = json!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
         assert_eq!(client.post("/apis/scheduling.k8s.io/v1/priorityclasses", class).await.0, 201);
         let mut high = pod("p");

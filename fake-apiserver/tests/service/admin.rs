@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn faults_are_added_listed_and_ended() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let fault = json!({"name": "f", "match": {"plane": "k8s"}, "effect": {"http": 503}, "when": {"nth": 99}});
         assert_eq!(client.post("/admin/v1/faults", fault.clone()).await.0, 201);
         let (code, error) = client.post("/admin/v1/faults", fault).await;
@@ -17,7 +17,7 @@ fn faults_are_added_listed_and_ended() {
 
 #[test]
 fn what_is_not_a_fault_of_this_server_is_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for fault in [
             json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"http": 503}}),
             json!({"name": "f", "match": {"plane": "k8s"}, "effect": {"explode": true}}),
@@ -35,35 +35,35 @@ fn what_is_not_a_fault_of_this_server_is_refused() {
 
 #[test]
 fn a_reset_wipes_the_state_and_ends_every_stream() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let (_, list) = client.get(CONFIGS).await;
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await;
         assert_eq!(client.post("/admin/v1/reset", json!({})).await.0, 200);
-        assert_eq!(watch.told().await, ["ADDED a"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a"]);
         assert_eq!(watch.next_within(Duration::from_secs(3600)).await, None);
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
         assert_eq!(client.get("/api/v1/namespaces/default").await.0, 200);
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
         let mut old = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
-        assert_eq!(old.told().await, ["ERROR"]);
+        assert_eq!(old.events_seen().await, ["ERROR"]);
     });
 }
 
 #[test]
 fn the_state_can_be_read_and_the_history_compacted() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let (_, state) = client.get("/admin/v1/state").await;
         assert_eq!(state["resources"]["configmaps"][0]["data"]["k"], "v");
         assert_eq!(client.post("/admin/v1/compact", json!({})).await.1["revision"], state["revision"]);
-        assert_eq!(client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await.told().await, ["ERROR"]);
+        assert_eq!(client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await.events_seen().await, ["ERROR"]);
     });
 }
 
 #[test]
 fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
-    let (saved, earlier) = story(|client| async move {
+    let (saved, earlier) = in_simulation(|client| async move {
         let definition = json!({"metadata": {"name": "backups.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"plural": "backups", "kind": "Backup"}, "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
@@ -76,7 +76,7 @@ fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
         let saved = client.get("/admin/v1/state").await.1;
         (saved, client.get(&format!("/admin/v1/state?revision={at}")).await.1)
     });
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1")).await;
         let (code, loaded) = client.put("/admin/v1/state", saved.clone()).await;
         assert_eq!(code, 200, "{loaded}");
@@ -99,8 +99,8 @@ fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
                 "metadata.namespace",
             ),
         ] {
-            let (code, said) = client.put("/admin/v1/state", bad).await;
-            assert!(code == 400 && said["error"].as_str().unwrap().contains(wanted), "{said}");
+            let (code, message) = client.put("/admin/v1/state", bad).await;
+            assert!(code == 400 && message["error"].as_str().unwrap().contains(wanted), "{message}");
         }
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200);
     });

@@ -27,7 +27,7 @@ fn managers(object: &Value) -> Vec<(String, String, Value)> {
 
 #[test]
 fn apply_makes_changes_and_takes_away() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         let (code, made) = apply(&client, &uri, "me", false, map(json!({"x": "1", "y": "2"}))).await;
         assert_eq!(code, 201, "{made}");
@@ -46,7 +46,7 @@ fn apply_makes_changes_and_takes_away() {
 
 #[test]
 fn fields_of_others_conflict_unless_they_are_taken_by_force() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         apply(&client, &uri, "one", false, map(json!({"x": "1"}))).await;
         let (code, status) = apply(&client, &uri, "two", false, map(json!({"x": "2"}))).await;
@@ -62,7 +62,7 @@ fn fields_of_others_conflict_unless_they_are_taken_by_force() {
 
 #[test]
 fn other_writes_are_tracked_from_the_first_apply_on() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         client.post(CONFIGS, json!({"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}})).await;
         assert!(client.get(&uri).await.1["metadata"].get("managedFields").is_none());
@@ -83,7 +83,7 @@ fn other_writes_are_tracked_from_the_first_apply_on() {
 
 #[test]
 fn elements_of_lists_are_managed_one_by_one() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{PODS}/p");
         let object = |labels: Value, containers: Value| {
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": labels, "finalizers": ["a/b"]},
@@ -123,7 +123,7 @@ fn elements_of_lists_are_managed_one_by_one() {
 
 #[test]
 fn a_list_that_names_an_element_twice_is_no_configuration() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut pod = pod("p");
         (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
         pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
@@ -146,7 +146,7 @@ fn a_list_that_names_an_element_twice_is_no_configuration() {
 
 #[test]
 fn configurations_that_make_no_sense_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         let bare = Request::patch(&uri)
             .header("content-type", "application/apply-patch+yaml")
@@ -177,7 +177,7 @@ fn configurations_that_make_no_sense_are_refused() {
 
 #[test]
 fn a_patch_of_the_managers_finds_a_list_of_them_on_every_object() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         client.post(CONFIGS, config("a")).await;
         let patch = async |query: &str, operations: Value| {

@@ -34,7 +34,7 @@ impl Log {
     }
 
     /// Returns stage, verb, resource and code of every event.
-    fn told(&self) -> Vec<String> {
+    fn events_seen(&self) -> Vec<String> {
         let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let one = |e: &Value| {
             let code = &e["responseStatus"]["code"];
@@ -47,7 +47,7 @@ impl Log {
 #[test]
 fn everything_is_logged_as_it_comes_and_goes() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         client.post(CONFIGS, config("a")).await;
         client.get(&format!("{CONFIGS}/b")).await;
         client.get("/version").await;
@@ -64,7 +64,7 @@ fn everything_is_logged_as_it_comes_and_goes() {
             "ResponseStarted watch configmaps 200",
             "ResponseComplete watch configmaps 200",
         ];
-        assert_eq!(log.told(), wanted);
+        assert_eq!(log.events_seen(), wanted);
         let made = &log.events()[1];
         assert_eq!((&made["level"], &made["userAgent"]), (&json!("Metadata"), &json!("test")));
         assert_eq!((&made["user"]["username"], &made["requestURI"]), (&json!("kubernetes-admin"), &json!(CONFIGS)));
@@ -76,7 +76,7 @@ fn everything_is_logged_as_it_comes_and_goes() {
 #[test]
 fn an_event_is_annotated_with_what_access_and_policies_decided() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
         let policy = json!({"metadata": {"name": "p"}, "spec": {
             "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
@@ -109,25 +109,25 @@ fn an_event_is_annotated_with_what_access_and_policies_decided() {
 #[test]
 fn a_status_is_logged_with_what_it_says() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         let json = client.get(&format!("{CONFIGS}/b")).await;
         let request = Request::get(format!("{CONFIGS}/b")).header("accept", "application/vnd.kubernetes.protobuf");
         client.request(request.body(full("")).unwrap()).await;
         client.post(CONFIGS, config("a")).await;
         client.delete(&format!("{CONFIGS}/a")).await;
-        let told: Vec<Value> = log.events().iter().map(|event| event["responseStatus"].clone()).collect();
+        let reported: Vec<Value> = log.events().iter().map(|event| event["responseStatus"].clone()).collect();
         let refused = json!({"metadata": {}, "status": "Failure", "message": "configmaps \"b\" not found", "reason": "NotFound",
             "details": json.1["details"], "code": 404});
-        assert_eq!((&told[1], &told[3]), (&refused, &refused));
-        assert_eq!(told[5], json!({"metadata": {}, "code": 201}));
-        assert_eq!((&told[7]["status"], &told[7]["code"]), (&json!("Success"), &json!(200)));
+        assert_eq!((&reported[1], &reported[3]), (&refused, &refused));
+        assert_eq!(reported[5], json!({"metadata": {}, "code": 201}));
+        assert_eq!((&reported[7]["status"], &reported[7]["code"]), (&json!("Success"), &json!(200)));
     });
 }
 
 #[test]
 fn who_acts_as_someone_is_logged_beside_whom() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         let request =
             Request::get(format!("{CONFIGS}/b")).header("impersonate-user", "system:serviceaccount:default:bob");
         client.request(request.body(full("")).unwrap()).await;
@@ -153,7 +153,7 @@ rules:
 ",
     );
     let log = Log::default();
-    story_with(log.under(policy.unwrap()), |client| async move {
+    in_simulation_with(log.under(policy.unwrap()), |client| async move {
         client.get(CONFIGS).await;
         client.post(CONFIGS, config("a")).await;
         client.post("/api/v1/namespaces/default/secrets", config("s")).await;
@@ -166,9 +166,9 @@ rules:
             "ResponseComplete patch pods 200",
         ];
         // The data of a Secret must be base64; this is not.
-        let told = log.told();
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert_eq!((told[0].as_str(), told[2].as_str()), (wanted[0], wanted[2]));
+        let reported = log.events_seen();
+        assert_eq!(reported.len(), 3, "{reported:?}");
+        assert_eq!((reported[0].as_str(), reported[2].as_str()), (wanted[0], wanted[2]));
         let events = log.events();
         assert_eq!(events[0]["requestObject"]["data"], json!({"k": "v"}));
         assert_eq!(events[0]["responseObject"]["metadata"]["name"], "a");
@@ -193,10 +193,10 @@ fn a_policy_that_says_nothing_is_refused() {
 #[test]
 fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         let fault = json!({"name": "f", "match": {"plane": "k8s"}, "effect": {"hang": true}});
         assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
-        let patience = Duration::from_secs(5);
+        let limit = Duration::from_secs(5);
         for (method, uri, body) in [
             ("POST", CONFIGS.to_owned(), Some(config("a"))),
             ("GET", format!("{CONFIGS}/a"), None),
@@ -207,7 +207,7 @@ fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
             // Without a link between the two, the request ends when its caller stops waiting.
             let mut service = client.service();
             let asked = tower::Service::call(&mut service, request.body(body).unwrap());
-            assert!(tokio::time::timeout(patience, asked).await.is_err());
+            assert!(tokio::time::timeout(limit, asked).await.is_err());
         }
         let wanted = [
             "RequestReceived create configmaps null",
@@ -218,7 +218,7 @@ fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
             "ResponseStarted watch configmaps 200",
             "ResponseComplete watch configmaps 200",
         ];
-        assert_eq!(log.told(), wanted);
+        assert_eq!(log.events_seen(), wanted);
         let gone = &log.events()[1]["responseStatus"];
         let message = "Timeout: request did not complete within requested timeout - context canceled";
         assert_eq!((&gone["reason"], &gone["message"]), (&json!("Timeout"), &json!(message)));
@@ -228,12 +228,12 @@ fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
 #[test]
 fn a_process_that_crashes_logs_nothing_of_what_it_had_begun() {
     let log = Log::default();
-    story_with(log.under(Policy::default()), |client| async move {
+    in_simulation_with(log.under(Policy::default()), |client| async move {
         let watch = client.watch(&format!("{CONFIGS}?watch=1")).await;
-        let told = log.told();
+        let reported = log.events_seen();
         client.process.crash();
         drop(watch);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(log.told(), told);
+        assert_eq!(log.events_seen(), reported);
     });
 }

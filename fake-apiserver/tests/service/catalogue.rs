@@ -69,7 +69,7 @@ async fn ask(client: &client::Client, op: &str, version: &Value) -> (Option<u16>
 
 fn see(op: &str, fault: Option<Value>) -> Seen {
     let op = op.to_owned();
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let version = client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "new"}})).await.1;
         let version = version["metadata"]["resourceVersion"].clone();
@@ -81,15 +81,15 @@ fn see(op: &str, fault: Option<Value>) -> Seen {
             let answer = ask(&client, &op, &version).await;
             (answer, client.ctx.now().mono)
         });
-        let patience = Duration::from_secs(100);
+        let limit = Duration::from_secs(100);
         let hits = async || client.get("/admin/v1/faults/f").await.1["hits"].as_u64().unwrap_or_default();
-        let first = tokio::time::timeout(patience, &mut asked).await;
+        let first = tokio::time::timeout(limit, &mut asked).await;
         let told = hits().await;
         client.delete("/admin/v1/faults").await;
         let (answer, released) = match first {
             Ok(answer) => (Some(answer), false),
             Err(_) => {
-                let later = tokio::time::timeout(patience, &mut asked).await.ok();
+                let later = tokio::time::timeout(limit, &mut asked).await.ok();
                 (later, true)
             }
         };
@@ -191,7 +191,7 @@ fn every_row_of_the_table_happens_as_it_says() {
 fn what_is_in_no_row_is_refused_with_the_field_and_the_nearest_word() {
     let refused = |matches: Value, effect: Value, at: &str, field: &'static str, nearest: Value| {
         let fault = json!({"name": "f", "match": matches, "effect": effect, "at": at});
-        story(|client| async move {
+        in_simulation(|client| async move {
             let (code, answer) = client.post("/admin/v1/faults", fault).await;
             assert_eq!((code, &answer["field"], &answer["nearest"]), (400, &json!(field), &nearest), "{answer}");
         });
@@ -211,7 +211,7 @@ fn what_is_in_no_row_is_refused_with_the_field_and_the_nearest_word() {
 
 #[test]
 fn a_class_and_the_user_agent_choose_requests() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let fault = json!({"name": "f", "match": {"plane": "k8s", "op": "write", "where": {"userAgent": "te*"}},
             "effect": {"http": 503}});
         assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
@@ -222,7 +222,7 @@ fn a_class_and_the_user_agent_choose_requests() {
 
 #[test]
 fn what_is_made_is_known_by_its_name_before_it_is_made() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let add = |name: &str, object: &str, at: &str| {
             json!({"name": name, "match": {"plane": "k8s", "op": "create", "where": {"object": object}},
                 "effect": {"http": 503}, "at": at})

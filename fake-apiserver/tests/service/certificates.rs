@@ -24,7 +24,7 @@ fn decision(of: &str) -> Value {
 
 #[test]
 fn the_server_says_who_asks_for_a_certificate_and_it_never_changes() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, made) = client.post(REQUESTS, request("a")).await;
         assert_eq!((code, &made["spec"]["username"]), (201, &json!("kubernetes-admin")), "{made}");
         assert_eq!(made["spec"]["groups"], json!(["system:masters", "system:authenticated"]));
@@ -39,7 +39,7 @@ fn the_server_says_who_asks_for_a_certificate_and_it_never_changes() {
 
 #[test]
 fn a_certificate_is_approved_by_one_subresource_and_issued_by_the_other() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(REQUESTS, request("a")).await;
         let (_, status) = client.get(&format!("{REQUESTS}/a/status")).await;
         let mut approved = status.clone();
@@ -75,7 +75,7 @@ fn a_certificate_is_approved_by_one_subresource_and_issued_by_the_other() {
 
 #[test]
 fn requests_for_certificates_that_say_too_little_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for (field, value) in [
             ("request", json!("bm90IHBlbQ==")),
             ("usages", json!([])),

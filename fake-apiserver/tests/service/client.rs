@@ -24,22 +24,22 @@ pub struct Client {
     pub world: World,
 }
 
-/// Runs `story` against a new server.
-pub fn story<T, F>(story: impl FnOnce(Client) -> F) -> T
+/// Runs `test` against a new server.
+pub fn in_simulation<T, F>(test: impl FnOnce(Client) -> F) -> T
 where
     F: Future<Output = T>,
 {
-    story_with(Config::default(), story)
+    in_simulation_with(Config::default(), test)
 }
 
-/// Runs `story` against a new server with this `config`.
-pub fn story_with<T, F>(config: Config, story: impl FnOnce(Client) -> F) -> T
+/// Runs `test` against a new server with this `config`.
+pub fn in_simulation_with<T, F>(config: Config, test: impl FnOnce(Client) -> F) -> T
 where
     F: Future<Output = T>,
 {
     simulate(Options { level: Level::Trace, ..Options::default() }, |world| async move {
         let client = serve(&world, &Apiserver::new(&Seed::root(1), config)).await;
-        story(client).await
+        test(client).await
     })
 }
 
@@ -136,14 +136,14 @@ impl Lines {
         Self { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// Returns the next event; `None` if the stream has ended or sends nothing for `patience`.
-    pub async fn next_within(&mut self, patience: Duration) -> Option<Value> {
+    /// Returns the next event; `None` if the stream has ended or sends nothing for `limit`.
+    pub async fn next_within(&mut self, limit: Duration) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(patience, self.body.frame()).await.ok()??;
+            let frame = tokio::time::timeout(limit, self.body.frame()).await.ok()??;
             self.buffer.extend_from_slice(&frame.ok()?.into_data().unwrap());
         }
     }
@@ -154,7 +154,7 @@ impl Lines {
     }
 
     /// Returns `TYPE name` of every event that is there already.
-    pub async fn told(&mut self) -> Vec<String> {
+    pub async fn events_seen(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(event) = self.next().await {
             let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();

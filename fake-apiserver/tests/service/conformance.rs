@@ -10,7 +10,7 @@ use super::*;
 #[case("/api/v1/namespaces/default/replicationcontrollers", "status.replicas!=0")]
 #[case("/apis/resource.k8s.io/v1/resourceslices", "spec.nodeName=a,spec.driver=d")]
 fn kinds_are_selected_by_the_fields_that_upstream_declares(#[case] uri: &'static str, #[case] selector: &'static str) {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, list) = client.get(&format!("{uri}?fieldSelector={selector}")).await;
         let expected = usize::from(uri.ends_with("services"));
         assert_eq!((code, list["items"].as_array().unwrap().len()), (200, expected), "{list}");
@@ -19,7 +19,7 @@ fn kinds_are_selected_by_the_fields_that_upstream_declares(#[case] uri: &'static
 
 #[test]
 fn a_job_is_selected_by_how_many_of_its_pods_succeeded() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let jobs = "/apis/batch/v1/namespaces/default/jobs";
         let spec =
             json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
@@ -34,7 +34,7 @@ fn a_job_is_selected_by_how_many_of_its_pods_succeeded() {
 
 #[test]
 fn a_review_has_no_table() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
         let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}});
         for (accept, code) in [
@@ -58,7 +58,7 @@ fn runtime(name: &str, fields: Value) -> Value {
 
 #[test]
 fn a_pod_has_the_overhead_and_the_nodes_of_its_runtime_class() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let classes = "/apis/node.k8s.io/v1/runtimeclasses";
         let heavy = json!({
             "overhead": {"podFixed": {"cpu": "10m", "memory": "1Mi"}},
@@ -108,7 +108,7 @@ fn a_pod_has_the_overhead_and_the_nodes_of_its_runtime_class() {
 
 #[test]
 fn a_custom_object_has_a_default_that_came_after_it_at_the_revision_that_it_had() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let properties = |default: Value| json!({"a": {"type": "string"}, "b": {"type": "object", "default": default, "properties": {"c": {"type": "integer"}}}});
         let definition = |properties: Value| {

@@ -73,7 +73,7 @@ fn disk(version: &str, spec: Value) -> Value {
 
 #[test]
 fn objects_are_written_and_read_in_either_version() {
-    story_with(config(), |client| async move {
+    in_simulation_with(config(), |client| async move {
         assert_eq!(client.post(DEFINITIONS, definition("https://hooks.example/converts")).await.0, 201);
         let mut watch = client
             .watch(&format!(
@@ -92,8 +92,8 @@ fn objects_are_written_and_read_in_either_version() {
             "{made}"
         );
         assert_eq!(client.get(&format!("{V2}/d")).await.1["spec"], json!({"capacity": {"gib": 1}}));
-        let told = watch.next().await.unwrap();
-        assert_eq!((&told["type"], &told["object"]["spec"]), (&json!("ADDED"), &json!({"size": 1})));
+        let reported = watch.next().await.unwrap();
+        assert_eq!((&reported["type"], &reported["object"]["spec"]), (&json!("ADDED"), &json!({"size": 1})));
         let (code, patched) = client.merge(&format!("{V1}/d"), json!({"spec": {"size": 7}})).await;
         assert_eq!((code, &patched["spec"]["size"]), (200, &json!(7)), "{patched}");
         assert_eq!(watch.next().await.unwrap()["object"]["spec"]["size"], 7);
@@ -117,7 +117,7 @@ fn objects_are_written_and_read_in_either_version() {
 
 #[test]
 fn a_webhook_that_converts_wrong_fails_the_request_and_says_why() {
-    story_with(config(), |client| async move {
+    in_simulation_with(config(), |client| async move {
         assert_eq!(client.post(DEFINITIONS, definition("https://hooks.example/forgets")).await.0, 201);
         let (code, failed) = client.post(V1, disk("v1", json!({"size": 1}))).await;
         let why = "conversion webhook for example.com/v1, Kind=Disk failed: expected 1 objects, got 0";
@@ -130,7 +130,7 @@ fn a_webhook_that_converts_wrong_fails_the_request_and_says_why() {
 
 #[test]
 fn a_definition_must_say_who_converts_and_keeps_its_stored_version() {
-    story_with(config(), |client| async move {
+    in_simulation_with(config(), |client| async move {
         let mut silent = definition("https://hooks.example/converts");
         silent["spec"]["conversion"] = json!({"strategy": "Webhook"});
         let (code, refused) = client.post(DEFINITIONS, silent).await;

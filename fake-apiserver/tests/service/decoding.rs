@@ -14,7 +14,7 @@ fn collection(kind: &kinds::Kind) -> String {
 
 #[test]
 fn a_value_of_the_wrong_type_is_named_with_the_types_of_go() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let pods = |spec: Value| ("pods", json!({"metadata": {"name": "a"}, "spec": spec}));
         let claims = |spec: Value| ("persistentvolumeclaims", json!({"metadata": {"name": "a"}, "spec": spec}));
         for ((plural, object), why) in [
@@ -106,7 +106,7 @@ fn a_value_of_the_wrong_type_is_named_with_the_types_of_go() {
 
 #[test]
 fn every_field_of_every_kind_refuses_what_it_cannot_be() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut refused = 0;
         for kind in kinds::all() {
             let of = schema::built_in(kind).unwrap();
@@ -121,7 +121,7 @@ fn every_field_of_every_kind_refuses_what_it_cannot_be() {
                 let word = if wrong.is_string() { "string" } else { "object" };
                 let object = json!({"metadata": {"name": "a"}, (field.name.as_str()): wrong});
                 let (code, answer) = client.post(&uri, object).await;
-                let said = answer["message"].as_str().unwrap().to_owned();
+                let message = answer["message"].as_str().unwrap().to_owned();
                 let why = match field.name.as_str() {
                     name @ ("kind" | "apiVersion") => format!(
                         "couldn't get version/kind; json parse error: json: cannot unmarshal object into Go struct field .{name} of type string"
@@ -132,7 +132,7 @@ fn every_field_of_every_kind_refuses_what_it_cannot_be() {
                         field.go_type()
                     ),
                 };
-                assert!(code == 400 && said.contains(&why), "{code} {said}\n{why}");
+                assert!(code == 400 && message.contains(&why), "{code} {message}\n{why}");
                 refused += 1;
             }
         }
@@ -142,7 +142,7 @@ fn every_field_of_every_kind_refuses_what_it_cannot_be() {
 
 #[test]
 fn what_is_posted_beside_objects_is_decoded_too() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let (binding, eviction) = (format!("{PODS}/p/binding"), format!("{PODS}/p/eviction"));
@@ -159,8 +159,8 @@ fn what_is_posted_beside_objects_is_decoded_too() {
             (token, json!({"spec": {"audiences": "a"}}), "TokenRequestSpec.spec.audiences of type []string"),
         ] {
             let (code, refused) = client.post(uri, body).await;
-            let said = refused["message"].as_str().unwrap();
-            assert!(code == 400 && said.ends_with(why), "{code} {said}");
+            let message = refused["message"].as_str().unwrap();
+            assert!(code == 400 && message.ends_with(why), "{code} {message}");
         }
         let (code, refused) = client.delete_with(&format!("{PODS}/p"), json!({"gracePeriodSeconds": "1"})).await;
         let why = "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: json: cannot unmarshal string into \
@@ -168,11 +168,11 @@ fn what_is_posted_beside_objects_is_decoded_too() {
         assert_eq!((code, &refused["message"]), (400, &json!(why)));
         for body in [json!([1]), json!("x"), json!(1)] {
             let (code, refused) = client.post(PODS, body.clone()).await;
-            let said = refused["message"].as_str().unwrap();
+            let message = refused["message"].as_str().unwrap();
             let why = "couldn't get version/kind; json parse error: json: cannot unmarshal ";
             let of =
                 "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string";
-            assert!(code == 400 && said.contains(why) && said.contains(of), "{said}");
+            assert!(code == 400 && message.contains(why) && message.contains(of), "{message}");
             assert_eq!(client.delete_with(&format!("{PODS}/p"), body).await.0, 400);
         }
     });

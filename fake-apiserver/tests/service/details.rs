@@ -11,7 +11,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 #[test]
 fn a_delete_of_services_and_device_kinds_answers_the_object() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
         let class = json!({"metadata": {"name": "s"}, "spec": {}});
         let claim = json!({"metadata": {"name": "s"}, "spec": {}});
@@ -38,7 +38,7 @@ fn a_delete_of_services_and_device_kinds_answers_the_object() {
 
 #[test]
 fn resource_version_zero_writes_over_whatever_is_there() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/c");
         // On POST, "0" counts as unset.
         let mut object = config("c");
@@ -60,7 +60,7 @@ fn resource_version_zero_writes_over_whatever_is_there() {
 
 #[test]
 fn a_kind_that_needs_a_resource_version_takes_zero_for_none() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
         let uri = format!("{leases}/l");
         let (_, made) = client.post(leases, json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})).await;
@@ -79,14 +79,14 @@ fn a_kind_that_needs_a_resource_version_takes_zero_for_none() {
 
 #[test]
 fn discovery_tells_the_storage_version_of_each_kind() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let hash = async |list: &str, name: &str| {
             let (_, list) = client.get(list).await;
             let found = list["resources"].as_array().unwrap().iter().find(|r| r["name"] == name).unwrap().clone();
             found.get("storageVersionHash").cloned()
         };
         // Values of a real server.
-        for (list, name, told) in [
+        for (list, name, reported) in [
             ("/api/v1", "pods", "xPOwRZ+Yhw8="),
             ("/api/v1", "persistentvolumes", "HN/zwEC+JgM="),
             ("/apis/apps/v1", "deployments", "8aSe+NMegvE="),
@@ -98,7 +98,7 @@ fn discovery_tells_the_storage_version_of_each_kind() {
             ("/apis/autoscaling/v1", "horizontalpodautoscalers", "qwQve8ut294="),
             ("/apis/autoscaling/v2", "horizontalpodautoscalers", "qwQve8ut294="),
         ] {
-            assert_eq!(hash(list, name).await, Some(json!(told)), "{list} {name}");
+            assert_eq!(hash(list, name).await, Some(json!(reported)), "{list} {name}");
         }
         for (list, name) in [
             ("/api/v1", "pods/status"),
@@ -113,16 +113,16 @@ fn discovery_tells_the_storage_version_of_each_kind() {
 
 #[test]
 fn a_watch_of_tables_sends_the_columns_once() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
         let mut watch = client.watch_as(&format!("{CONFIGS}?watch=1&allowWatchBookmarks=1"), TABLE).await;
         let first = watch.next().await.unwrap();
         assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
         client.post(CONFIGS, config("c")).await;
-        for (told, name) in [("ADDED", "b"), ("ADDED", "c")] {
+        for (reported, name) in [("ADDED", "b"), ("ADDED", "c")] {
             let event = watch.next().await.unwrap();
-            assert_eq!((&event["type"], &event["object"]["rows"][0]["cells"][0]), (&json!(told), &json!(name)));
+            assert_eq!((&event["type"], &event["object"]["rows"][0]["cells"][0]), (&json!(reported), &json!(name)));
             assert_eq!(event["object"].get("columnDefinitions"), Some(&Value::Null), "{event}");
         }
         let bookmark = watch.next_within(Duration::from_secs(61)).await.unwrap();
@@ -138,7 +138,7 @@ fn a_watch_of_tables_sends_the_columns_once() {
 
 #[test]
 fn a_timeout_that_is_no_duration_is_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("c")).await;
         let refused = "invalid timeout specified in the request URL - time: ";
         for (text, why) in [
@@ -160,13 +160,13 @@ fn a_timeout_that_is_no_duration_is_refused() {
         }
         // A watch ignores this parameter.
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&timeout=invalid")).await;
-        assert_eq!((watch.code, watch.told().await), (200, vec!["ADDED c".to_owned()]));
+        assert_eq!((watch.code, watch.events_seen().await), (200, vec!["ADDED c".to_owned()]));
     });
 }
 
 #[test]
 fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -198,7 +198,7 @@ fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
         // Every value except false and 0 is true.
         for yes in ["watch", "watch=yes", "watch=TRUE"] {
             let mut watch = client.watch(&format!("{CONFIGS}?{yes}")).await;
-            assert_eq!(watch.told().await, ["ADDED a", "ADDED b"], "{yes}");
+            assert_eq!(watch.events_seen().await, ["ADDED a", "ADDED b"], "{yes}");
         }
         for no in ["watch=False", "watch=0"] {
             assert_eq!(count(no).await, 2, "{no}");
@@ -213,7 +213,7 @@ fn numbers_and_flags_of_a_query_are_read_as_upstream_reads_them() {
 
 #[test]
 fn a_node_has_no_empty_lists() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let node = json!({"metadata": {"name": "n"}, "spec": {"taints": [], "podCIDRs": [], "unschedulable": true}});
         client.post(NODES, node).await;
         let uri = format!("{NODES}/n");
@@ -232,7 +232,7 @@ fn a_node_has_no_empty_lists() {
 
 #[test]
 fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let rule = |rule: &str, optional: bool| {
             let mut rule = json!({"rule": rule});
             // Only a rule that uses `oldSelf` may set this.
@@ -269,7 +269,7 @@ fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
 
 #[test]
 fn a_bad_continue_token_is_refused_in_upstreams_words() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b", "c"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -303,7 +303,7 @@ fn a_bad_continue_token_is_refused_in_upstreams_words() {
 
 #[test]
 fn a_flow_schema_says_whether_its_level_exists() {
-    story_with(fake_apiserver::Config { track_managers: true, ..Default::default() }, |client| async move {
+    in_simulation_with(fake_apiserver::Config { track_managers: true, ..Default::default() }, |client| async move {
         let group = "/apis/flowcontrol.apiserver.k8s.io/v1";
         let dangling = async |name: &str| {
             let (_, schema) = client.get(&format!("{group}/flowschemas/{name}")).await;

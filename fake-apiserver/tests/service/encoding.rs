@@ -32,7 +32,7 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
 
 #[test]
 fn objects_are_written_in_the_order_of_their_structs_and_end_with_a_newline() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let map = json!({"metadata": {"name": "a", "labels": {"b": "1", "a": "2"}}, "data": {"k": "<&>\u{2028}"}, "immutable": true});
         assert_eq!(client.post(CONFIGS, map).await.0, 201);
         let object = plain(&client, &format!("{CONFIGS}/a")).await;
@@ -53,7 +53,7 @@ fn objects_are_written_in_the_order_of_their_structs_and_end_with_a_newline() {
 
 #[test]
 fn items_of_a_typed_list_are_the_bytes_of_objects_without_their_types() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -92,7 +92,7 @@ fn items_of_a_typed_list_are_the_bytes_of_objects_without_their_types() {
 
 #[test]
 fn tables_and_discovery_have_the_order_of_their_structs() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let table = text(&client, CONFIGS, &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")]).await;
         assert!(
@@ -128,7 +128,7 @@ fn tables_and_discovery_have_the_order_of_their_structs() {
 
 #[test]
 fn custom_objects_and_their_lists_are_sorted_and_say_all() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let definition = json!({"metadata": {"name": "cars.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"plural": "cars", "singular": "car", "kind": "Car", "listKind": "CarList"},
             "versions": [{"name": "v1", "served": true, "storage": true,
@@ -160,7 +160,7 @@ fn custom_objects_and_their_lists_are_sorted_and_say_all() {
 
 #[test]
 fn who_asks_for_it_gets_lines_to_read() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}/a");
         let compact = plain(&client, &uri).await;
@@ -198,15 +198,18 @@ fn who_asks_for_it_gets_lines_to_read() {
         let response = call(client.service(), request.body(empty()).unwrap()).await.unwrap();
         let mut lines = super::client::Lines::of(response);
         assert_eq!(
-            lines.told().await,
-            ["ADDED kube-root-ca.crt", "ADDED a"].into_iter().filter(|told| told.ends_with(" a")).collect::<Vec<_>>()
+            lines.events_seen().await,
+            ["ADDED kube-root-ca.crt", "ADDED a"]
+                .into_iter()
+                .filter(|reported| reported.ends_with(" a"))
+                .collect::<Vec<_>>()
         );
     });
 }
 
 #[test]
 fn watch_events_hold_the_bytes_of_objects() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let object = plain(&client, &format!("{CONFIGS}/a")).await;
         let request =
@@ -221,7 +224,7 @@ fn watch_events_hold_the_bytes_of_objects() {
 #[test]
 fn what_is_empty_is_left_out_where_the_type_says_so() {
     let config = fake_apiserver::Config { track_managers: true, ..Default::default() };
-    story_with(config, |client| async move {
+    in_simulation_with(config, |client| async move {
         let map = json!({"metadata": {"name": "a", "labels": {}, "finalizers": []}, "data": {}, "binaryData": {}, "immutable": false});
         let (_, made) = client.post(CONFIGS, map).await;
         assert_eq!(

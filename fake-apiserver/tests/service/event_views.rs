@@ -13,7 +13,7 @@ fn names(object: &Value) -> Vec<String> {
 
 #[test]
 fn what_is_empty_is_left_out_as_the_group_has_it() {
-    story_with(Config { track_managers: true, ..Config::default() }, |client| async move {
+    in_simulation_with(Config { track_managers: true, ..Config::default() }, |client| async move {
         let event =
             json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});
         assert_eq!(client.post(CORE, event).await.0, 201);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{Commit, WatchClosed, WatchEventType, WatchOpened, WatchSent, WatchSpoiled};
 use substrate::Event;
 
 use super::*;
@@ -28,7 +28,7 @@ fn last(client: &client::Client) -> String {
 
 #[test]
 fn commits_say_how_far_storage_objects_are() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut bound = pod("p");
         bound["spec"]["nodeName"] = "n".into();
         client.post(PODS, bound).await;
@@ -87,16 +87,17 @@ fn commits_say_how_far_storage_objects_are() {
 }
 
 /// Records the trace events about streams, in short form.
-fn hear(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let into = heard.clone();
+fn record(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
+    let recorded: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = recorded.clone();
     client.world.trace().observe(move |event: &Event| {
         let said = if let Some(e) = event.get::<WatchOpened>() {
             assert_eq!((&*e.resource, &*e.caller), ("configmaps", "test"));
             let object = e.object.as_deref().unwrap_or("-");
             Some(format!("opened {} {object} from {} state={} filtered={}", e.stream, e.from_rv, e.initial, e.filtered))
         } else if let Some(e) = event.get::<WatchSent>() {
-            let told = if e.r#type == Told::Bookmark { "bookmark".to_owned() } else { format!("{:?}", e.r#type) };
+            let told =
+                if e.r#type == WatchEventType::Bookmark { "bookmark".to_owned() } else { format!("{:?}", e.r#type) };
             let object = e.object.as_deref().unwrap_or("-");
             Some(format!("sent {} {told} {object} {} initial={}", e.stream, e.rv, e.initial))
         } else if let Some(e) = event.get::<WatchSpoiled>() {
@@ -107,7 +108,7 @@ fn hear(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
         };
         into.lock().unwrap().extend(said);
     });
-    heard
+    recorded
 }
 
 async fn revision(client: &client::Client) -> u64 {
@@ -118,22 +119,22 @@ const LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlder
 
 #[test]
 fn observers_hear_what_goes_out_on_a_stream_and_what_a_fault_keeps_from_it() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let at = revision(&client).await;
-        let heard = hear(&client);
+        let recorded = record(&client);
         let mut watch = client.watch(&format!("{CONFIGS}?{LIST}")).await;
-        assert_eq!(watch.told().await, ["ADDED a", "BOOKMARK"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a", "BOOKMARK"]);
         let fault = json!({"name": "hole", "match": {"plane": "k8s", "op": "watch-event"}, "when": {"nth": 1},
             "effect": {"watch": "gap"}});
         client.post("/admin/v1/faults", fault).await;
         client.post(CONFIGS, config("b")).await;
         client.post(CONFIGS, config("c")).await;
-        assert_eq!(watch.told().await, ["ADDED c"]);
+        assert_eq!(watch.events_seen().await, ["ADDED c"]);
         drop(watch);
         let (b, c) = (at + 1, at + 2);
         assert_eq!(
-            *heard.lock().unwrap(),
+            *recorded.lock().unwrap(),
             [
                 format!("opened 1 - from {at} state=true filtered=false"),
                 format!("sent 1 Added default/a {at} initial=true"),
@@ -148,21 +149,27 @@ fn observers_hear_what_goes_out_on_a_stream_and_what_a_fault_keeps_from_it() {
 
 #[test]
 fn observers_hear_how_a_stream_is_selected_and_where_it_goes_on() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let at = revision(&client).await;
         client.post(CONFIGS, config("b")).await;
-        let heard = hear(&client);
+        let recorded = record(&client);
         drop(
             client
                 .watch(&format!("{CONFIGS}?watch=1&resourceVersion={at}&fieldSelector=metadata.name=b"))
                 .await
-                .told()
+                .events_seen()
                 .await,
         );
-        drop(client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={at}&labelSelector=x=y")).await.told().await);
+        drop(
+            client
+                .watch(&format!("{CONFIGS}?watch=1&resourceVersion={at}&labelSelector=x=y"))
+                .await
+                .events_seen()
+                .await,
+        );
         assert_eq!(
-            *heard.lock().unwrap(),
+            *recorded.lock().unwrap(),
             [
                 format!("opened 1 b from {at} state=false filtered=false"),
                 format!("sent 1 Added default/b {} initial=false", at + 1),
@@ -176,7 +183,7 @@ fn observers_hear_how_a_stream_is_selected_and_where_it_goes_on() {
 
 #[test]
 fn a_stale_list_begins_with_the_past_and_goes_on_to_the_present() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
         let at = revision(&client).await;
@@ -184,23 +191,23 @@ fn a_stale_list_begins_with_the_past_and_goes_on_to_the_present() {
         client.merge(&format!("{CONFIGS}/b"), json!({"data": {"k": "new"}})).await;
         let fault = json!({"name": "old", "match": {"plane": "k8s", "op": "watch"}, "effect": {"stale_read": 2}});
         client.post("/admin/v1/faults", fault).await;
-        let heard = hear(&client);
+        let recorded = record(&client);
         let mut watch = client.watch(&format!("{CONFIGS}?{LIST}")).await;
         client.post(CONFIGS, config("c")).await;
-        assert_eq!(watch.told().await, ["ADDED a", "ADDED b", "BOOKMARK", "DELETED a", "MODIFIED b", "ADDED c"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a", "ADDED b", "BOOKMARK", "DELETED a", "MODIFIED b", "ADDED c"]);
         assert_eq!(
-            heard.lock().unwrap()[..2],
+            recorded.lock().unwrap()[..2],
             [format!("opened 1 - from {at} state=true filtered=false"), "spoiled 1 old - None".to_owned()]
         );
         // Without a bookmark after the initial events, the stream catches up by itself.
         let mut plain = client.watch(&format!("{CONFIGS}?watch=1")).await;
-        assert_eq!(plain.told().await, ["ADDED b", "MODIFIED b", "ADDED c"]);
+        assert_eq!(plain.events_seen().await, ["ADDED b", "MODIFIED b", "ADDED c"]);
     });
 }
 
 #[test]
 fn a_hang_ends_with_its_fault_and_with_its_lease() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let hang = |lease: Value| json!({"name": "f", "match": {"plane": "k8s", "op": "get"}, "effect": {"hang": true}, "lease": lease});
         client.post("/admin/v1/faults", hang(json!({}))).await;
         let (one, other) = (client.clone(), client.clone());
@@ -222,7 +229,7 @@ fn a_stream_concerns_commits_of_its_own_resource_namespace_and_name() {
     let definition = json!({"metadata": {"name": "configmaps.example.com"}, "spec": {"group": "example.com",
         "scope": "Namespaced", "names": {"plural": "configmaps", "kind": "Setting"}, "versions": [{"name": "v1",
         "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    story(|client| async move {
+    in_simulation(|client| async move {
         let custom = "/apis/example.com/v1/namespaces/default/configmaps";
         client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
         for uri in [

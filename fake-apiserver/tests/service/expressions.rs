@@ -18,13 +18,13 @@ fn rope(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Rope", "metadata": {"name": name}, "spec": spec})
 }
 
-fn said(answer: &Value) -> &str {
+fn message_of(answer: &Value) -> &str {
     answer["message"].as_str().unwrap()
 }
 
 #[test]
 fn a_definition_with_a_rule_of_unknown_fields_or_of_no_bounds_is_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let at = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule";
         for (rule, wanted) in [
             (
@@ -43,14 +43,17 @@ fn a_definition_with_a_rule_of_unknown_fields_or_of_no_bounds_is_refused() {
             let spec = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}], "properties": {
                 "size": {"type": "integer"}, "marks": {"type": "array", "items": {"type": "string"}}}});
             let (code, answer) = client.post(DEFINITIONS, definition(&spec)).await;
-            assert!(code == 422 && said(&answer).contains(at) && said(&answer).contains(wanted), "{answer}");
+            assert!(
+                code == 422 && message_of(&answer).contains(at) && message_of(&answer).contains(wanted),
+                "{answer}"
+            );
         }
     });
 }
 
 #[test]
 fn rules_use_the_libraries_of_kubernetes() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let text = json!({"type": "string", "maxLength": 64});
         let rules = json!([
             {"rule": "isQuantity(self.size) && quantity(self.size).isLessThan(quantity('10Gi'))", "message": "too large"},
@@ -72,14 +75,14 @@ fn rules_use_the_libraries_of_kubernetes() {
             let mut bad = good.clone();
             bad[field] = value;
             let (code, answer) = client.post(ROPES, rope("bad", bad)).await;
-            assert!(code == 422 && said(&answer).contains(wanted), "{answer}");
+            assert!(code == 422 && message_of(&answer).contains(wanted), "{answer}");
         }
     });
 }
 
 #[test]
 fn what_an_update_leaves_as_it_was_is_not_held_against_it() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let spec = |most: u64| {
             json!({"type": "object", "properties": {
                 "knots": {"type": "integer", "maximum": most,
@@ -97,13 +100,13 @@ fn what_an_update_leaves_as_it_was_is_not_held_against_it() {
         let (code, answer) = client.merge(&a, json!({"spec": {"color": "red"}})).await;
         assert_eq!((code, &answer["spec"]), (200, &json!({"knots": 8, "color": "red"})), "{answer}");
         let (code, answer) = client.merge(&a, json!({"spec": {"knots": 7}})).await;
-        assert!(code == 422 && said(&answer).contains("should be less than or equal to 3"), "{answer}");
+        assert!(code == 422 && message_of(&answer).contains("should be less than or equal to 3"), "{answer}");
     });
 }
 
 #[test]
 fn a_rule_that_compares_is_held_against_what_stays_too() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let spec = json!({"type": "object", "properties": {"turn": {"type": "integer",
             "x-kubernetes-validations": [{"rule": "self > oldSelf", "message": "must grow"}]}}});
         assert_eq!(client.post(DEFINITIONS, definition(&spec)).await.0, 201);
@@ -111,7 +114,7 @@ fn a_rule_that_compares_is_held_against_what_stays_too() {
         let a = format!("{ROPES}/a");
         assert_eq!(client.merge(&a, json!({"spec": {"turn": 2}})).await.0, 200);
         let (code, answer) = client.merge(&a, json!({"metadata": {"labels": {"a": "b"}}})).await;
-        assert!(code == 422 && said(&answer).contains("spec.turn: Invalid value: 2: must grow"), "{answer}");
+        assert!(code == 422 && message_of(&answer).contains("spec.turn: Invalid value: 2: must grow"), "{answer}");
     });
 }
 
@@ -129,14 +132,14 @@ fn long(rules: Value) -> Value {
 
 #[test]
 fn one_evaluation_may_cost_so_much_and_all_of_them_together() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let text = |length| json!({"text": "b".repeat(length)});
         assert_eq!(client.post(DEFINITIONS, definition(&long(json!([costly(1_200_000)])))).await.0, 201);
         assert_eq!(client.post(ROPES, rope("short", text(5000))).await.0, 201);
         let (code, answer) = client.post(ROPES, rope("long", text(10_000))).await;
         let wanted = "spec.text: Invalid value: \"string\": 'operation cancelled: actual cost limit exceeded': no further \
                       validation rules will be run due to call cost exceeds limit for rule: has an a";
-        assert!(code == 422 && said(&answer).contains(wanted), "{answer}");
+        assert!(code == 422 && message_of(&answer).contains(wanted), "{answer}");
         assert_eq!(client.delete(&format!("{DEFINITIONS}/ropes.example.com")).await.0, 200);
         // Twelve times nine hundred thousand exceed ten million.
         let rules: Vec<Value> = std::iter::repeat_n(costly(900_000), 12).collect();
@@ -145,14 +148,14 @@ fn one_evaluation_may_cost_so_much_and_all_of_them_together() {
         assert_eq!(client.post(ROPES, rope("short", text(5000))).await.0, 201);
         let (code, answer) = client.post(ROPES, rope("long", text(10_000))).await;
         let wanted = "validation failed due to running out of cost budget, no further validation rules will be run";
-        assert!(code == 422 && said(&answer).contains(wanted), "{answer}");
-        assert_eq!(said(&answer).matches("budget").count(), 1, "{answer}");
+        assert!(code == 422 && message_of(&answer).contains(wanted), "{answer}");
+        assert_eq!(message_of(&answer).matches("budget").count(), 1, "{answer}");
     });
 }
 
 #[test]
 fn expressions_of_policies_are_checked_when_they_are_written() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let policy = |expression: &str| {
             json!({"metadata": {"name": "p"}, "spec": {
                 "matchConstraints": {"resourceRules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
@@ -168,8 +171,8 @@ fn expressions_of_policies_are_checked_when_they_are_written() {
             ("object.metadata.name", "must evaluate to bool but got dyn"),
         ] {
             let (code, answer) = client.post(POLICIES, policy(expression)).await;
-            assert!(code == 422 && said(&answer).contains(wanted), "{expression}: {answer}");
-            assert!(said(&answer).contains("spec.validations[0].expression"), "{answer}");
+            assert!(code == 422 && message_of(&answer).contains(wanted), "{expression}: {answer}");
+            assert!(message_of(&answer).contains("spec.validations[0].expression"), "{answer}");
         }
         let whole = "variables.twice < 9 && request.operation in ['CREATE', 'UPDATE'] && \
                      object.data.all(k, v, isURL(v)) && sets.contains(['a'], object.data.map(k, k))";

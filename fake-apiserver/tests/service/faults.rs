@@ -7,7 +7,7 @@ async fn add(client: &client::Client, fault: Value) {
 
 #[test]
 fn an_operation_fails_as_the_fault_says_and_only_that_one() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         add(
             &client,
             json!({"name": "storm", "match": {"plane": "k8s", "op": "create", "where": {"resource": "configmaps",
@@ -28,7 +28,7 @@ fn an_operation_fails_as_the_fault_says_and_only_that_one() {
 
 #[test]
 fn a_lost_reply_is_a_broken_connection_after_the_effect() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         add(
             &client,
             json!({"name": "lost", "match": {"plane": "k8s", "op": "create", "where": {"object": "default/*"}},
@@ -44,7 +44,7 @@ fn a_lost_reply_is_a_broken_connection_after_the_effect() {
 
 #[test]
 fn a_delay_takes_its_time_and_a_named_error_its_code() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         add(&client, json!({"name": "slow", "match": {"plane": "k8s", "op": "get"}, "effect": {"delay": "5s"}})).await;
         client.get(CLAIMS).await;
         assert_eq!(client.ctx.now().mono, Duration::ZERO);
@@ -61,7 +61,7 @@ fn a_delay_takes_its_time_and_a_named_error_its_code() {
 
 #[test]
 fn a_stale_read_shows_the_past() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "new"}})).await;
         add(&client, json!({"name": "old", "match": {"plane": "k8s"}, "effect": {"stale_read": 1}})).await;
@@ -78,7 +78,7 @@ fn a_stream_breaks_expires_stalls_or_skips_at_the_event_that_is_named() {
         ("stall", vec!["ADDED a"]),
         ("gap", vec!["ADDED a", "ADDED c"]),
     ] {
-        story(|client| async move {
+        in_simulation(|client| async move {
             let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await;
             add(
                 &client,
@@ -89,14 +89,14 @@ fn a_stream_breaks_expires_stalls_or_skips_at_the_event_that_is_named() {
             for name in ["a", "b", "c"] {
                 client.post(CONFIGS, config(name)).await;
             }
-            assert_eq!(watch.told().await, expected, "{effect}");
+            assert_eq!(watch.events_seen().await, expected, "{effect}");
         });
     }
 }
 
 #[test]
 fn a_fault_that_cannot_happen_here_says_so() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let odd = json!({"name": "odd", "match": {"plane": "k8s", "op": "get"}, "effect": {"torn_write": true}});
         let (code, answer) = client.post("/admin/v1/faults", odd).await;
         assert_eq!(code, 400);

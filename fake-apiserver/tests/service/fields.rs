@@ -118,7 +118,7 @@ fn a_typed_object_is_refused_warned_of_or_taken(
         "PersistentVolumeClaim in version \"v1\" cannot be handled as a PersistentVolumeClaim: strict decoding error: {refusal}"
     );
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
-    story(|client| async move {
+    in_simulation(|client| async move {
         let post = |query: &'static str| {
             let client = &client;
             async move { send(client, Method::POST, &format!("{CLAIMS}?{query}"), media, text).await }
@@ -168,7 +168,7 @@ fn a_patch_is_judged_by_what_it_would_make(
     #[case] text: &'static str,
     #[case] expected: &'static [&'static str],
 ) {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, claim("data")).await;
         let uri = format!("{CLAIMS}/data");
         let (code, message, warnings) =
@@ -192,7 +192,7 @@ fn a_patch_is_judged_by_what_it_would_make(
 
 #[test]
 fn a_patch_to_a_wrong_type_is_an_invalid_patch_however_fields_are_validated() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, claim("data")).await;
         let text = r#"{"spec": {"volumeName": 7, "color": "red"}}"#;
         for validation in ["Ignore", "Warn", "Strict"] {
@@ -207,7 +207,7 @@ fn a_patch_to_a_wrong_type_is_an_invalid_patch_however_fields_are_validated() {
 
 #[test]
 fn a_configuration_with_a_field_that_is_not_declared_is_not_applied() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{PODS}/web?fieldManager=me&fieldValidation=Ignore");
         let one = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"color": null}}"#;
         let (code, message, _) = send(&client, Method::PATCH, &uri, APPLY, one).await;
@@ -228,7 +228,7 @@ fn a_configuration_with_a_field_that_is_not_declared_is_not_applied() {
 
 #[test]
 fn a_configuration_that_names_a_field_twice_is_told_of_the_lines() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let text = "{\n\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\"metadata\": {\"name\": \"c\"},\n\
                     \"data\": {\n\"a\": \"1\",\n\"a\": \"2\"}}";
         let uri = |query: &str| format!("{CONFIGS}/c?fieldManager=me{query}");
@@ -239,8 +239,8 @@ fn a_configuration_that_names_a_field_twice_is_told_of_the_lines() {
         assert_eq!(strict, (400, why.clone(), vec![]));
         assert_eq!(client.get(&uri("")).await.0, 404);
         for code in [201, 200] {
-            let told = send(&client, Method::PATCH, &uri(""), APPLY, text).await;
-            assert_eq!(told, (code, String::new(), vec![line.to_owned()]));
+            let reported = send(&client, Method::PATCH, &uri(""), APPLY, text).await;
+            assert_eq!(reported, (code, String::new(), vec![line.to_owned()]));
         }
         assert_eq!(
             send(&client, Method::PATCH, &uri("&fieldValidation=Strict"), APPLY, text).await,
@@ -253,7 +253,7 @@ fn a_configuration_that_names_a_field_twice_is_told_of_the_lines() {
 
 #[test]
 fn of_a_custom_object_what_is_repeated_comes_first_and_embedded_metadata_last() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         define_gadgets(&client).await;
         let text = r#"{
             "apiVersion": "shop.example.com/v1", "kind": "Gadget",
@@ -293,7 +293,7 @@ fn of_a_custom_object_what_is_repeated_comes_first_and_embedded_metadata_last() 
 
 #[test]
 fn of_very_many_unknown_fields_the_first_hundred_are_told() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let many: Vec<String> = (0..120_000).map(|n| format!("\"x{n}\":{n}")).collect();
         let text = format!("{{\"metadata\": {{\"name\": \"c\", \"name\": \"c\"}}, {}}}", many.join(","));
         let uri = format!("{CONFIGS}?fieldValidation=Strict");

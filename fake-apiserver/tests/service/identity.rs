@@ -6,7 +6,7 @@ use http::Request;
 use proptest::prelude::*;
 use substrate::body::full;
 
-use super::client::{Client, story, story_with};
+use super::client::{Client, in_simulation, in_simulation_with};
 use super::*;
 
 const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
@@ -89,7 +89,7 @@ fn tracked() -> Config {
 #[test]
 fn an_apply_that_drops_all_its_metadata_keeps_the_identity() {
     for config in [Config::default(), tracked()] {
-        story_with(config, |client| async move {
+        in_simulation_with(config, |client| async move {
             define(&client, false).await;
             for (collection, object) in sorts() {
                 let uri = format!("{collection}/a");
@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn three_managers_never_change_the_identity(steps in proptest::collection::vec(step(), 1..12), sort in 0_usize..5) {
-        story_with(tracked(), move |client| async move {
+        in_simulation_with(tracked(), move |client| async move {
             define(&client, false).await;
             let (collection, object) = sorts()[sort].clone();
             let uri = format!("{collection}/a");
@@ -207,7 +207,7 @@ proptest! {
 
 /// Ways to write an existing object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum WriteMethod {
     Put,
     Merge,
     Json,
@@ -215,27 +215,35 @@ enum Way {
     Apply,
 }
 
-const WAYS: [Way; 5] = [Way::Put, Way::Merge, Way::Json, Way::Strategic, Way::Apply];
+const WRITE_METHODS: [WriteMethod; 5] =
+    [WriteMethod::Put, WriteMethod::Merge, WriteMethod::Json, WriteMethod::Strategic, WriteMethod::Apply];
 
 /// Writes an object with `value` in one field of the metadata.
-async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str, value: &Value) -> (u16, Value) {
+async fn write(
+    client: &Client,
+    uri: &str,
+    method: WriteMethod,
+    object: &Value,
+    field: &str,
+    value: &Value,
+) -> (u16, Value) {
     let patch = |media: &str, body: Value| {
         Request::patch(uri).header("content-type", media.to_owned()).body(full(body.to_string())).expect("a request")
     };
     let alone = json!({"metadata": {field: value}});
-    match way {
-        Way::Put => {
+    match method {
+        WriteMethod::Put => {
             let (_, mut stored) = client.get(uri).await;
             stored["metadata"][field] = value.clone();
             client.put(uri, stored).await
         }
-        Way::Merge => client.request(patch("application/merge-patch+json", alone)).await,
-        Way::Strategic => client.request(patch("application/strategic-merge-patch+json", alone)).await,
-        Way::Json => {
+        WriteMethod::Merge => client.request(patch("application/merge-patch+json", alone)).await,
+        WriteMethod::Strategic => client.request(patch("application/strategic-merge-patch+json", alone)).await,
+        WriteMethod::Json => {
             let add = json!([{"op": "add", "path": format!("/metadata/{field}"), "value": value}]);
             client.request(patch("application/json-patch+json", add)).await
         }
-        Way::Apply => {
+        WriteMethod::Apply => {
             let mut sent = object.clone();
             sent["metadata"][field] = value.clone();
             apply(client, uri, "me", &sent).await
@@ -244,21 +252,29 @@ async fn write(client: &Client, uri: &str, way: Way, object: &Value, field: &str
 }
 
 /// Returns the expected answer to such a write of an existing object: a code and a part of the message.
-fn answer(way: Way, field: &str, value: &Value, unconditional: bool, namespaced: bool) -> (u16, &'static str) {
+fn answer(
+    method: WriteMethod,
+    field: &str,
+    value: &Value,
+    unconditional: bool,
+    namespaced: bool,
+) -> (u16, &'static str) {
     let text = value.as_str().unwrap_or_default();
     match (field, text) {
         ("name", _) => (400, "the name of the object (other) does not match the name on the URL (a)"),
         ("namespace", _) if namespaced => {
             (400, "the namespace of the provided object does not match the namespace sent on the request")
         }
-        ("uid", _) if way == Way::Put => (409, "Precondition failed: UID in precondition: other, UID in object meta: "),
+        ("uid", _) if method == WriteMethod::Put => {
+            (409, "Precondition failed: UID in precondition: other, UID in object meta: ")
+        }
         ("uid", _) => (422, "metadata.uid: Invalid value: \"other\": field is immutable"),
         ("resourceVersion", "0" | "") if unconditional => (200, ""),
         ("resourceVersion", "0" | "") => {
             (422, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
         }
         ("resourceVersion", _) => (409, "the object has been modified"),
-        ("managedFields", _) if way == Way::Apply => (400, "metadata.managedFields must be nil"),
+        ("managedFields", _) if method == WriteMethod::Apply => (400, "metadata.managedFields must be nil"),
         ("deletionTimestamp", _) => {
             (422, "metadata.deletionTimestamp: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable")
         }
@@ -271,7 +287,7 @@ fn answer(way: Way, field: &str, value: &Value, unconditional: bool, namespaced:
 
 #[test]
 fn each_field_of_the_metadata_is_answered_as_upstream_answers_it() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         define(&client, false).await;
         for (collection, object) in sorts() {
             let uri = format!("{collection}/a");
@@ -279,7 +295,9 @@ fn each_field_of_the_metadata_is_answered_as_upstream_answers_it() {
             assert_eq!(code, 201, "{made}");
             let unconditional = !matches!(collection, ATTACHMENTS | THINGS);
             let namespaced = collection.contains("/namespaces/");
-            for way in WAYS.into_iter().filter(|way| *way != Way::Strategic || collection != THINGS) {
+            for method in
+                WRITE_METHODS.into_iter().filter(|method| *method != WriteMethod::Strategic || collection != THINGS)
+            {
                 for (field, value) in [
                     ("name", json!("other")),
                     ("namespace", json!("other")),
@@ -295,9 +313,9 @@ fn each_field_of_the_metadata_is_answered_as_upstream_answers_it() {
                     ("selfLink", json!("/x")),
                     ("managedFields", json!([])),
                 ] {
-                    let (code, answered) = write(&client, &uri, way, &object, field, &value).await;
-                    let (expected, part) = answer(way, field, &value, unconditional, namespaced);
-                    let case = format!("{collection} {way:?} {field} {value}");
+                    let (code, answered) = write(&client, &uri, method, &object, field, &value).await;
+                    let (expected, part) = answer(method, field, &value, unconditional, namespaced);
+                    let case = format!("{collection} {method:?} {field} {value}");
                     assert_eq!(code, expected, "{case}: {answered}");
                     let message = answered["message"].as_str().unwrap_or_default();
                     assert!(message.contains(part), "{case}: {message}");
@@ -314,16 +332,16 @@ fn each_field_of_the_metadata_is_answered_as_upstream_answers_it() {
 
 #[test]
 fn an_object_that_is_made_has_the_metadata_that_upstream_gives_it() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         define(&client, false).await;
         for (collection, object) in sorts() {
             let uri = format!("{collection}/a");
-            for way in ["create", "apply"] {
+            for method in ["create", "apply"] {
                 for (field, value, code, part) in [
                     (
                         "uid",
                         json!("other"),
-                        if way == "apply" { 409 } else { 201 },
+                        if method == "apply" { 409 } else { 201 },
                         "uid mismatch: the provided object specified uid other, and no existing object was found",
                     ),
                     ("resourceVersion", json!("0"), 201, ""),
@@ -331,7 +349,7 @@ fn an_object_that_is_made_has_the_metadata_that_upstream_gives_it() {
                     (
                         "resourceVersion",
                         json!("5"),
-                        if way == "apply" { 201 } else { 500 },
+                        if method == "apply" { 201 } else { 500 },
                         "resourceVersion should not be set on objects to be created",
                     ),
                     ("generateName", json!("b-"), 201, ""),
@@ -341,23 +359,23 @@ fn an_object_that_is_made_has_the_metadata_that_upstream_gives_it() {
                     (
                         "managedFields",
                         json!([]),
-                        if way == "apply" { 400 } else { 201 },
+                        if method == "apply" { 400 } else { 201 },
                         "metadata.managedFields must be nil",
                     ),
                     (
                         "name",
                         json!("other"),
-                        if way == "apply" { 400 } else { 201 },
+                        if method == "apply" { 400 } else { 201 },
                         "the name of the object (other) does not match the name on the URL (a)",
                     ),
                 ] {
                     let mut sent = object.clone();
                     sent["metadata"][field] = value.clone();
-                    let (found, answered) = match way {
+                    let (found, answered) = match method {
                         "create" => client.post(collection, sent).await,
                         _ => apply(&client, &uri, "me", &sent).await,
                     };
-                    let case = format!("{collection} {way} {field} {value}");
+                    let case = format!("{collection} {method} {field} {value}");
                     assert_eq!(found, code, "{case}: {answered}");
                     if code != 201 {
                         let message = answered["message"].as_str().unwrap_or_default();
@@ -380,7 +398,7 @@ fn an_object_that_is_made_has_the_metadata_that_upstream_gives_it() {
 
 #[test]
 fn an_apply_names_its_type() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         define(&client, false).await;
         for (collection, object) in sorts() {
             let uri = format!("{collection}/a");
@@ -421,7 +439,7 @@ fn an_apply_names_its_type() {
 
 #[test]
 fn managers_of_open_custom_objects_own_single_fields() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         define(&client, true).await;
         let uri = format!("{THINGS}/a");
         let thing = |spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
@@ -449,7 +467,7 @@ fn managers_of_open_custom_objects_own_single_fields() {
 
 #[test]
 fn a_strategic_merge_patch_may_name_any_type() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
             "replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
@@ -492,7 +510,7 @@ fn a_strategic_merge_patch_may_name_any_type() {
 
 #[test]
 fn managers_own_fields_in_the_version_of_their_request() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         let mut definition = definition(false);
         let mut second = definition["spec"]["versions"][0].clone();
         (second["name"], second["storage"]) = ("v2".into(), false.into());
@@ -554,7 +572,7 @@ fn managers_own_fields_in_the_version_of_their_request() {
 
 #[test]
 fn an_empty_list_of_managers_resets_them() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         define(&client, false).await;
         for (collection, object) in sorts() {
             for managers in [json!([]), json!([{}])] {

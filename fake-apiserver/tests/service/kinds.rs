@@ -24,13 +24,13 @@ fn definition(plural: &str, kind: &str) -> Value {
 /// Returns the trace of a run that defines `kinds` in this order, creates an object of each and watches them.
 fn run(kinds: &[(&str, &str)]) -> String {
     let kinds: Vec<(String, String)> = kinds.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-    story(|client| async move {
+    in_simulation(|client| async move {
         for (plural, kind) in &kinds {
             assert_eq!(client.post(DEFINITIONS, definition(plural, kind)).await.0, 201);
             let objects = format!("/apis/example.com/v2/namespaces/default/{plural}");
             let mut watch = client.watch(&format!("{objects}?watch=1")).await;
             assert_eq!(client.post(&objects, json!({"metadata": {"name": "x"}})).await.0, 201);
-            assert_eq!(watch.told().await, ["ADDED x"]);
+            assert_eq!(watch.events_seen().await, ["ADDED x"]);
         }
         client.delete(&format!("{DEFINITIONS}/{}.example.com", kinds[0].0)).await;
         let lines: Vec<String> = client.world.trace().lines().iter().map(|line| line.text()).collect();

@@ -137,10 +137,10 @@ async fn act(client: &client::Client, key: usize, choice: usize, value: u64) -> 
     r#"{"name": "lost", "match": {"plane": "k8s", "op": "patch"}, "when": {"probability": 0.2}, "effect": {"http": 503}, "at": "before_reply"}"#,
 ])]
 fn concurrent_requests_have_an_order(#[case] faults: &[&str]) {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for fault in faults {
-            let (code, said) = client.post("/admin/v1/faults", serde_json::from_str(fault).unwrap()).await;
-            assert_eq!(code, 201, "{said}");
+            let (code, message) = client.post("/admin/v1/faults", serde_json::from_str(fault).unwrap()).await;
+            assert_eq!(code, 201, "{message}");
         }
         let history: Arc<Mutex<Vec<Operation>>> = Arc::default();
         let clients = (0..CLIENTS).map(|n| {

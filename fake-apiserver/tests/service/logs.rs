@@ -40,7 +40,7 @@ async fn set_up(client: &client::Client) {
 
 #[test]
 fn a_log_comes_from_the_node_that_runs_the_pod() {
-    story_with(node(200), |client| async move {
+    in_simulation_with(node(200), |client| async move {
         set_up(&client).await;
         let (code, text) = client.get(&format!("{PODS}/p/log?container=b&tailLines=3&timestamps=true")).await;
         let asked = "node-a 10.0.0.1:10251 /containerLogs/default/p/b?tailLines=3&timestamps=true false";
@@ -52,9 +52,9 @@ fn a_log_comes_from_the_node_that_runs_the_pod() {
 
 #[test]
 fn what_makes_no_sense_never_reaches_a_node() {
-    story_with(node(200), |client| async move {
+    in_simulation_with(node(200), |client| async move {
         set_up(&client).await;
-        for (query, code, said) in [
+        for (query, code, message) in [
             ("", 400, "a container name must be specified for pod p, choose one of: [a b]"),
             ("container=x", 400, "container x is not valid for pod p"),
             ("container=a&tailLines=-1", 422, "tailLines: Invalid value: -1: must be greater than or equal to 0"),
@@ -63,7 +63,7 @@ fn what_makes_no_sense_never_reaches_a_node() {
         ] {
             let (seen, status) = client.get(&format!("{PODS}/p/log?{query}")).await;
             assert_eq!(seen, code, "{query}");
-            assert!(status["message"].as_str().unwrap().contains(said), "{query}: {status}");
+            assert!(status["message"].as_str().unwrap().contains(message), "{query}: {status}");
         }
         let (code, status) = client.get(&format!("{PODS}/nobody/log")).await;
         assert_eq!((code, &status["message"]), (404, &json!("pods \"nobody\" not found")));
@@ -76,7 +76,7 @@ fn what_makes_no_sense_never_reaches_a_node() {
 #[test]
 fn a_refusal_of_the_node_is_told() {
     for (from_node, code, reason) in [(400, 400, "BadRequest"), (404, 404, "NotFound"), (500, 500, "InternalError")] {
-        story_with(node(from_node), |client| async move {
+        in_simulation_with(node(from_node), |client| async move {
             set_up(&client).await;
             let (seen, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
             assert_eq!((seen, status["reason"].as_str()), (code, Some(reason)), "{status}");
@@ -93,7 +93,7 @@ fn a_long_error_message_of_the_node_is_cut() {
             std::future::ready(Ok::<_, Infallible>(response))
         })))
     };
-    story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
+    in_simulation_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let (code, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
         assert_eq!((code, status["message"].as_str()), (400, Some("x".repeat(50_000).as_str())));
@@ -103,16 +103,16 @@ fn a_long_error_message_of_the_node_is_cut() {
 #[test]
 fn a_node_that_is_down_is_a_failure_and_no_wait() {
     let dial = |ctx: &substrate::Ctx, _: &NodeEndpoint| Ok(Link::connect(ctx, "kubelet-node-a"));
-    story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
+    in_simulation_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let (code, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
-        let said = "Get \"https://10.0.0.1:10251/containerLogs/default/p/a\": dial tcp 10.0.0.1:10251: connect: connection refused";
-        assert_eq!((code, status["message"].as_str()), (500, Some(said)));
+        let message = "Get \"https://10.0.0.1:10251/containerLogs/default/p/a\": dial tcp 10.0.0.1:10251: connect: connection refused";
+        assert_eq!((code, status["message"].as_str()), (500, Some(message)));
     });
     // A node that accepts connections but never answers.
     let silent =
         |_: &substrate::Ctx, _: &NodeEndpoint| Ok(substrate::HttpService::new(|_| Box::pin(std::future::pending())));
-    story_with(Config { nodes: Some(Arc::new(silent)), ..Config::default() }, |client| async move {
+    in_simulation_with(Config { nodes: Some(Arc::new(silent)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let before = client.ctx.now().mono;
         let (code, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
@@ -121,7 +121,7 @@ fn a_node_that_is_down_is_a_failure_and_no_wait() {
         assert_eq!(client.ctx.now().mono - before, Duration::from_secs(30));
     });
     let broken = |_: &substrate::Ctx, _: &NodeEndpoint| Err(LinkError::TimedOut("node-a".to_owned()).into());
-    story_with(Config { nodes: Some(Arc::new(broken)), ..Config::default() }, |client| async move {
+    in_simulation_with(Config { nodes: Some(Arc::new(broken)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let (_, status) = client.get(&format!("{PODS}/p/log?container=a")).await;
         assert!(status["message"].as_str().unwrap().ends_with("dial tcp 10.0.0.1:10251: i/o timeout"), "{status}");
@@ -139,7 +139,7 @@ fn a_log_that_goes_on_comes_as_it_is_printed() {
             Box::pin(std::future::ready(Ok(Response::new(lines))))
         }))
     };
-    story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
+    in_simulation_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let request = Request::get(format!("{PODS}/p/log?container=a&follow=true")).body(full("")).unwrap();
         let mut body = substrate::body::call(client.service(), request).await.unwrap().into_body();
@@ -159,7 +159,7 @@ fn a_log_that_somebody_else_has_is_read_there_whether_or_not_the_node_exists() {
         };
         (namespace == "default" && name == "m").then(|| from_service(tower::service_fn(answer)))
     };
-    story_with(Config { logs: Some(Arc::new(elsewhere)), ..node(200) }, |client| async move {
+    in_simulation_with(Config { logs: Some(Arc::new(elsewhere)), ..node(200) }, |client| async move {
         set_up(&client).await;
         let containers = json!([{"name": "a", "image": "i"}]);
         let pod = json!({"metadata": {"name": "m"}, "spec": {"nodeName": "nowhere", "containers": containers}});

@@ -50,7 +50,7 @@ mod yaml;
 
 use std::time::Duration;
 
-use client::{claim, pod, story, story_with};
+use client::{claim, in_simulation, in_simulation_with, pod};
 use http::Method;
 use substrate::json::{Value, json};
 

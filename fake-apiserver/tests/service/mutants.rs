@@ -1,4 +1,4 @@
-//! Planted defects: each has its effect when it is on, and none when it is off.
+//! Seeded bugs: each has its effect when it is on, and none when it is off.
 
 use fake_apiserver::mutants::MUTANTS;
 use fake_apiserver::{Apiserver, Config};
@@ -24,14 +24,14 @@ fn seen(mutant: Option<&str>) -> Vec<String> {
         for name in ["b", "c"] {
             client.post(CONFIGS, config(name)).await;
         }
-        seen.extend(watch.told().await);
+        seen.extend(watch.events_seen().await);
         client.delete(&format!("{CONFIGS}/a")).await;
         seen.push(format!("deleted {}", client.get(&format!("{CONFIGS}/a")).await.0));
         let at = client.get("/admin/v1/state").await.1["revision"].as_u64().unwrap();
         while let Some(event) = watch.next_within(Duration::from_secs(100)).await {
             if event["type"] == "BOOKMARK" {
-                let told: u64 = event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-                seen.push(format!("bookmark {:+}", told as i64 - at as i64));
+                let reported: u64 = event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                seen.push(format!("bookmark {:+}", reported as i64 - at as i64));
                 break;
             }
         }

@@ -48,7 +48,7 @@ async fn forbid(client: &client::Client, of: &str) {
 fn what_is_invalid_is_told_before_what_is_forbidden() {
     for of in ["limits", "quota", "policy", "webhook"] {
         let hooks = Hooks::default();
-        story_with(hooks.config(), |client| async move {
+        in_simulation_with(hooks.config(), |client| async move {
             assert_eq!(client.post(CLAIMS, claim("there")).await.0, 201);
             forbid(&client, of).await;
             let uri = format!("{CLAIMS}/there");
@@ -67,14 +67,14 @@ fn what_is_invalid_is_told_before_what_is_forbidden() {
                 (Method::PATCH, &applied, APPLY, sized("new", "2Gi")),
                 (Method::PATCH, &again, APPLY, other),
             ] {
-                let (code, said) = client.send(method.clone(), uri, media, Some(body)).await;
-                let why = said["message"].as_str().unwrap();
+                let (code, message) = client.send(method.clone(), uri, media, Some(body)).await;
+                let why = message["message"].as_str().unwrap();
                 assert!(code == 422 && why.contains(" is invalid: "), "{of} {method} {media}: {code} {why}");
             }
             // A name conflict is found last.
             for name in ["new", "there"] {
-                let (code, said) = client.post(CLAIMS, claim(name)).await;
-                let why = said["message"].as_str().unwrap();
+                let (code, message) = client.post(CLAIMS, claim(name)).await;
+                let why = message["message"].as_str().unwrap();
                 assert!(matches!(code, 403 | 422) && !why.contains(" is invalid: "), "{of}: {code} {why}");
             }
         });
@@ -84,7 +84,7 @@ fn what_is_invalid_is_told_before_what_is_forbidden() {
 #[test]
 fn a_validating_webhook_is_not_asked_about_what_is_invalid() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         client.post(VALIDATING, of_claims("refuse")).await;
         assert_eq!(client.post(CLAIMS, sized("a", "1Gi")).await.0, 422);
         assert_eq!(hooks.asked(), Vec::<String>::new());
@@ -96,7 +96,7 @@ fn a_validating_webhook_is_not_asked_about_what_is_invalid() {
 #[test]
 fn what_a_mutating_webhook_makes_of_an_object_is_judged_and_not_what_was_sent() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         client.post(MUTATING, of_claims("mend")).await;
         let (code, made) = client.post(CLAIMS, sized("a", "1Gi")).await;
         assert_eq!((code, &made["spec"]["accessModes"]), (201, &json!(["ReadWriteOnce"])), "{made}");
@@ -113,20 +113,20 @@ fn what_a_mutating_webhook_makes_of_an_object_is_judged_and_not_what_was_sent() 
         let max = json!({"type": "PersistentVolumeClaim", "max": {"storage": "10Gi"}});
         let limits = json!({"metadata": {"name": "l"}, "spec": {"limits": [max]}});
         assert_eq!(client.post("/api/v1/namespaces/default/limitranges", limits).await.0, 201);
-        let (code, said) = client.post(CLAIMS, claim("c")).await;
+        let (code, message) = client.post(CLAIMS, claim("c")).await;
         let why = "maximum storage usage per PersistentVolumeClaim is 10Gi, but request is 50Gi";
-        assert!(code == 403 && said["message"].as_str().unwrap().ends_with(why), "{said}");
+        assert!(code == 403 && message["message"].as_str().unwrap().ends_with(why), "{message}");
     });
 }
 
 #[test]
 fn a_webhook_that_refuses_warns_as_well() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         client.post(VALIDATING, of_claims("refuse")).await;
         let request = Request::post(CLAIMS).header("content-type", "application/json");
         let response = call(client.service(), request.body(full(claim("a").to_string())).unwrap()).await.unwrap();
-        let said: Vec<_> = response.headers().get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
-        assert_eq!((response.status().as_u16(), said), (403, vec!["299 - \"think again\""]));
+        let message: Vec<_> = response.headers().get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
+        assert_eq!((response.status().as_u16(), message), (403, vec!["299 - \"think again\""]));
     });
 }

@@ -5,7 +5,7 @@ use fake_apiserver::Config;
 use http::Request;
 use substrate::body::full;
 
-use super::client::{Client, story, story_with};
+use super::client::{Client, in_simulation, in_simulation_with};
 use super::*;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -52,7 +52,7 @@ fn deployment(env: Value, ports: Value, volumes: Value) -> Value {
 
 #[test]
 fn what_was_applied_empty_keeps_what_is_applied_next() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         assert_eq!(apply(&client, &uri, "me", map(json!({}))).await.0, 201);
         let (code, filled) = apply(&client, &uri, "me", map(json!({"a": "b"}))).await;
@@ -79,7 +79,7 @@ fn what_was_applied_empty_keeps_what_is_applied_next() {
 
 #[test]
 fn a_custom_object_that_was_applied_empty_keeps_what_is_applied_next() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let element = json!({"type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "string"}}, "required": ["name"]});
         let spec = json!({"type": "object", "properties": {
             "struct": {"type": "object", "properties": {"x": {"type": "string"}}},
@@ -108,7 +108,7 @@ fn a_custom_object_that_was_applied_empty_keeps_what_is_applied_next() {
 
 #[test]
 fn kubectl_takes_over_what_it_applied_as_a_client() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         let uri = format!("{CONFIGS}/a");
         let make = format!("{CONFIGS}?fieldManager=kubectl-client-side-apply");
         assert_eq!(client.post(&make, client_side(json!({"x": "1", "y": "1"}))).await.0, 201);
@@ -127,15 +127,15 @@ fn kubectl_takes_over_what_it_applied_as_a_client() {
         assert_eq!(owned(&taken, "kubectl", "Apply"), json!({"f:data": {"f:x": {}}}));
         assert_eq!(owned(&taken, "kubectl-client-side-apply", "Update")["f:data"], json!({}));
         // The annotation holds the configuration of this apply, as Go encodes it.
-        let told = taken["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
-        assert!(told.ends_with("}\n") && told.contains("\\u003c2\\u003e"), "{told}");
-        assert_eq!(serde_json::from_str::<Value>(told).unwrap(), applied);
+        let reported = taken["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+        assert!(reported.ends_with("}\n") && reported.contains("\\u003c2\\u003e"), "{reported}");
+        assert_eq!(serde_json::from_str::<Value>(reported).unwrap(), applied);
     });
 }
 
 #[test]
 fn managers_that_a_client_writes_count_but_not_on_creation() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         let uri = format!("{CONFIGS}/a");
         let entry = |manager: &str, operation: &str, key: &str| {
             json!({"manager": manager, "operation": operation, "apiVersion": "v1", "time": "2020-01-01T00:00:00Z",
@@ -167,7 +167,7 @@ fn managers_that_a_client_writes_count_but_not_on_creation() {
 
 #[test]
 fn who_updates_has_the_maps_and_lists_that_are_new() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         let mut pod = pod("p");
         pod["metadata"]["labels"] = json!({"l": "1"});
         pod["spec"] = json!({"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}]});
@@ -194,7 +194,7 @@ fn who_updates_has_the_maps_and_lists_that_are_new() {
 
 #[test]
 fn structs_that_are_one_value_have_one_owner() {
-    story_with(tracked(), |client| async move {
+    in_simulation_with(tracked(), |client| async move {
         let event = json!({"metadata": {"name": "e"}, "reason": "R",
             "involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"}, "source": {"component": "c"}});
         let made = client.post("/api/v1/namespaces/default/events?fieldManager=me", event).await.1;

@@ -162,19 +162,19 @@ async fn answer(client: &client::Client, (method, path, media, body): &Plain, qu
     let request = Request::builder().method(method).uri(format!("{path}{mark}{query}")).header("content-type", *media);
     let response = call(client.service(), request.body(full(body.clone())).ok()?).await.unwrap();
     let code = response.status().as_u16();
-    let told = if code < 500 { Vec::new() } else { collect(response.into_body(), 1 << 20).await.unwrap().to_vec() };
-    Some((code, String::from_utf8_lossy(&told).into_owned()))
+    let reported = if code < 500 { Vec::new() } else { collect(response.into_body(), 1 << 20).await.unwrap().to_vec() };
+    Some((code, String::from_utf8_lossy(&reported).into_owned()))
 }
 
 /// Returns true for the two expected 5xx: a revision that did not appear in time, and a feature that this server does
 /// not have.
-fn is_meant(code: u16, told: &str) -> bool {
-    code == 501 || code == 504 && told.contains("Too large resource version")
+fn is_meant(code: u16, reported: &str) -> bool {
+    code == 501 || code == 504 && reported.contains("Too large resource version")
 }
 
 #[test]
 fn no_query_parameter_makes_a_request_fail_with_a_5xx() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let place = "/api/v1/namespaces/default";
         assert_eq!(client.post(&format!("{place}/configmaps"), config("x")).await.0, 201);
         assert_eq!(client.post(&format!("{place}/pods"), pod("x")).await.0, 201);
@@ -197,8 +197,13 @@ fn no_query_parameter_makes_a_request_fail_with_a_5xx() {
                 let values = if thorough { VALUES } else { &drawn[..] };
                 for value in values {
                     let query = format!("{parameter}={value}&{}={}", draw(PARAMETERS), draw(VALUES));
-                    let Some((code, told)) = answer(&client, &plain, &query).await else { continue };
-                    assert!(code < 500 || is_meant(code, &told), "{code} {told}\n{} {}?{query}", plain.0, plain.1);
+                    let Some((code, reported)) = answer(&client, &plain, &query).await else { continue };
+                    assert!(
+                        code < 500 || is_meant(code, &reported),
+                        "{code} {reported}\n{} {}?{query}",
+                        plain.0,
+                        plain.1
+                    );
                     sent += 1;
                     refused += u64::from(code == 400);
                 }

@@ -30,7 +30,7 @@ fn privileged(name: &str) -> Value {
 
 #[test]
 fn what_is_enforced_is_refused_and_what_is_warned_of_is_said() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, privileged("before")).await;
         let (code, warnings, _) = label(&client, json!({"pod-security.kubernetes.io/enforce": "baseline"})).await;
         assert_eq!(code, 200);
@@ -65,7 +65,7 @@ fn what_is_enforced_is_refused_and_what_is_warned_of_is_said() {
 
 #[test]
 fn labels_that_say_nothing_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, _, refused) = label(&client, json!({"pod-security.kubernetes.io/enforce": "strict"})).await;
         assert_eq!(code, 422);
         let cause = &refused["details"]["causes"][0];
@@ -76,7 +76,7 @@ fn labels_that_say_nothing_are_refused() {
 
 #[test]
 fn a_label_or_a_status_of_a_pod_that_was_let_in_can_change() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, privileged("p")).await;
         label(&client, json!({"pod-security.kubernetes.io/enforce": "restricted"})).await;
         assert_eq!(client.merge(&format!("{PODS}/p"), json!({"metadata": {"labels": {"x": "y"}}})).await.0, 200);

@@ -9,7 +9,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 
 #[test]
 fn the_name_of_an_ip_address_is_an_address() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let address = |name: &str| {
             json!({"metadata": {"name": name},
             "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "default", "name": "s"}}})
@@ -37,7 +37,7 @@ fn the_name_of_an_ip_address_is_an_address() {
 
 #[test]
 fn whoever_is_impersonated_has_what_else_is_said_of_them() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
             .header("content-type", "application/json")
@@ -58,15 +58,15 @@ fn whoever_is_impersonated_has_what_else_is_said_of_them() {
     });
 }
 
-/// Returns a definition in a group of the community's, with the approval annotation `said`.
-fn definition(said: Option<&str>) -> Value {
+/// Returns a definition in a group of the community's, with the approval annotation `wording`.
+fn definition(wording: Option<&str>) -> Value {
     let mut definition = json!({"metadata": {"name": "things.x.k8s.io"}, "spec": {
         "group": "x.k8s.io", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
         "versions": [{"name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object"}}}],
     }});
-    if let Some(said) = said {
-        definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": said});
+    if let Some(wording) = wording {
+        definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": wording});
     }
     definition
 }
@@ -80,7 +80,7 @@ fn approval(definition: &Value) -> (String, String, String) {
 
 #[test]
 fn a_definition_in_a_group_of_kubernetes_needs_an_approval_and_says_so() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let missing = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
                        https://github.com/kubernetes/enhancements/pull/1111";
         let (code, status) = client.post(DEFINITIONS, definition(None)).await;
@@ -96,12 +96,12 @@ fn a_definition_in_a_group_of_kubernetes_needs_an_approval_and_says_so() {
         let uri = format!("{DEFINITIONS}/things.x.k8s.io");
         let found = client.get(&uri).await.1;
         let of = |status: &str, reason: &str, message: &str| (status.into(), reason.into(), message.into());
-        let said = "not approved: \"unapproved, for a test\"";
-        assert_eq!(approval(&found), of("False", "UnapprovedAnnotation", said));
+        let wording = "not approved: \"unapproved, for a test\"";
+        assert_eq!(approval(&found), of("False", "UnapprovedAnnotation", wording));
         let approved = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": "https://example.com/1"}}});
         assert_eq!(client.merge(&uri, approved).await.0, 200);
-        let said = "approved in https://example.com/1";
-        assert_eq!(approval(&client.get(&uri).await.1), of("True", "ApprovedAnnotation", said));
+        let wording = "approved in https://example.com/1";
+        assert_eq!(approval(&client.get(&uri).await.1), of("True", "ApprovedAnnotation", wording));
         let gone = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": null}}});
         assert_eq!(client.merge(&uri, gone).await.0, 422);
         // A definition of a saved state is loaded unchecked, and its condition shows that.
@@ -120,7 +120,7 @@ fn a_definition_in_a_group_of_kubernetes_needs_an_approval_and_says_so() {
 
 #[test]
 fn probes_tell_each_check_by_name() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for path in [
             "/healthz/ping",
             "/livez/etcd",
@@ -155,7 +155,7 @@ fn probes_tell_each_check_by_name() {
 
 #[test]
 fn a_generic_failure_has_details_that_are_empty() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, status) = client.get("/api/v1/foos").await;
         assert_eq!((code, &status["details"]), (404, &json!({})), "{status}");
         let head = http::Request::head(PODS).body(empty()).unwrap();
@@ -167,7 +167,7 @@ fn a_generic_failure_has_details_that_are_empty() {
 #[test]
 fn every_group_has_its_api_service_and_custom_ones_come_and_go() {
     let config = fake_apiserver::Config { track_managers: true, ..fake_apiserver::Config::default() };
-    story_with(config, |client| async move {
+    in_simulation_with(config, |client| async move {
         let uri = "/apis/apiregistration.k8s.io/v1/apiservices";
         let names = async || {
             let (_, list) = client.get(uri).await;
@@ -195,7 +195,7 @@ fn every_group_has_its_api_service_and_custom_ones_come_and_go() {
 #[test]
 fn an_answer_tells_the_flow_that_its_request_was_of() {
     let config = fake_apiserver::Config { track_managers: true, ..fake_apiserver::Config::default() };
-    story_with(config, |client| async move {
+    in_simulation_with(config, |client| async move {
         let flows = "/apis/flowcontrol.apiserver.k8s.io/v1";
         // Returns the names of the objects in the headers.
         let told = async |request: http::Request<substrate::body::Body>| {

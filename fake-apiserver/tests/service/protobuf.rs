@@ -43,7 +43,7 @@ fn unpacked(bytes: &[u8]) -> Value {
 
 #[test]
 fn objects_are_written_and_read_as_protobuf() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"l": "1"}},
             "data": {"k": "v"}, "binaryData": {"b": "AQI="}});
         let (code, created) = send(&client, Method::POST, CONFIGS, Some(packed(&object))).await;
@@ -70,7 +70,7 @@ fn objects_are_written_and_read_as_protobuf() {
 
 #[test]
 fn pods_are_bound_and_evicted_by_protobuf() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b"] {
             client.post(PODS, pod(name)).await;
         }
@@ -88,7 +88,7 @@ fn pods_are_bound_and_evicted_by_protobuf() {
 
 #[test]
 fn bodies_of_the_wrong_kind_or_of_no_kind_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
         let (code, status) = send(&client, Method::POST, CONFIGS, Some(packed(&secret))).await;
         assert_eq!(code, 400, "{status}");
@@ -133,30 +133,30 @@ impl Frames {
 
 #[test]
 fn watches_come_as_protobuf_frames() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!(
             "{CONFIGS}?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
         );
         let mut watch = Frames::open(&client, &uri, &format!("{ACCEPT};stream=watch")).await;
-        let (told, object) = watch.next().await.unwrap();
-        assert_eq!((told.as_str(), object), ("ADDED", client.get(&format!("{CONFIGS}/a")).await.1));
-        let (told, bookmark) = watch.next().await.unwrap();
-        assert_eq!((told.as_str(), &bookmark["kind"]), ("BOOKMARK", &json!("ConfigMap")));
+        let (reported, object) = watch.next().await.unwrap();
+        assert_eq!((reported.as_str(), object), ("ADDED", client.get(&format!("{CONFIGS}/a")).await.1));
+        let (reported, bookmark) = watch.next().await.unwrap();
+        assert_eq!((reported.as_str(), &bookmark["kind"]), ("BOOKMARK", &json!("ConfigMap")));
         assert_eq!(bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
         client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "w"}})).await;
-        let (told, object) = watch.next().await.unwrap();
-        assert_eq!((told.as_str(), &object["data"]["k"]), ("MODIFIED", &json!("w")));
+        let (reported, object) = watch.next().await.unwrap();
+        assert_eq!((reported.as_str(), &object["data"]["k"]), ("MODIFIED", &json!("w")));
         client.delete(&format!("{CONFIGS}/a")).await;
-        let (told, object) = watch.next().await.unwrap();
-        assert_eq!((told.as_str(), &object["metadata"]["name"]), ("DELETED", &json!("a")));
+        let (reported, object) = watch.next().await.unwrap();
+        assert_eq!((reported.as_str(), &object["metadata"]["name"]), ("DELETED", &json!("a")));
         assert!(watch.next().await.is_none());
         // A revision that is no longer held is reported in the stream's own encoding.
         let (code, _) = client.post("/admin/v1/compact", json!({})).await;
         assert_eq!(code, 200);
         let mut watch = Frames::open(&client, &format!("{CONFIGS}?watch=1&resourceVersion=1"), MEDIA).await;
-        let (told, status) = watch.next().await.unwrap();
-        assert_eq!((told.as_str(), &status["reason"], &status["code"]), ("ERROR", &json!("Expired"), &json!(410)));
+        let (reported, status) = watch.next().await.unwrap();
+        assert_eq!((reported.as_str(), &status["reason"], &status["code"]), ("ERROR", &json!("Expired"), &json!(410)));
     });
 }
 
@@ -209,7 +209,7 @@ async fn listed(client: &client::Client, uri: &str, accept: &str) -> (String, Ve
 
 #[test]
 fn lists_come_as_protobuf_whole_or_as_metadata() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b", "c"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -229,7 +229,7 @@ fn lists_come_as_protobuf_whole_or_as_metadata() {
 
 #[test]
 fn both_views_of_an_event_have_their_own_message() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
             "note": "n", "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "R", "type": "Normal",
             "reportingController": "c", "reportingInstance": "i", "action": "A", "eventTime": "2026-01-01T00:00:00.000000Z"});
@@ -246,7 +246,7 @@ fn both_views_of_an_event_have_their_own_message() {
 /// Sends the creates and updates of external-attacher and external-provisioner.
 #[test]
 fn volumes_and_attachments_are_made_by_protobuf() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {
             "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
             "csi": {"driver": "d", "volumeHandle": "vol-1", "volumeAttributes": {"a": "b"}}}});

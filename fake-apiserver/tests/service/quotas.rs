@@ -19,16 +19,16 @@ fn of_class(name: &str, class: &str, size: &str) -> Value {
 
 #[test]
 fn storage_is_counted_as_a_whole_and_by_class() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, of_class("before", "gold", "1Gi")).await;
         let gold = "gold.storageclass.storage.k8s.io";
         let hard = json!({"requests.storage": "10Gi", "persistentvolumeclaims": "5",
             (format!("{gold}/requests.storage")): "4Gi", (format!("{gold}/persistentvolumeclaims")): "2"});
         client.post(QUOTAS, quota("q", hard.clone())).await;
         // Existing objects are counted at once.
-        let told = client.get(&format!("{QUOTAS}/q")).await.1;
-        assert_eq!(told["status"]["hard"], hard);
-        assert_eq!(told["status"]["used"]["requests.storage"], "1Gi");
+        let reported = client.get(&format!("{QUOTAS}/q")).await.1;
+        assert_eq!(reported["status"]["hard"], hard);
+        assert_eq!(reported["status"]["used"]["requests.storage"], "1Gi");
         assert_eq!(client.post(CLAIMS, of_class("a", "gold", "3Gi")).await.0, 201);
         let (code, refused) = client.post(CLAIMS, of_class("b", "gold", "1Gi")).await;
         let why = format!(
@@ -53,7 +53,7 @@ fn storage_is_counted_as_a_whole_and_by_class() {
 
 #[test]
 fn a_claim_that_grows_uses_more() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let class = json!({"metadata": {"name": "gold"}, "provisioner": "p", "allowVolumeExpansion": true});
         client.post("/apis/storage.k8s.io/v1/storageclasses", class).await;
         client.post(QUOTAS, quota("q", json!({"requests.storage": "5Gi"}))).await;
@@ -71,7 +71,7 @@ fn a_claim_that_grows_uses_more() {
 
 #[test]
 fn pods_must_say_what_they_need_and_are_given_back_when_they_end() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(QUOTAS, quota("q", json!({"pods": "2", "requests.cpu": "1", "limits.memory": "1Gi"}))).await;
         let (code, refused) = client.post(PODS, pod("p")).await;
         assert_eq!(code, 403);
@@ -97,7 +97,7 @@ fn pods_must_say_what_they_need_and_are_given_back_when_they_end() {
 
 #[test]
 fn objects_of_any_kind_are_counted_and_scopes_choose_pods() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let hard = json!({"count/configmaps": "1", "configmaps": "3", "count/deployments.apps": "0", "services.nodeports": "1"});
         client.post(QUOTAS, quota("q", hard)).await;
         assert_eq!(client.post(CONFIGS, config("a")).await.0, 201);
@@ -132,7 +132,7 @@ fn objects_of_any_kind_are_counted_and_scopes_choose_pods() {
 
 #[test]
 fn a_quota_that_changes_is_counted_anew() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b"] {
             client.post(CONFIGS, config(name)).await;
         }

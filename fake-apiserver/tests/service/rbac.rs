@@ -38,7 +38,7 @@ async fn send(
 
 #[test]
 fn a_service_account_may_do_what_its_roles_allow() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let admin = async |method, uri: &str, body| send(&client, "secret", &[], method, uri, body).await;
         let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
         let (code, issued) = admin(Method::POST, token, json!({"spec": {}})).await;
@@ -70,7 +70,7 @@ fn a_service_account_may_do_what_its_roles_allow() {
 
 #[test]
 fn who_is_unknown_sees_health_and_a_wrong_token_nothing() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         assert_eq!(client.get("/healthz").await.0, 200);
         assert_eq!(client.get(CONFIGS).await.0, 403);
         assert_eq!(send(&client, "wrong", &[], Method::GET, "/healthz", Value::Null).await.0, 401);
@@ -79,7 +79,7 @@ fn who_is_unknown_sees_health_and_a_wrong_token_nothing() {
 
 #[test]
 fn roles_of_the_cluster_are_there_and_can_be_tried_as_someone_else() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let binding = json!({"metadata": {"name": "viewers"}, "roleRef": {"kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "Group", "name": "viewers"}]});
         send(&client, "secret", &[], Method::POST, &format!("{RBAC}/clusterrolebindings"), binding).await;
         let ann = ["ann", "viewers"];
@@ -97,7 +97,7 @@ fn roles_of_the_cluster_are_there_and_can_be_tried_as_someone_else() {
 
 #[test]
 fn a_node_reads_its_own_attachments_only() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let attachment = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"attacher": "d", "nodeName": node, "source": {"persistentVolumeName": "pv"}}});
         for (name, node) in [("mine", "node-a"), ("other", "node-b")] {
             send(&client, "secret", &[], Method::POST, ATTACHMENTS, attachment(name, node)).await;
@@ -113,7 +113,7 @@ fn a_node_reads_its_own_attachments_only() {
 
 #[test]
 fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let as_account = async |account: &str, method, uri: &str| {
             let user = format!("system:serviceaccount:kube-system:{account}");
             send(&client, "secret", &[&user], method, uri, Value::Null).await.0
@@ -152,7 +152,7 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
 
 #[test]
 fn nobody_grants_what_they_do_not_hold() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let admin = async |uri: &str, body| {
             assert_eq!(send(&client, "secret", &[], Method::POST, uri, body).await.0, 201);
         };
@@ -186,7 +186,7 @@ fn nobody_grants_what_they_do_not_hold() {
 #[test]
 fn policies_ask_what_the_caller_may_do() {
     const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let admin = async |method, uri: &str, body| send(&client, "secret", &[], method, uri, body).await;
         let rules =
             json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
@@ -209,8 +209,8 @@ fn policies_ask_what_the_caller_may_do() {
         admin(Method::POST, &format!("{RBAC}/clusterrolebindings"), binding).await;
         let ann = async |name: &str| send(&client, "secret", &["ann"], Method::POST, CONFIGS, config(name)).await;
         let (code, refused) = ann("a").await;
-        let said = refused["message"].as_str().unwrap();
-        assert!(code == 422 && said.ends_with("denied request: ann may not see secrets"), "{said}");
+        let message = refused["message"].as_str().unwrap();
+        assert!(code == 422 && message.ends_with("denied request: ann may not see secrets"), "{message}");
         // An administrator may do this.
         assert_eq!(admin(Method::POST, CONFIGS, config("b")).await.0, 201);
         let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["create", "get"]}]});

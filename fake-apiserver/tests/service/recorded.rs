@@ -96,7 +96,7 @@ fn definition(group: &str, plural: &str) -> Value {
 
 #[test]
 fn every_recorded_read_is_answered_as_it_was_recorded() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut reads = reads();
         assert!(reads.len() > 300);
         let custom: BTreeSet<(&str, &str)> = reads

@@ -12,7 +12,7 @@ const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta
 
 #[test]
 fn lists_and_objects_come_as_tables() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, claim("data")).await;
         for uri in [CLAIMS.to_owned(), format!("{CLAIMS}/data")] {
             let (code, table) = get_as(&client, &uri, TABLE).await;
@@ -26,7 +26,7 @@ fn lists_and_objects_come_as_tables() {
 
 #[test]
 fn lists_and_watches_come_as_metadata_only() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, claim("data")).await;
         let (_, list) = get_as(&client, CLAIMS, PARTIAL).await;
         assert_eq!(
@@ -44,7 +44,7 @@ fn lists_and_watches_come_as_metadata_only() {
 
 #[test]
 fn what_cannot_be_made_is_not_acceptable() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, status) = get_as(&client, CLAIMS, "application/cbor").await;
         assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));
         assert_eq!(get_as(&client, CLAIMS, "application/cbor,application/json").await.0, 200);
@@ -53,7 +53,7 @@ fn what_cannot_be_made_is_not_acceptable() {
 
 #[test]
 fn bodies_may_be_yaml() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let yaml =
             "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: gp3\nprovisioner: ebs.csi.aws.com\n";
         let request = |text: &'static str| {
@@ -72,7 +72,7 @@ fn bodies_may_be_yaml() {
 
 #[test]
 fn unknown_fields_are_warned_of_refused_or_ignored() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut object = config("a");
         object["foo"] = json!(1);
         let send = |validation: &str| {
@@ -93,7 +93,7 @@ fn unknown_fields_are_warned_of_refused_or_ignored() {
 
 #[test]
 fn events_are_one_store_with_two_views() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "note": "n",
             "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "R", "type": "Normal",
             "reportingController": "c", "reportingInstance": "i", "action": "A", "eventTime": "2026-01-01T00:00:00.000000Z"});
@@ -118,7 +118,7 @@ fn events_are_one_store_with_two_views() {
 
 #[test]
 fn health_version_and_discovery_answer() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for probe in ["/healthz", "/livez", "/readyz", "/livez/ping"] {
             assert_eq!(client.get(probe).await, (200, json!("ok")), "{probe}");
         }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn an_object_is_created_read_updated_and_deleted() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, created) = client.post(CLAIMS, claim("data")).await;
         assert_eq!(code, 201);
         assert_eq!(created["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
@@ -34,7 +34,7 @@ fn an_object_is_created_read_updated_and_deleted() {
 
 #[test]
 fn a_watch_tells_what_is_there_and_what_happens() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("a")).await;
         let mut watch = client
             .watch(&format!(
@@ -47,7 +47,7 @@ fn a_watch_tells_what_is_there_and_what_happens() {
         assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
         client.post(PODS, pod("b")).await;
         client.delete(&format!("{PODS}/a")).await;
-        assert_eq!(watch.told().await, ["ADDED b", "MODIFIED a", "DELETED a"]);
+        assert_eq!(watch.events_seen().await, ["ADDED b", "MODIFIED a", "DELETED a"]);
         let event = watch.next_within(Duration::from_secs(61)).await.unwrap();
         assert_eq!(event["type"], "BOOKMARK");
         assert_eq!(event["object"]["kind"], "Pod");
@@ -56,7 +56,7 @@ fn a_watch_tells_what_is_there_and_what_happens() {
 
 #[test]
 fn a_pod_is_bound_once() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
         let (code, status) = client.post(&format!("{PODS}/p/binding"), binding.clone()).await;
@@ -74,7 +74,7 @@ fn a_pod_is_bound_once() {
 
 #[test]
 fn a_bound_pod_is_given_its_grace_period() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         client.post(&format!("{PODS}/p/binding"), json!({"target": {"name": "n"}})).await;
         let (code, deleting) = client.delete(&format!("{PODS}/p")).await;
@@ -91,7 +91,7 @@ fn a_bound_pod_is_given_its_grace_period() {
 
 #[test]
 fn requests_that_make_no_sense_get_a_status() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, status) = client.post(PODS, json!({"metadata": {"name": 5}})).await;
         assert_eq!(code, 400);
         assert!(status["message"].as_str().unwrap().contains("metadata.name"), "{status}");

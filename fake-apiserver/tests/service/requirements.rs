@@ -27,7 +27,7 @@ async fn headers(client: &client::Client, uri: &str, accept: &str) -> (u16, http
 
 #[test]
 fn r01_versions_are_decimal_and_from_one_counter() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let a = client.post(CONFIGS, config("a")).await.1;
         let b = client.post(CLAIMS, claim("b")).await.1;
         assert_eq!(version(&b), version(&a) + 1);
@@ -38,7 +38,7 @@ fn r01_versions_are_decimal_and_from_one_counter() {
 
 #[test]
 fn r02_a_put_is_conditional_by_version_and_by_kind() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let first = client.post(CONFIGS, config("a")).await.1;
         let uri = format!("{CONFIGS}/a");
         client.merge(&uri, json!({"data": {"x": "1"}})).await;
@@ -53,7 +53,7 @@ fn r02_a_put_is_conditional_by_version_and_by_kind() {
 
 #[test]
 fn r03_a_write_that_changes_nothing_has_no_revision() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let made = client.post(CONFIGS, config("a")).await.1;
         let same = client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "v"}})).await.1;
         assert_eq!(version(&same), version(&made));
@@ -63,7 +63,7 @@ fn r03_a_write_that_changes_nothing_has_no_revision() {
 
 #[test]
 fn r04_patches_are_bounded_and_fail_by_their_own_codes() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}/a");
         let patch = |body: Value| client.send(Method::PATCH, &uri, "application/json-patch+json", Some(body));
@@ -80,7 +80,7 @@ fn r04_patches_are_bounded_and_fail_by_their_own_codes() {
 
 #[test]
 fn r05_system_fields_are_the_servers() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut sent = config("a");
         sent["metadata"]["uid"] = "mine".into();
         sent["metadata"]["creationTimestamp"] = "2000-01-01T00:00:00Z".into();
@@ -94,7 +94,7 @@ fn r05_system_fields_are_the_servers() {
 
 #[test]
 fn r06_generation_counts_the_spec_and_the_first_deletion() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let uri = format!("{PODS}/p");
         let generation = |o: Value| o["metadata"]["generation"].clone();
@@ -110,7 +110,7 @@ fn r06_generation_counts_the_spec_and_the_first_deletion() {
 
 #[test]
 fn r07_lists_are_of_the_revision_that_is_asked_for() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let a = version(&client.post(CONFIGS, config("a")).await.1);
         client.post(CONFIGS, config("b")).await;
         let names = |list: Value| list["items"].as_array().unwrap().len();
@@ -129,7 +129,7 @@ fn r07_lists_are_of_the_revision_that_is_asked_for() {
 
 #[test]
 fn r08_a_revision_of_the_future_times_out_with_its_cause() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, status) = client.get(&format!("{CONFIGS}?resourceVersion=1000000")).await;
         assert_eq!((code, &status["details"]["retryAfterSeconds"]), (504, &json!(1)));
         assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
@@ -141,7 +141,7 @@ fn r08_a_revision_of_the_future_times_out_with_its_cause() {
 
 #[test]
 fn r09_pages_continue_one_list() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b", "c"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -156,7 +156,7 @@ fn r09_pages_continue_one_list() {
 
 #[test]
 fn r10_selectors_choose_and_unknown_fields_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         for (query, count) in [
             ("fieldSelector=status.phase!=Succeeded,status.phase!=Failed", 1),
@@ -174,7 +174,7 @@ fn r10_selectors_choose_and_unknown_fields_are_refused() {
 
 #[test]
 fn r11_a_watch_list_begins_with_all_and_a_marked_bookmark() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let mut watch = client.watch(&format!("{CONFIGS}?{query}")).await;
@@ -188,20 +188,20 @@ fn r11_a_watch_list_begins_with_all_and_a_marked_bookmark() {
 
 #[test]
 fn r12_a_quiet_kind_resumes_from_its_list() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let listed = version(&client.get(CONFIGS).await.1);
         for n in 0..200 {
             client.post(CLAIMS, claim(&format!("c{n}"))).await;
         }
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={listed}")).await;
         client.post(CONFIGS, config("a")).await;
-        assert_eq!(watch.told().await, ["ADDED a"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a"]);
     });
 }
 
 #[test]
 fn r13_errors_come_before_the_stream_or_as_its_last_event() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         assert_eq!(client.get(&format!("{CONFIGS}?watch=1&resourceVersion=x")).await.0, 400);
         for n in 0..2 {
             client.post(CONFIGS, config(&format!("a{n}"))).await;
@@ -219,12 +219,12 @@ fn r13_errors_come_before_the_stream_or_as_its_last_event() {
 
 #[test]
 fn r14_what_leaves_a_selector_is_deleted_with_its_last_content() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut made = config("a");
         made["metadata"]["labels"] = json!({"in": "yes"});
         client.post(CONFIGS, made).await;
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&labelSelector=in=yes")).await;
-        assert_eq!(watch.told().await, ["ADDED a"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a"]);
         let left = client.merge(&format!("{CONFIGS}/a"), json!({"metadata": {"labels": {"in": "no"}}})).await.1;
         let event = watch.next().await.unwrap();
         assert_eq!((&event["type"], &event["object"]["metadata"]["labels"]["in"]), (&json!("DELETED"), &json!("yes")));
@@ -234,7 +234,7 @@ fn r14_what_leaves_a_selector_is_deleted_with_its_last_content() {
 
 #[test]
 fn r15_bookmarks_are_bare_and_only_on_request() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut with = client.watch(&format!("{CONFIGS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=10")).await;
         let mut without = client.watch(&format!("{CONFIGS}?watch=1&timeoutSeconds=10")).await;
         let mark = with.next_within(Duration::from_secs(20)).await.unwrap();
@@ -246,7 +246,7 @@ fn r15_bookmarks_are_bare_and_only_on_request() {
 
 #[test]
 fn r16_a_watch_ends_with_its_time_and_without_a_word() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&timeoutSeconds=7&timeout=1s")).await;
         let begun = client.ctx.now().mono;
         assert_eq!(watch.next_within(Duration::from_secs(60)).await, None);
@@ -256,7 +256,7 @@ fn r16_a_watch_ends_with_its_time_and_without_a_word() {
 
 #[test]
 fn r17_watches_are_framed_as_their_media_type_says() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=1");
         let (_, of, body) = headers(&client, &uri, "application/json").await;
@@ -272,21 +272,21 @@ fn r17_watches_are_framed_as_their_media_type_says() {
 
 #[test]
 fn r18_two_watchers_see_the_same_in_the_same_order() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}?watch=1");
         let (mut a, mut b) = (client.watch(&uri).await, client.watch(&uri).await);
         for n in 0..20 {
             client.post(CONFIGS, config(&format!("a{}", n % 7))).await;
             client.delete(&format!("{CONFIGS}/a{}", (n * 3) % 7)).await;
         }
-        let (a, b) = (a.told().await, b.told().await);
+        let (a, b) = (a.events_seen().await, b.events_seen().await);
         assert!(a == b && a.len() > 20, "{a:?}");
     });
 }
 
 #[test]
 fn r19_finalizers_hold_and_answers_say_which() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut held = config("a");
         held["metadata"]["finalizers"] = json!(["example.com/hold"]);
         client.post(CONFIGS, held).await;
@@ -306,7 +306,7 @@ fn r19_finalizers_hold_and_answers_say_which() {
 
 #[test]
 fn r20_the_grace_of_a_pod_depends_on_its_node() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         client.delete(&format!("{PODS}/p")).await;
         assert_eq!(client.get(&format!("{PODS}/p")).await.0, 404);
@@ -322,7 +322,7 @@ fn r20_the_grace_of_a_pod_depends_on_its_node() {
 
 #[test]
 fn r21_propagation_is_told_by_finalizers_and_namespaces_end() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
             client.post(CONFIGS, config("a")).await;
             let uri = format!("{CONFIGS}/a");
@@ -343,7 +343,7 @@ fn r21_propagation_is_told_by_finalizers_and_namespaces_end() {
 
 #[test]
 fn r22_an_attachments_spec_is_fixed_and_its_status_apart() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut sent = attachment("v");
         sent["status"] = json!({"attached": true});
         assert_eq!(client.post(ATTACHMENTS, sent).await.1["status"]["attached"], false);
@@ -351,9 +351,9 @@ fn r22_an_attachments_spec_is_fixed_and_its_status_apart() {
         assert_eq!(client.merge(&uri, json!({"spec": {"nodeName": "other"}})).await.0, 422);
         assert_eq!(client.merge(&uri, json!({"status": {"attached": true}})).await.1["status"]["attached"], false);
         let status = format!("{uri}/status");
-        let told =
+        let reported =
             client.merge(&status, json!({"status": {"attached": true}, "metadata": {"finalizers": ["a/b"]}})).await.1;
-        assert_eq!((&told["status"]["attached"], told["metadata"].get("finalizers")), (&json!(true), None));
+        assert_eq!((&reported["status"]["attached"], reported["metadata"].get("finalizers")), (&json!(true), None));
         let long = json!({"status": {"attached": false, "attachError": {"message": "x".repeat(2000)}}});
         assert_eq!(client.merge(&status, long).await.0, 422);
     });
@@ -361,7 +361,7 @@ fn r22_an_attachments_spec_is_fixed_and_its_status_apart() {
 
 #[test]
 fn r23_names_are_generated() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let made = client.post(CONFIGS, json!({"metadata": {"generateName": "a-"}})).await.1;
         let name = made["metadata"]["name"].as_str().unwrap();
         assert!(name.len() == 7 && name.starts_with("a-"), "{name}");
@@ -370,7 +370,7 @@ fn r23_names_are_generated() {
 
 #[test]
 fn r24_defaults_are_there_for_controllers() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let class = client.post(CLASSES, json!({"metadata": {"name": "c"}, "provisioner": "p"})).await.1;
         assert_eq!((&class["reclaimPolicy"], &class["volumeBindingMode"]), (&json!("Delete"), &json!("Immediate")));
         let claim = client.post(CLAIMS, claim("c")).await.1;
@@ -388,7 +388,7 @@ fn r24_defaults_are_there_for_controllers() {
 
 #[test]
 fn r25_admission_adds_what_storage_relies_on() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let marked = json!({"storageclass.kubernetes.io/is-default-class": "true"});
         client.post(CLASSES, json!({"metadata": {"name": "c", "annotations": marked}, "provisioner": "p"})).await;
         let made = client.post(CLAIMS, claim("c")).await.1;
@@ -406,7 +406,7 @@ fn r25_admission_adds_what_storage_relies_on() {
 
 #[test]
 fn r26_dry_runs_leave_nothing_and_unknown_fields_are_told() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         assert_eq!(client.post(&format!("{CONFIGS}?dryRun=All"), config("a")).await.0, 201);
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
         let mut odd = config("a");
@@ -421,7 +421,7 @@ fn r26_dry_runs_leave_nothing_and_unknown_fields_are_told() {
 
 #[test]
 fn r27_answers_are_in_the_form_that_is_accepted() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let kind = async |accept: &str| {
             let (_, _, body) = headers(&client, CONFIGS, accept).await;
@@ -439,7 +439,7 @@ fn r27_answers_are_in_the_form_that_is_accepted() {
 
 #[test]
 fn r28_the_server_tells_what_it_serves() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for path in ["/healthz", "/livez", "/readyz", "/api", "/apis", "/openapi/v2", "/openapi/v3", "/metrics"] {
             assert_eq!(headers(&client, path, "*/*").await.0, 200, "{path}");
         }
@@ -451,12 +451,12 @@ fn r28_the_server_tells_what_it_serves() {
 
 #[test]
 fn r29_a_binding_gives_a_node_once() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(PODS, pod("p")).await;
         let uri = format!("{PODS}/p/binding");
-        let (code, told) =
+        let (code, reported) =
             client.post(&uri, json!({"target": {"name": "n"}, "metadata": {"annotations": {"a": "b"}}})).await;
-        assert_eq!((code, &told["status"]), (201, &json!("Success")));
+        assert_eq!((code, &reported["status"]), (201, &json!("Success")));
         let bound = client.get(&format!("{PODS}/p")).await.1;
         assert_eq!((&bound["spec"]["nodeName"], &bound["metadata"]["annotations"]["a"]), (&json!("n"), &json!("b")));
         assert_eq!(client.post(&uri, json!({"target": {"name": "m"}})).await.0, 409);
@@ -469,7 +469,7 @@ fn r29_a_binding_gives_a_node_once() {
 
 #[test]
 fn r30_a_kubelet_patches_its_nodes_status_and_reads_its_own() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post("/api/v1/nodes", json!({"metadata": {"name": "n"}})).await;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let media = "application/strategic-merge-patch+json";
@@ -486,7 +486,7 @@ fn r30_a_kubelet_patches_its_nodes_status_and_reads_its_own() {
 
 #[test]
 fn r31_limits_are_faults_that_can_be_added() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let fault = json!({"name": "busy", "match": {"plane": "k8s", "op": "list"}, "when": {"first": 1}, "effect": {"http": 429}});
         assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
         let (code, of, _) = headers(&client, CONFIGS, "*/*").await;
@@ -497,7 +497,7 @@ fn r31_limits_are_faults_that_can_be_added() {
 
 #[test]
 fn r32_apply_owns_fields_and_conflicts() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}/a");
         let apply = async |manager: &str, value: &str| {
             let body =

@@ -11,7 +11,7 @@ const ACCESS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 #[test]
 fn every_access_is_allowed_and_says_why() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let attributes = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
         let (code, review) = client.post(ACCESS, json!({"spec": attributes})).await;
         assert_eq!((code, &review["status"]["allowed"]), (201, &json!(true)), "{review}");
@@ -35,7 +35,7 @@ fn every_access_is_allowed_and_says_why() {
 
 #[test]
 fn a_token_stands_for_its_account_until_it_ends() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
         let (_, made) = client.post(PODS, pod("p")).await;
         let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]});
@@ -77,7 +77,7 @@ fn a_token_stands_for_its_account_until_it_ends() {
 
 #[test]
 fn requests_for_tokens_that_make_no_sense_are_refused() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
         let uri = format!("{ACCOUNTS}/app/token");
         for (spec, wanted) in [
@@ -132,7 +132,7 @@ fn a_token_in_a_secret_is_good_as_long_as_the_secret_when_its_signer_is_known() 
         let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "default"}});
         json!({"metadata": metadata, "type": "Opaque", "stringData": {"token": token}})
     };
-    story_with(fake_apiserver::Config { token_keys: keys, ..Default::default() }, |client| async move {
+    in_simulation_with(fake_apiserver::Config { token_keys: keys, ..Default::default() }, |client| async move {
         let uid = client.get(accounts).await.1["metadata"]["uid"].as_str().unwrap().to_owned();
         let token = legacy_token(&uid, "t");
         let (_, early) = client.post(reviews, review(&token)).await;
@@ -152,7 +152,7 @@ fn a_token_in_a_secret_is_good_as_long_as_the_secret_when_its_signer_is_known() 
         assert!(late["status"]["authenticated"] != true, "{late}");
     });
     // This server does not trust the key that signed it.
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uid = client.get(accounts).await.1["metadata"]["uid"].as_str().unwrap().to_owned();
         let token = legacy_token(&uid, "t");
         client.post(secrets, secret(&token)).await;

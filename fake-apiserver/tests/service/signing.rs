@@ -54,7 +54,7 @@ async fn approve(client: &client::Client, name: &str) -> (u16, Value) {
 
 #[test]
 fn what_was_approved_is_signed_and_says_who_one_is() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let wanted = request("ann", "ann", "team", "kube-apiserver-client", &["client auth"]);
         let (code, made) = send(&client, Method::POST, REQUESTS, wanted).await;
         // The server fills in the requester, whatever the request contains.
@@ -78,20 +78,20 @@ fn what_was_approved_is_signed_and_says_who_one_is() {
 
 #[test]
 fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let odd = request("odd", "ann", "team", "kube-apiserver-client-kubelet", &["client auth"]);
         send(&client, Method::POST, REQUESTS, odd).await;
         approve(&client, "odd").await;
-        let told = send(&client, Method::GET, &format!("{REQUESTS}/odd"), Value::Null).await.1;
-        assert_eq!(told["status"].get("certificate"), None);
-        assert_eq!(told["status"]["conditions"][1]["reason"], "SignerValidationFailure");
+        let reported = send(&client, Method::GET, &format!("{REQUESTS}/odd"), Value::Null).await.1;
+        assert_eq!(reported["status"].get("certificate"), None);
+        assert_eq!(reported["status"]["conditions"][1]["reason"], "SignerValidationFailure");
         // Requests for other signers are not signed.
         let mut other = request("other", "ann", "team", "kube-apiserver-client", &["client auth"]);
         other["spec"]["signerName"] = json!("example.com/mine");
         send(&client, Method::POST, REQUESTS, other).await;
         approve(&client, "other").await;
-        let told = send(&client, Method::GET, &format!("{REQUESTS}/other"), Value::Null).await.1;
-        assert_eq!(told["status"]["conditions"].as_array().unwrap().len(), 1);
+        let reported = send(&client, Method::GET, &format!("{REQUESTS}/other"), Value::Null).await.1;
+        assert_eq!(reported["status"]["conditions"].as_array().unwrap().len(), 1);
         let master = request("m", "ann", "system:masters", "kube-apiserver-client", &["client auth"]);
         let (code, refused) = send(&client, Method::POST, REQUESTS, master).await;
         assert_eq!(code, 403);
@@ -102,7 +102,7 @@ fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
 
 #[test]
 fn a_request_that_another_key_signed_gets_no_certificate() {
-    story_with(guarded(), |client| async move {
+    in_simulation_with(guarded(), |client| async move {
         let mut forged = request("forged", "ann", "team", "kube-apiserver-client", &["client auth"]);
         let pem = STANDARD.decode(forged["spec"]["request"].as_str().unwrap()).unwrap();
         let mut bytes = CertificateSigningRequestDer::from_pem_slice(&pem).unwrap().to_vec();
@@ -115,9 +115,9 @@ fn a_request_that_another_key_signed_gets_no_certificate() {
         forged["spec"]["request"] = STANDARD.encode(lines).into();
         assert_eq!(send(&client, Method::POST, REQUESTS, forged).await.0, 201);
         approve(&client, "forged").await;
-        let told = send(&client, Method::GET, &format!("{REQUESTS}/forged"), Value::Null).await.1;
-        assert_eq!(told["status"].get("certificate"), None);
-        let failed = &told["status"]["conditions"][1];
+        let reported = send(&client, Method::GET, &format!("{REQUESTS}/forged"), Value::Null).await.1;
+        assert_eq!(reported["status"].get("certificate"), None);
+        let failed = &reported["status"]["conditions"][1];
         assert_eq!((&failed["type"], &failed["reason"]), (&json!("Failed"), &json!("SigningError")));
         assert_eq!(failed["message"], "unable to verify certificate request signature");
     });

@@ -20,7 +20,7 @@ fn drip(client: &client::Client) -> substrate::body::Body {
 
 #[test]
 fn a_slow_body_is_closed_when_its_request_has_taken_its_time() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let post = "application/json";
         for (method, uri, media, limit) in [
             (Method::POST, CONFIGS.to_owned(), post, 60),

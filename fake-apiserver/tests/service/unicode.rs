@@ -13,7 +13,7 @@ fn request(method: Method, uri: &str, media: &str, body: &[u8]) -> Request<Body>
 fn what_is_no_character_is_replaced_in_every_sort_of_body() {
     const STRANGE: &[u8] = b"a\xff\xe2\x82 \\ud800 \\ud83d\\ude00 \\udc00z";
     const READ: &str = "a\u{fffd}\u{fffd}\u{fffd} \u{fffd} \u{1f600} \u{fffd}z";
-    story(|client| async move {
+    in_simulation(|client| async move {
         let around = |before: &str, after: &str| [before.as_bytes(), STRANGE, after.as_bytes()].concat();
         let whole = around(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":""#, r#""}}"#);
         let uri = format!("{CONFIGS}/c");
@@ -35,8 +35,8 @@ fn what_is_no_character_is_replaced_in_every_sort_of_body() {
         let strict = format!("{CONFIGS}?fieldValidation=Strict");
         let twice = br#"{"metadata":{"name":"d"},"da\ud800ta":{},"data":{}}"#;
         let (code, refused) = client.request(request(Method::POST, &strict, "application/json", twice)).await;
-        let said = refused["message"].as_str().unwrap();
-        assert!(code == 400 && said.ends_with("unknown field \"da\u{fffd}ta\""), "{said}");
+        let message = refused["message"].as_str().unwrap();
+        assert!(code == 400 && message.ends_with("unknown field \"da\u{fffd}ta\""), "{message}");
         // A text that is invalid JSON for another reason is refused.
         let (code, _) = client.request(request(Method::POST, CONFIGS, "application/json", b"{\"a\":\"\xff\"")).await;
         assert_eq!(code, 400);
@@ -45,7 +45,7 @@ fn what_is_no_character_is_replaced_in_every_sort_of_body() {
 
 #[test]
 fn a_query_is_read_as_go_reads_it() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, refused) = client.get(&format!("{CONFIGS}?limit=%ff%e2%82")).await;
         let why = "strconv.ParseInt: parsing \"\u{fffd}\u{fffd}\u{fffd}\": invalid syntax";
         assert_eq!((code, &refused["message"]), (400, &json!(why)));

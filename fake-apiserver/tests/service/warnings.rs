@@ -55,7 +55,7 @@ const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
 #[test]
 fn a_failed_answer_warns_too() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let limits = json!({"metadata": {"name": "l"}, "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]}});
         assert_eq!(client.post("/api/v1/namespaces/default/limitranges", limits).await.0, 201);
         let mut old = with(
@@ -210,20 +210,20 @@ fn a_failed_answer_warns_too() {
 )]
 fn a_new_object_is_warned_of(#[case] uri: &'static str, #[case] object: Value, #[case] expected: &[&str]) {
     let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
-    story(|client| async move {
+    in_simulation(|client| async move {
         assert_eq!(send(&client, Method::POST, uri, &object).await, (201, expected));
     });
 }
 
 #[test]
 fn a_change_of_a_volume_is_warned_of_and_one_of_a_pod_or_of_a_status_is_not() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let old = json!({"volume.beta.kubernetes.io/mount-options": "discard"});
         let object = with(volume(json!({})), "/metadata", json!({"name": "v", "annotations": old}));
-        let told = ["metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use \"mountOptions\" attribute instead".to_owned()];
-        assert_eq!(send(&client, Method::POST, VOLUMES, &object).await.1, told);
+        let reported = ["metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use \"mountOptions\" attribute instead".to_owned()];
+        assert_eq!(send(&client, Method::POST, VOLUMES, &object).await.1, reported);
         let uri = format!("{VOLUMES}/v");
-        assert_eq!(send(&client, Method::PUT, &uri, &object).await, (200, told.to_vec()));
+        assert_eq!(send(&client, Method::PUT, &uri, &object).await, (200, reported.to_vec()));
         assert_eq!(send(&client, Method::PUT, &format!("{uri}/status"), &object).await, (200, vec![]));
         let pod = pod_with(json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"}}));
         assert_eq!(send(&client, Method::POST, PODS, &pod).await.1.len(), 1);
@@ -235,7 +235,7 @@ fn a_change_of_a_volume_is_warned_of_and_one_of_a_pod_or_of_a_status_is_not() {
 
 #[test]
 fn a_finalizer_of_a_custom_object_that_names_no_domain_is_warned_of_once() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let definition = json!({"metadata": {"name": "gadgets.shop.example.com"}, "spec": {
             "group": "shop.example.com", "scope": "Cluster", "names": {"plural": "gadgets", "kind": "Gadget"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
@@ -261,7 +261,7 @@ fn a_finalizer_of_a_custom_object_that_names_no_domain_is_warned_of_once() {
 
 #[test]
 fn a_deprecated_version_is_warned_of_at_every_use() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let version = |name: &str, fields: Value| {
             let mut version = json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});
             version.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -309,10 +309,10 @@ fn an_object_that_nothing_works_on_is_taken_with_a_warning_when_it_is_created() 
     let containers = json!([{"name": "c", "image": "i"}]);
     let set = json!({"metadata": {"name": "db"}, "spec": {"selector": {"matchLabels": labels}, "serviceName": "db",
         "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
-    let told = vec!["nobody".to_owned()];
-    client::story_with(config, |client| async move {
-        assert_eq!(send(&client, Method::POST, &format!("{SETS}?dryRun=All"), &set).await, (201, told.clone()));
-        assert_eq!(send(&client, Method::POST, SETS, &set).await, (201, told));
+    let reported = vec!["nobody".to_owned()];
+    client::in_simulation_with(config, |client| async move {
+        assert_eq!(send(&client, Method::POST, &format!("{SETS}?dryRun=All"), &set).await, (201, reported.clone()));
+        assert_eq!(send(&client, Method::POST, SETS, &set).await, (201, reported));
         // An update does not warn again.
         assert_eq!(send(&client, Method::PUT, &format!("{SETS}/db"), &set).await, (200, Vec::new()));
         assert_eq!(send(&client, Method::POST, CLAIMS, &claim("c")).await, (201, Vec::new()));
@@ -335,7 +335,7 @@ fn a_client_that_watches_a_kind_and_writes_it_works_on_it() {
         json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "serviceName": "db",
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
     };
-    client::story_with(config, |client| async move {
+    client::in_simulation_with(config, |client| async move {
         let all = "/apis/apps/v1/statefulsets?watch=true";
         let watch = async |agent: &str, accept: &str| {
             let request =

@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn a_watch_by_node_or_name_hears_of_its_own_objects_only() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut node = client.watch("/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3Dn").await;
         let mut name = client.watch(&format!("{PODS}?watch=true&fieldSelector=metadata.name=b")).await;
         let mut running = client.watch("/api/v1/pods?watch=true&fieldSelector=status.phase!%3DPending").await;
@@ -16,29 +16,29 @@ fn a_watch_by_node_or_name_hears_of_its_own_objects_only() {
             client.post(&format!("{PODS}/{pod_name}/binding"), json!({"target": {"name": node_name}})).await;
         }
         client.merge(&format!("{PODS}/a/status"), json!({"status": {"phase": "Running"}})).await;
-        assert_eq!(node.told().await, ["ADDED a", "MODIFIED a"]);
-        assert_eq!(name.told().await, ["ADDED b", "MODIFIED b"]);
-        assert_eq!(running.told().await, ["ADDED a"]);
+        assert_eq!(node.events_seen().await, ["ADDED a", "MODIFIED a"]);
+        assert_eq!(name.events_seen().await, ["ADDED b", "MODIFIED b"]);
+        assert_eq!(running.events_seen().await, ["ADDED a"]);
     });
 }
 
 #[test]
 fn a_watch_resumes_where_it_was_told_to() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (_, list) = client.get(CONFIGS).await;
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
-        assert_eq!(watch.told().await, ["ADDED a", "ADDED b"]);
+        assert_eq!(watch.events_seen().await, ["ADDED a", "ADDED b"]);
         client.delete(&format!("{CONFIGS}/a")).await;
-        assert_eq!(watch.told().await, ["DELETED a"]);
+        assert_eq!(watch.events_seen().await, ["DELETED a"]);
     });
 }
 
 #[test]
 fn a_watch_ends_cleanly_when_its_time_is_over_after_a_last_bookmark() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let uri = format!("{CONFIGS}?watch=1&timeoutSeconds=30&allowWatchBookmarks=true&resourceVersion=0");
         let mut watch = client.watch(&uri).await;
         let bookmark = watch.next_within(Duration::from_secs(28)).await.unwrap();
@@ -51,7 +51,7 @@ fn a_watch_ends_cleanly_when_its_time_is_over_after_a_last_bookmark() {
 
 #[test]
 fn a_watch_without_a_time_lives_half_an_hour_to_an_hour() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await;
         assert_eq!(watch.next_within(Duration::from_secs(7200)).await, None);
         let lived = client.ctx.now().mono.as_secs();
@@ -61,13 +61,13 @@ fn a_watch_without_a_time_lives_half_an_hour_to_an_hour() {
 
 #[test]
 fn bookmarks_come_only_when_asked_for_and_never_before_an_event_they_cover() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let mut quiet = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await;
         let mut asked = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1&allowWatchBookmarks=1")).await;
         tokio::time::sleep(Duration::from_secs(59)).await;
         let (_, created) = client.post(CONFIGS, config("a")).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(quiet.told().await, ["ADDED a"]);
+        assert_eq!(quiet.events_seen().await, ["ADDED a"]);
         assert_eq!(asked.next().await.unwrap()["type"], "ADDED");
         let bookmark = asked.next().await.unwrap();
         assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
@@ -78,7 +78,7 @@ fn bookmarks_come_only_when_asked_for_and_never_before_an_event_they_cover() {
 #[test]
 fn an_expired_revision_is_one_error_event() {
     let config_of = |history| Config { limits: Limits { history, ..Limits::default() }, ..Config::default() };
-    story_with(config_of(1), |client| async move {
+    in_simulation_with(config_of(1), |client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await;
@@ -92,7 +92,7 @@ fn an_expired_revision_is_one_error_event() {
 
 #[test]
 fn lists_go_back_five_minutes_and_little_longer() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for name in ["a", "b", "c"] {
             client.post(CONFIGS, config(name)).await;
         }
@@ -107,8 +107,11 @@ fn lists_go_back_five_minutes_and_little_longer() {
         tokio::time::sleep(Duration::from_secs(31)).await;
         let (code, status) = client.get(&next).await;
         assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
-        let said = status["message"].as_str().unwrap();
-        assert!(said.starts_with("The provided continue parameter is too old to display a consistent list"), "{said}");
+        let message = status["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("The provided continue parameter is too old to display a consistent list"),
+            "{message}"
+        );
         let token = status["metadata"]["continue"].as_str().unwrap();
         let (code, rest) = client.get(&format!("{CONFIGS}?continue={token}")).await;
         assert_eq!((code, rest["items"].as_array().unwrap().len()), (200, 3));
@@ -116,7 +119,7 @@ fn lists_go_back_five_minutes_and_little_longer() {
         assert_eq!((code, &status["message"]), (410, &json!("The resourceVersion for the provided list is too old.")));
         // The window of watches is separate: the newest hundred events of a kind are kept at any age.
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
-        assert_eq!(watch.told().await, ["ADDED d"]);
+        assert_eq!(watch.events_seen().await, ["ADDED d"]);
         for i in 0..100 {
             client.merge(&format!("{CONFIGS}/a"), json!({"data": {"i": i.to_string()}})).await;
         }
@@ -125,15 +128,15 @@ fn lists_go_back_five_minutes_and_little_longer() {
         let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
         let error = watch.next().await.unwrap();
         assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
-        let said = error["object"]["message"].as_str().unwrap();
-        assert!(said.starts_with(&format!("too old resource version: {version} (")), "{said}");
+        let message = error["object"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("too old resource version: {version} (")), "{message}");
     });
 }
 
 #[test]
 fn a_history_that_is_never_compacted_leads_back_to_the_beginning() {
     let limits = Limits { compaction: Duration::ZERO, ..Limits::default() };
-    story_with(Config { limits, ..Config::default() }, |client| async move {
+    in_simulation_with(Config { limits, ..Config::default() }, |client| async move {
         let (_, list) = client.get(CONFIGS).await;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
         client.post(CONFIGS, config("a")).await;
@@ -145,7 +148,7 @@ fn a_history_that_is_never_compacted_leads_back_to_the_beginning() {
 
 #[test]
 fn bad_parameters_are_refused_before_the_stream() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for (query, code) in [
             ("resourceVersion=x", 400),
             ("timeoutSeconds=soon", 400),
@@ -162,7 +165,7 @@ fn bad_parameters_are_refused_before_the_stream() {
 
 #[test]
 fn a_revision_of_the_future_is_waited_for_three_seconds() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (_, list) = client.get(CONFIGS).await;
         let next = list["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap() + 1;
         let (code, status) = client.get(&format!("{CONFIGS}?resourceVersion={next}")).await;
@@ -180,7 +183,7 @@ fn a_revision_of_the_future_is_waited_for_three_seconds() {
 
 #[test]
 fn a_watcher_that_does_not_keep_up_is_closed_and_can_come_back() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (_, list) = client.get(CONFIGS).await;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
         let uri = format!("{CONFIGS}?watch=1&resourceVersion={version}");
@@ -188,9 +191,9 @@ fn a_watcher_that_does_not_keep_up_is_closed_and_can_come_back() {
         for i in 0..1100 {
             client.post(CONFIGS, config(&format!("c{i}"))).await;
         }
-        assert_eq!(watch.told().await.len(), 1000);
+        assert_eq!(watch.events_seen().await.len(), 1000);
         assert_eq!(watch.next_within(Duration::from_secs(3600)).await, None);
-        assert_eq!(client.watch(&uri).await.told().await.len(), 1100);
+        assert_eq!(client.watch(&uri).await.events_seen().await.len(), 1100);
     });
 }
 
@@ -209,7 +212,7 @@ fn the_state_outlives_the_process_and_the_streams_do_not() {
 
 #[test]
 fn a_stream_that_is_dropped_leaves_the_hub() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let watch = client.watch(&format!("{PODS}?watch=1&fieldSelector=spec.nodeName=n")).await;
         assert_eq!(client.get("/admin/v1/state").await.1["watchers"], 1);
         drop(watch);
@@ -219,7 +222,7 @@ fn a_stream_that_is_dropped_leaves_the_hub() {
 
 #[test]
 fn the_trace_has_every_commit_in_order() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "w"}})).await;
         client.delete(&format!("{CONFIGS}/a")).await;
@@ -238,7 +241,7 @@ fn the_trace_has_every_commit_in_order() {
 #[test]
 fn many_watchers_are_told_several_events_at_once_in_order() {
     let gather = Duration::from_millis(1);
-    story_with(fake_apiserver::Config { gather, ..Default::default() }, |client| async move {
+    in_simulation_with(fake_apiserver::Config { gather, ..Default::default() }, |client| async move {
         let mut watches = Vec::new();
         for _ in 0..5 {
             watches.push(client.watch(&format!("{CONFIGS}?watch=1&labelSelector=suite=gather")).await);
@@ -248,13 +251,13 @@ fn many_watchers_are_told_several_events_at_once_in_order() {
             assert_eq!(client.post(CONFIGS, body).await.0, 201);
         };
         write("a").await;
-        assert_eq!(watches[0].told().await, ["ADDED a"]);
+        assert_eq!(watches[0].events_seen().await, ["ADDED a"]);
         write("b").await;
         write("c").await;
         // Five watchers received the first event, so the next ones follow five milliseconds later.
         assert!(watches[0].next().await.is_none());
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert_eq!(watches[0].told().await, ["ADDED b", "ADDED c"]);
+        assert_eq!(watches[0].events_seen().await, ["ADDED b", "ADDED c"]);
         assert_eq!(watches[1].next_within(Duration::from_millis(20)).await.unwrap()["object"]["metadata"]["name"], "a");
     });
 }

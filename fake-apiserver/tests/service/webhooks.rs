@@ -107,7 +107,7 @@ pub fn configuration(hook: &str, more: &Value) -> Value {
 #[test]
 fn webhooks_change_and_refuse_what_is_written() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         assert_eq!(client.post(MUTATING, configuration("label", &json!({}))).await.0, 201);
         assert_eq!(client.post(VALIDATING, configuration("deny", &json!({}))).await.0, 201);
         let (code, made) = client.post(CONFIGS, config("a")).await;
@@ -138,7 +138,7 @@ fn webhooks_change_and_refuse_what_is_written() {
 #[test]
 fn a_webhook_that_fails_is_treated_as_its_policy_says() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         for hook in ["gone", "odd"] {
             client.post(VALIDATING, configuration(hook, &json!({}))).await;
             let (code, failed) = client.post(CONFIGS, config("a")).await;
@@ -160,7 +160,7 @@ fn a_webhook_that_fails_is_treated_as_its_policy_says() {
 #[test]
 fn selectors_narrow_what_a_webhook_is_asked() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         let narrow = json!({"objectSelector": {"matchLabels": {"ask": "yes"}}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}});
         client.post(VALIDATING, configuration("warn", &narrow)).await;
         client.post(CONFIGS, config("a")).await;
@@ -177,7 +177,7 @@ fn selectors_narrow_what_a_webhook_is_asked() {
 #[test]
 fn a_write_that_is_only_tried_asks_too() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         client.post(MUTATING, configuration("label", &json!({}))).await;
         let (code, tried) = client.post(&format!("{CONFIGS}?dryRun=All"), config("a")).await;
         assert_eq!((code, &tried["metadata"]["labels"]["seen"]), (201, &json!("CREATE")));
@@ -204,7 +204,7 @@ fn below(hooks: &Hooks) -> Vec<String> {
 #[test]
 fn what_is_written_below_an_object_is_asked_about_as_what_it_is() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         let rules = json!({"rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
             "resources": ["pods/*", "deployments/scale", "serviceaccounts/token"]}]});
         assert_eq!(client.post(MUTATING, configuration("below", &rules)).await.0, 201);
@@ -254,7 +254,7 @@ fn what_is_written_below_an_object_is_asked_about_as_what_it_is() {
 #[test]
 fn each_object_of_a_collection_that_is_deleted_is_asked_about() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;
         client
@@ -271,7 +271,7 @@ fn each_object_of_a_collection_that_is_deleted_is_asked_about() {
 #[test]
 fn mutating_policies_come_before_webhooks_and_are_not_repeated_unless_they_ask() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         let rules =
             json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
         let count = "[JSONPatch{op: 'add', path: '/data/n', value: has(object.data.n) ? object.data.n + '+' : '1'}]";
@@ -297,7 +297,7 @@ fn mutating_policies_come_before_webhooks_and_are_not_repeated_unless_they_ask()
 #[test]
 fn a_webhook_is_asked_only_where_its_conditions_hold() {
     let hooks = Hooks::default();
-    story_with(hooks.config(), |client| async move {
+    in_simulation_with(hooks.config(), |client| async move {
         let condition = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
         let named = condition("object.metadata.name != 'skipped' && authorizer.requestResource.check('get').allowed()");
         assert_eq!(client.post(VALIDATING, configuration("warn", &named)).await.0, 201);
@@ -311,8 +311,8 @@ fn a_webhook_is_asked_only_where_its_conditions_hold() {
             broken["failurePolicy"] = policy.into();
             client.send(Method::DELETE, &uri, "application/json", None).await;
             assert_eq!(client.post(VALIDATING, configuration("warn", &broken)).await.0, 201);
-            let (found, said) = client.post(CONFIGS, config(&policy.to_lowercase())).await;
-            assert_eq!(found, code, "{said}");
+            let (found, wording) = client.post(CONFIGS, config(&policy.to_lowercase())).await;
+            assert_eq!(found, code, "{wording}");
             assert_eq!(hooks.asked(), Vec::<String>::new());
         }
         // An invalid condition is refused with its webhook.

@@ -7,7 +7,7 @@ const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
 /// Returns the message of an answer, without the name of its object.
-fn said((code, status): &(u16, Value)) -> (u16, String) {
+fn code_and_message((code, status): &(u16, Value)) -> (u16, String) {
     let message = status["message"].as_str().unwrap_or_default();
     (*code, message.split_once(" is invalid: ").map_or(message, |(_, why)| why).to_owned())
 }
@@ -23,7 +23,7 @@ fn volume() -> Value {
 
 #[test]
 fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let (code, made) = client.post(VOLUMES, volume()).await;
         assert_eq!(code, 201, "{made}");
         let uri = format!("{VOLUMES}/v");
@@ -32,14 +32,17 @@ fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
                    @@ -22,7 +22,7 @@\n  \"StorageOS\": null,\n  \"CSI\": {\n   \"Driver\": \"d\",\n\
                    -  \"VolumeHandle\": \"h\",\n+  \"VolumeHandle\": \"other\",\n   \"ReadOnly\": false,\n   \
                    \"FSType\": \"\",\n   \"VolumeAttributes\": null,\n";
-        assert_eq!(said(&other), (422, why.to_owned()));
+        assert_eq!(code_and_message(&other), (422, why.to_owned()));
         let block = client.merge(&uri, json!({"spec": {"volumeMode": "Block"}})).await;
-        assert_eq!(said(&block), (422, "volumeMode: Invalid value: \"Block\": field is immutable".to_owned()));
+        assert_eq!(
+            code_and_message(&block),
+            (422, "volumeMode: Invalid value: \"Block\": field is immutable".to_owned())
+        );
         let affinity = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}});
         let why = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\
                    \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable";
-        assert_eq!(said(&client.merge(&uri, affinity).await), (422, why.to_owned()));
+        assert_eq!(code_and_message(&client.merge(&uri, affinity).await), (422, why.to_owned()));
         // The only part of a source that may be added later.
         let secret = json!({"spec": {"csi": {"controllerExpandSecretRef": {"name": "s", "namespace": "default"}}}});
         assert_eq!(client.merge(&uri, secret).await.0, 200);
@@ -48,21 +51,21 @@ fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
 
 #[test]
 fn an_unbound_claim_does_not_grow_and_says_why() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CLAIMS, claim("c")).await;
         let uri = format!("{CLAIMS}/c");
         // The size of an unbound claim cannot change: there is only one error.
         let small = json!({"spec": {"resources": {"requests": {"storage": "1Mi"}}}});
         let (code, refused) = client.merge(&uri, small).await;
         assert_eq!((code, refused["details"]["causes"].as_array().map(Vec::len)), (422, Some(1)), "{refused}");
-        assert!(said(&(code, refused)).1.starts_with("spec: Forbidden: spec is immutable after creation"));
+        assert!(code_and_message(&(code, refused)).1.starts_with("spec: Forbidden: spec is immutable after creation"));
         let grown = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
         let refused = client.merge(&uri, grown.clone()).await;
         let why = "spec: Forbidden: spec is immutable after creation except resources.requests and \
                    volumeAttributesClassName for bound claims\n@@ -6,7 +6,7 @@\n  \"Resources\": {\n   \"Limits\": \
                    null,\n   \"Requests\": {\n-   \"storage\": \"1Gi\"\n+   \"storage\": \"2Gi\"\n   }\n  },\n  \
                    \"VolumeName\": \"\",\n";
-        assert_eq!(said(&refused), (422, why.to_owned()));
+        assert_eq!(code_and_message(&refused), (422, why.to_owned()));
         // For a bound claim, its class decides.
         client.merge(&format!("{uri}/status"), json!({"status": {"phase": "Bound"}})).await;
         let (code, refused) = client.merge(&uri, grown).await;
@@ -70,32 +73,38 @@ fn an_unbound_claim_does_not_grow_and_says_why() {
         let message = refused["message"].as_str().unwrap();
         assert!(message.contains("only dynamically provisioned pvc can be resized"), "{message}");
         let mode = client.merge(&uri, json!({"spec": {"volumeMode": "Block"}})).await;
-        assert!(said(&mode).1.ends_with("volumeMode: Invalid value: \"Block\": field is immutable]"), "{mode:?}");
+        assert!(
+            code_and_message(&mode).1.ends_with("volumeMode: Invalid value: \"Block\": field is immutable]"),
+            "{mode:?}"
+        );
     });
 }
 
 #[test]
 fn attachments_classes_nodes_and_capacities_do_not_change_either() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let attachment = json!({"metadata": {"name": "a"},
             "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}});
         assert_eq!(client.post(ATTACHMENTS, attachment).await.0, 201);
         let moved = client.merge(&format!("{ATTACHMENTS}/a"), json!({"spec": {"nodeName": "m"}})).await;
         let why = "spec: Invalid value: {\"Attacher\":\"d\",\"Source\":{\"PersistentVolumeName\":\"v\",\
                    \"InlineVolumeSpec\":null},\"NodeName\":\"m\"}: field is immutable";
-        assert_eq!(said(&moved), (422, why.to_owned()));
+        assert_eq!(code_and_message(&moved), (422, why.to_owned()));
         let long = json!({"status": {"attached": false, "attachError": {"message": "x".repeat(1025)}}});
         let why = "status.attachError.message: Too long: may not be more than 262144 bytes";
-        assert_eq!(said(&client.merge(&format!("{ATTACHMENTS}/a/status"), long).await), (422, why.to_owned()));
+        assert_eq!(
+            code_and_message(&client.merge(&format!("{ATTACHMENTS}/a/status"), long).await),
+            (422, why.to_owned())
+        );
 
         client.post(CLASSES, json!({"metadata": {"name": "s"}, "provisioner": "d"})).await;
         let change = json!({"provisioner": "e", "parameters": {"a": "b"}, "reclaimPolicy": "Retain"});
         let why = "[parameters: Invalid value: {\"a\":\"b\"}: field is immutable, provisioner: Invalid value: \"e\": \
                    field is immutable, reclaimPolicy: Invalid value: \"Retain\": field is immutable]";
-        assert_eq!(said(&client.merge(&format!("{CLASSES}/s"), change).await), (422, why.to_owned()));
+        assert_eq!(code_and_message(&client.merge(&format!("{CLASSES}/s"), change).await), (422, why.to_owned()));
         let mode = client.merge(&format!("{CLASSES}/s"), json!({"volumeBindingMode": "WaitForFirstConsumer"})).await;
         let why = "volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": field is immutable";
-        assert_eq!(said(&mode), (422, why.to_owned()));
+        assert_eq!(code_and_message(&mode), (422, why.to_owned()));
 
         let nodes = "/apis/storage.k8s.io/v1/csinodes";
         client
@@ -104,26 +113,29 @@ fn attachments_classes_nodes_and_capacities_do_not_change_either() {
         let other = json!({"spec": {"drivers": [{"name": "d", "nodeID": "2", "allocatable": {"count": 3}}]}});
         let why = "spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"2\",\"TopologyKeys\":null,\
                    \"Allocatable\":null}: field is immutable";
-        assert_eq!(said(&client.merge(&format!("{nodes}/n"), other).await), (422, why.to_owned()));
+        assert_eq!(code_and_message(&client.merge(&format!("{nodes}/n"), other).await), (422, why.to_owned()));
 
         let drivers = "/apis/storage.k8s.io/v1/csidrivers";
         client.post(drivers, json!({"metadata": {"name": "d"}, "spec": {}})).await;
         let other = client.merge(&format!("{drivers}/d"), json!({"spec": {"attachRequired": false}})).await;
         let why = "spec.attachedRequired: Invalid value: false: field is immutable";
-        assert_eq!(said(&other), (422, why.to_owned()));
+        assert_eq!(code_and_message(&other), (422, why.to_owned()));
 
         let capacities = "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities";
         client.post(capacities, json!({"metadata": {"name": "c"}, "storageClassName": "s", "capacity": "1Gi"})).await;
         let uri = format!("{capacities}/c");
         assert_eq!(client.merge(&uri, json!({"capacity": "2Gi"})).await.0, 200);
         let other = client.merge(&uri, json!({"storageClassName": "t"})).await;
-        assert_eq!(said(&other), (422, "storageClassName: Invalid value: \"t\": field is immutable".to_owned()));
+        assert_eq!(
+            code_and_message(&other),
+            (422, "storageClassName: Invalid value: \"t\": field is immutable".to_owned())
+        );
     });
 }
 
 #[test]
 fn selectors_are_refused_in_gos_words() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for (query, why) in [
             ("labelSelector=a%3Db%3Dc", "found '=', expected: ',' or 'end of string'"),
             ("labelSelector=a%20b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
@@ -133,28 +145,31 @@ fn selectors_are_refused_in_gos_words() {
             ("fieldSelector=metadata.name%3Da%3Db", "invalid field selector: unescaped character in value: 61"),
         ] {
             let answer = client.get(&format!("{PODS}?{query}")).await;
-            assert_eq!(said(&answer), (400, why.to_owned()), "{query}");
+            assert_eq!(code_and_message(&answer), (400, why.to_owned()), "{query}");
         }
         let answer = client.get(&format!("{VOLUMES}?fieldSelector=spec.x%3D1")).await;
         let why = "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
-        assert_eq!(said(&answer), (400, why.to_owned()));
+        assert_eq!(code_and_message(&answer), (400, why.to_owned()));
     });
 }
 
 #[test]
 fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"metadata": {"labels": {"a": "b"}},
             "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
         let jobs = "/apis/batch/v1/namespaces/default/jobs";
         assert_eq!(client.post(jobs, job).await.0, 201);
         let images = json!({"spec": {"template": {"metadata": {"annotations": {"x": "<y>"}}}}});
-        let (code, said) = said(&client.merge(&format!("{jobs}/j"), images).await);
+        let (code, code_and_message) = code_and_message(&client.merge(&format!("{jobs}/j"), images).await);
         let start = "spec.template: Invalid value: {\"labels\":{\"a\":\"b\",";
-        assert!(code == 422 && said.starts_with(start) && said.ends_with("}}: field is immutable"), "{said}");
+        assert!(
+            code == 422 && code_and_message.starts_with(start) && code_and_message.ends_with("}}: field is immutable"),
+            "{code_and_message}"
+        );
         let shown = "\"annotations\":{\"x\":\"\\u003cy\\u003e\"},\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\
                      \"Containers\":[{\"Name\":\"c\",\"Image\":\"i\",\"Command\":null,";
-        assert!(said.contains(shown), "{said}");
+        assert!(code_and_message.contains(shown), "{code_and_message}");
 
         let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
         let parent = |name: &str| json!({"resource": "services", "namespace": "a", "name": name});
@@ -163,21 +178,24 @@ fn what_a_field_may_not_become_is_shown_as_go_shows_it() {
         let moved = client.merge(&format!("{addresses}/10.0.0.9"), json!({"spec": {"parentRef": parent("c")}})).await;
         let why = "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"a\",\
                    \"Name\":\"c\"}: field is immutable";
-        assert_eq!(self::said(&moved), (422, why.to_owned()));
+        assert_eq!(self::code_and_message(&moved), (422, why.to_owned()));
         // A map is shown as a whole, and a removed one as null.
         let class = json!({"metadata": {"name": "s"}, "provisioner": "d", "parameters": {"type": "a&b"}});
         assert_eq!(client.post(CLASSES, class).await.0, 201);
         let other = client.merge(&format!("{CLASSES}/s"), json!({"parameters": {"type": "<c>"}})).await;
         let why = "parameters: Invalid value: {\"type\":\"\\u003cc\\u003e\"}: field is immutable";
-        assert_eq!(self::said(&other), (422, why.to_owned()));
+        assert_eq!(self::code_and_message(&other), (422, why.to_owned()));
         let gone = client.merge(&format!("{CLASSES}/s"), json!({"parameters": null})).await;
-        assert_eq!(self::said(&gone), (422, "parameters: Invalid value: null: field is immutable".to_owned()));
+        assert_eq!(
+            self::code_and_message(&gone),
+            (422, "parameters: Invalid value: null: field is immutable".to_owned())
+        );
     });
 }
 
 #[test]
 fn what_is_invalid_in_a_new_object_is_invalid_in_a_changed_one() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
         let (roles, bindings) = (format!("{rbac}/clusterroles"), format!("{rbac}/clusterrolebindings"));
         let (quotas, drivers) =
@@ -233,8 +251,12 @@ fn what_is_invalid_in_a_new_object_is_invalid_in_a_changed_one() {
             let created = client.post(uri, changed).await;
             let patched = client.merge(&format!("{uri}/a"), change).await;
             for (code, refused) in [created, patched] {
-                let said = refused["message"].as_str().unwrap();
-                assert!(code == 422 && said.contains(why), "{uri}: {code} {}", &said[..said.len().min(300)]);
+                let code_and_message = refused["message"].as_str().unwrap();
+                assert!(
+                    code == 422 && code_and_message.contains(why),
+                    "{uri}: {code} {}",
+                    &code_and_message[..code_and_message.len().min(300)]
+                );
             }
             client.delete(&format!("{uri}/a")).await;
         }
@@ -246,7 +268,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
     use base64::Engine;
     let encode = |size: usize| base64::engine::general_purpose::STANDARD.encode("x".repeat(size));
     const LIMIT: usize = 1 << 20;
-    story(|client| async move {
+    in_simulation(|client| async move {
         let secrets = "/api/v1/namespaces/default/secrets";
         let too_long = "Too long: may not be more than 1048576 bytes";
         for (uri, field, whole, rest, why) in [
@@ -267,7 +289,7 @@ fn maps_and_secrets_hold_a_mebibyte() {
                 client.post(uri, json!({"metadata": {"name": "x"}, field: {"whole": whole, "rest": rest}})).await,
                 client.put(&object, json!({"metadata": {"name": name}, field: {"whole": whole, "rest": rest}})).await,
             ] {
-                assert_eq!((code, said(&(code, refused)).1), (422, why.clone()), "{uri} {field}");
+                assert_eq!((code, code_and_message(&(code, refused)).1), (422, why.clone()), "{uri} {field}");
             }
         }
         // Keys are validated on updates, too.
@@ -277,14 +299,14 @@ fn maps_and_secrets_hold_a_mebibyte() {
             (&"k".repeat(254), "must be no more than 253 bytes".to_owned()),
         ] {
             let refused = client.merge(&format!("{CONFIGS}/data"), json!({"data": {"whole": null, key: "v"}})).await;
-            assert_eq!(said(&refused), (422, format!("data[{key}]: Invalid value: {key:?}: {why}")));
+            assert_eq!(code_and_message(&refused), (422, format!("data[{key}]: Invalid value: {key:?}: {why}")));
         }
     });
 }
 
 #[test]
 fn a_resource_version_that_is_none_is_refused_in_gos_words() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("c")).await;
         let invalid = "strconv.ParseUint: parsing \"abc\": invalid syntax";
         let shown = format!("invalid resource version: resourceVersion: Invalid value: \"abc\": {invalid}");
@@ -298,12 +320,12 @@ fn a_resource_version_that_is_none_is_refused_in_gos_words() {
         ];
         for query in queries {
             let answer = client.get(&format!("{CONFIGS}{query}")).await;
-            assert_eq!(said(&answer), (400, shown.clone()), "{query}");
+            assert_eq!(code_and_message(&answer), (400, shown.clone()), "{query}");
         }
         // Invalid combinations are reported first.
         let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&continue=x")).await;
         let why = "specifying resource version is not allowed when using continue";
-        assert_eq!(said(&answer), (400, why.to_owned()));
+        assert_eq!(code_and_message(&answer), (400, why.to_owned()));
         let answer = client.get(&format!("{CONFIGS}?watch=1&resourceVersion=abc&resourceVersionMatch=Exact")).await;
         assert_eq!(answer.0, 422);
         let answer = client.get(&format!("{CONFIGS}?resourceVersion=18446744073709551616")).await;
@@ -314,15 +336,15 @@ fn a_resource_version_that_is_none_is_refused_in_gos_words() {
         );
         let mut object = config("c");
         object["metadata"]["resourceVersion"] = "abc".into();
-        assert_eq!(said(&client.put(&format!("{CONFIGS}/c"), object).await), (500, invalid.to_owned()));
+        assert_eq!(code_and_message(&client.put(&format!("{CONFIGS}/c"), object).await), (500, invalid.to_owned()));
         let patch = json!({"metadata": {"resourceVersion": "abc"}});
-        assert_eq!(said(&client.merge(&format!("{CONFIGS}/c"), patch).await), (500, invalid.to_owned()));
+        assert_eq!(code_and_message(&client.merge(&format!("{CONFIGS}/c"), patch).await), (500, invalid.to_owned()));
     });
 }
 
 #[test]
 fn patches_are_refused_in_upstreams_words() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("c")).await;
         let uri = format!("{CONFIGS}/c");
         let patch = async |media: &str, patch: Value| client.send(Method::PATCH, &uri, media, Some(patch)).await;
@@ -342,27 +364,27 @@ fn patches_are_refused_in_upstreams_words() {
             (json!([{"op": 1}]), "number into Go struct field jsonPatchOp.op of type string"),
         ] {
             let why = format!("error decoding patch: json: cannot unmarshal {why}");
-            assert_eq!(said(&patch(json_patch, body).await), (400, why));
+            assert_eq!(code_and_message(&patch(json_patch, body).await), (400, why));
         }
         let merge = patch("application/merge-patch+json", json!([])).await;
         let why = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
-        assert_eq!(said(&merge), (400, why.to_owned()));
+        assert_eq!(code_and_message(&merge), (400, why.to_owned()));
         client.post(PODS, pod("p")).await;
         let keyless = json!({"spec": {"containers": [{"image": "x"}]}});
         let answer = client
             .send(Method::PATCH, &format!("{PODS}/p"), "application/strategic-merge-patch+json", Some(keyless))
             .await;
         let why = "map: map[image:x] does not contain declared merge key: name";
-        assert_eq!(said(&answer), (500, why.to_owned()));
+        assert_eq!(code_and_message(&answer), (500, why.to_owned()));
     });
 }
 
 #[test]
 fn bodies_are_refused_in_upstreams_words() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let send = async |method: Method, uri: &str, media: &str, body: &str| {
             let request = http::Request::builder().method(method).uri(uri).header("content-type", media);
-            said(&client.request(request.body(substrate::body::full(body.to_owned())).unwrap()).await)
+            code_and_message(&client.request(request.body(substrate::body::full(body.to_owned())).unwrap()).await)
         };
         let json = "application/json";
         for (body, why, summary) in [
@@ -394,25 +416,25 @@ fn bodies_are_refused_in_upstreams_words() {
                  scheme \"pkg/api/legacyscheme/scheme.go:30\"",
             ),
         ] {
-            assert_eq!(said(&client.post(PODS, sent).await), (400, why.to_owned()));
+            assert_eq!(code_and_message(&client.post(PODS, sent).await), (400, why.to_owned()));
         }
         let scaler =
             json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}});
         let scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
         let why =
             "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)";
-        assert_eq!(said(&client.post(scalers, scaler).await), (400, why.to_owned()));
+        assert_eq!(code_and_message(&client.post(scalers, scaler).await), (400, why.to_owned()));
         let mut moved = config("c");
         moved["metadata"]["namespace"] = "other".into();
         let why = "the namespace of the provided object does not match the namespace sent on the request";
-        assert_eq!(said(&client.put(&uri, moved).await), (400, why.to_owned()));
+        assert_eq!(code_and_message(&client.put(&uri, moved).await), (400, why.to_owned()));
     });
 }
 
 /// An object must have the name that its URL has.
 #[test]
 fn an_object_without_its_name_is_no_update() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         client.post(CONFIGS, config("a")).await;
         let uri = format!("{CONFIGS}/a");
         let why = "the name of the object (a based on URL) was undeterminable: name must be provided";

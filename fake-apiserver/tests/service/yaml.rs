@@ -23,7 +23,7 @@ async fn answer(
 
 #[test]
 fn whoever_asks_for_yaml_gets_the_same_answers() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         let definition = json!({"metadata": {"name": "as.x.y"}, "spec": {"group": "x.y", "scope": "Namespaced",
             "names": {"plural": "as", "kind": "A"}, "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
@@ -76,7 +76,7 @@ fn whoever_asks_for_yaml_gets_the_same_answers() {
 
 #[test]
 fn there_is_no_watch_in_yaml() {
-    story(|client| async move {
+    in_simulation(|client| async move {
         for accept in ["application/yaml", "application/yaml, application/json"] {
             let (code, media, text) = answer(&client, "GET", &format!("{CONFIGS}?watch=1"), accept, None).await;
             let why = "only the following media types are accepted: application/json;stream=watch, \

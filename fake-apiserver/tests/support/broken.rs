@@ -187,8 +187,8 @@ pub fn round(seed: &Seed, count: u64) -> Broken {
         for (request, shown) in requests {
             let Ok(response) = call(service.clone(), request).await else { panic!("no answer: {shown}") };
             let code = response.status().as_u16();
-            let told = collect(response.into_body(), 64 << 20).await.unwrap_or_default();
-            let told = String::from_utf8_lossy(&told);
+            let reported = collect(response.into_body(), 64 << 20).await.unwrap_or_default();
+            let reported = String::from_utf8_lossy(&reported);
             // Expected 5xx: a feature that does not exist (501), a future revision (504), and upstream's own 500s: a
             // new object with a resourceVersion, a configuration with a duplicate list element, a resourceVersion that
             // is not a number, and a failed strategic merge.
@@ -199,8 +199,8 @@ pub fn round(seed: &Seed, count: u64) -> Broken {
                 "does not contain declared merge key",
                 "expected a map[string]interface {}, but received",
             ];
-            let meant = matches!(code, 501 | 504) || upstreams.iter().any(|why| told.contains(why));
-            assert!(code < 500 || meant, "{code} {told}\n{shown}");
+            let meant = matches!(code, 501 | 504) || upstreams.iter().any(|why| reported.contains(why));
+            assert!(code < 500 || meant, "{code} {reported}\n{shown}");
             *answered.0.entry(code / 100).or_default() += 1;
         }
         process.crash();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::day::place;
+use super::day::state_directory;
 use crate::cluster::Endpoints;
 pub(super) use crate::cluster::access::{variables, write_kubeconfig};
 
@@ -94,7 +94,7 @@ pub(super) fn export(name: &str, value: &str) -> String {
 pub(super) fn variables_of(ready: &Value, name: &str) -> Vec<(&'static str, String)> {
     let says = |key: &str| ready[key].as_str().unwrap_or_default();
     let mut all = variables(says("kubeconfig"), says("ec2"), says("region"));
-    all.extend([("MOORING_ADMIN", says("admin").to_owned()), (place::NAME, name.to_owned())]);
+    all.extend([("MOORING_ADMIN", says("admin").to_owned()), (state_directory::NAME, name.to_owned())]);
     all
 }
 

@@ -12,7 +12,7 @@ use substrate::fault::Span;
 use tokio::time::Instant;
 
 use super::announce;
-use super::day::place;
+use super::day::state_directory;
 use super::refusal::{Refusal, lacking, late, next};
 use crate::cluster::compose::project::{Doors, Project};
 use crate::runner::Objects;
@@ -80,7 +80,7 @@ pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, 
 
 /// Path of a project's kubeconfig: beside the directories of Moorings from `mooring up`.
 fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
-    let root = place::root().map_err(|(_, failure)| failure.message)?;
+    let root = state_directory::root().map_err(|(_, failure)| failure.message)?;
     let directory = root.with_file_name("mooring-compose").join(project.name());
     std::fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     Ok(directory.join("kubeconfig"))

@@ -144,11 +144,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     let wall = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let rate = found.runs as f64 / since.elapsed().as_secs_f64().max(1e-3);
-    let said = format!("{} in {}, {rate:.1} runs per second", far(found.runs, args, since), took(wall));
+    let wording = format!("{} in {}, {rate:.1} runs per second", far(found.runs, args, since), took(wall));
     if whole {
-        phase.done(&said)
+        phase.done(&wording)
     } else {
-        phase.interrupted(&said)
+        phase.interrupted(&wording)
     }
     conclude(args, &plan, &found, whole, format)
 }
@@ -191,7 +191,7 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
     text += &format!("{}\n", style.paint(Tone::Faint, &format!("seen: {}", found.coverage.text())));
     text += &format!("{}\n", style.paint(Tone::Faint, &format!("drawn: {}", found.kinds())));
     for (id, runs) in &found.declared {
-        text += &format!("{} {id} in {}\n", style.paint(Tone::Warning, "declared"), found.told(*runs));
+        text += &format!("{} {id} in {}\n", style.paint(Tone::Warning, "declared"), found.frequency(*runs));
     }
     let mut files = Vec::new();
     for finding in found.ordered() {
@@ -248,7 +248,11 @@ fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
             columns: ["what became of it".to_owned(), "runs".to_owned()].into(),
             rows: rows.chain([total.into()]).collect(),
         }),
-        notes: found.declared.iter().map(|(id, runs)| format!("Declared: {id} in {}.", found.told(*runs))).collect(),
+        notes: found
+            .declared
+            .iter()
+            .map(|(id, runs)| format!("Declared: {id} in {}.", found.frequency(*runs)))
+            .collect(),
         ..Page::default()
     };
     for (at, finding) in found.ordered().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `mooring explore --mutants`: enables each planted defect and prints the number of runs that find it.
+//! `mooring explore --mutants`: enables each seeded bug and prints the number of runs that find it.
 //!
 //! All defects use the same sequence: some drawn runs, then points of a sweep of the migration scenario, then drawn
 //! runs again. A run finds the defect if its verdict differs without the defect.
@@ -24,7 +24,7 @@ const FIRST: usize = 100;
 /// Number of points of the sweep.
 const POINTS: usize = 300;
 
-/// Parameters of a hunt for planted defects.
+/// Parameters of a hunt for seeded bugs.
 pub(super) struct Hunt<'a> {
     /// Seed of all draws and of the sweep.
     pub seed: u64,
@@ -38,7 +38,7 @@ pub(super) struct Hunt<'a> {
     pub how: &'a How,
 }
 
-/// First run that shows a planted defect.
+/// First run that shows a seeded bug.
 struct Found {
     /// `swarm` or `sweep`.
     by: &'static str,
@@ -92,11 +92,11 @@ impl Hunt<'_> {
                 Err(Stopped::Trouble(why)) => return search::environment("explore", format, why),
             }
         }
-        let said = format!("{} of {} planted defects", rows.len(), all.len());
+        let wording = format!("{} of {} planted defects", rows.len(), all.len());
         if whole {
-            phase.done(&said)
+            phase.done(&wording)
         } else {
-            phase.interrupted(&said)
+            phase.interrupted(&wording)
         }
         self.conclude(&rows, all.len(), whole, format)
     }
@@ -112,7 +112,7 @@ impl Hunt<'_> {
 
     fn find(&self, name: &str, usual: &Verdict, runs: &mut usize) -> Result<Option<Found>, Stopped> {
         let plan = Plan { seed: self.seed, mutants: vec![name.to_owned()], ..Plan::default() };
-        let drawn = |at: usize| Task { tell_coverage: false, ..plan.task(at) };
+        let drawn = |at: usize| Task { report_coverage: false, ..plan.task(at) };
         let first = self.first("swarm", &drawn, 0..FIRST.min(self.most), runs)?;
         if first.is_some() {
             return Ok(first);
@@ -210,8 +210,8 @@ impl Hunt<'_> {
         let mut runs: Vec<usize> = rows.iter().filter(|row| row.found.is_some()).map(|row| row.runs).collect();
         runs.sort_unstable();
         let median = runs.get(runs.len() / 2).copied();
-        let said = median.map(|median| format!(", the median after {median} runs")).unwrap_or_default();
-        text += &format!("{} of {planted} found{said}\n", rows.len() - missed.len());
+        let wording = median.map(|median| format!(", the median after {median} runs")).unwrap_or_default();
+        text += &format!("{} of {planted} found{wording}\n", rows.len() - missed.len());
         let row = |row: &Row| -> Value {
             json!({
                 "mutant": row.name,

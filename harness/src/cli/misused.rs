@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    fn said(line: &str) -> Failure {
+    fn failure_of(line: &str) -> Failure {
         let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let error = Cli::try_parse_from(&args).unwrap_err();
         failure(&error.render().to_string(), &command(&args))
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn a_flag_that_is_wrong_is_data_too() {
-        let failure = said("mooring up --nodse 3 --output json");
+        let failure = failure_of("mooring up --nodse 3 --output json");
         assert!(failure.message.starts_with("unexpected argument '--nodse' found"), "{failure:?}");
         assert!(failure.actions[0].contains("'--nodes'"), "{failure:?}");
         assert_eq!(failure.actions.last().map(String::as_str), Some("`mooring up --help` lists all options"));
-        let failure = said("mooring fault add x --after 5");
+        let failure = failure_of("mooring fault add x --after 5");
         assert!(failure.message.contains("`5` is not a duration"), "{failure:?}");
         assert!(failure.actions.last().unwrap().contains("mooring fault add --help"), "{failure:?}");
-        assert!(said("mooring statsu").actions[0].contains("'status'"));
+        assert!(failure_of("mooring statsu").actions[0].contains("'status'"));
     }
 
     #[test]

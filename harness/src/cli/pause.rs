@@ -8,11 +8,11 @@ use tokio::sync::oneshot;
 use super::announce;
 use crate::cluster::{Cluster, live};
 use crate::output::{Format, Progress};
-use crate::runner::Attendant;
+use crate::runner::PauseHook;
 
-/// Returns the attendant who continues a pause. The error is the reason why there is none: standard input is not a
+/// Returns the hook that continues a pause. The error is the reason why there is none: standard input is not a
 /// terminal, or a program reads the output.
-pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) -> Result<Attendant, &'static str> {
+pub(super) fn pause_hook(site: &live::Site, progress: &Progress, format: Format) -> Result<PauseHook, &'static str> {
     if format == Format::Json {
         return Err("the output is JSON, which a program reads");
     }
@@ -20,7 +20,7 @@ pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) 
         return Err("standard input is not a terminal");
     }
     let (directory, progress) = (site.path().to_owned(), progress.clone());
-    Ok(Attendant::new(Box::new(move |cluster, text| {
+    Ok(PauseHook::new(Box::new(move |cluster, text| {
         let shown = show(cluster, &directory);
         let (progress, text) = (progress.clone(), text.to_owned());
         Box::pin(async move {

@@ -101,8 +101,8 @@ fn step(args: &Args, document: &Document, mine: &Record, format: Format) -> Exit
 fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, format: Format) -> ExitCode {
     let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
     let listener = Listener::default();
-    let hears = args.report.is_some().then_some(&listener);
-    let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0), hears) {
+    let recorder = args.report.is_some().then_some(&listener);
+    let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0), recorder) {
         Ok(seen) => seen,
         Err(message) => return search::usage("replay", format, message),
     };
@@ -152,7 +152,7 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
         return search::environment("replay", format, format!("--record {}: {e}", path.display()));
     }
     if let Some(path) = &args.report {
-        let run = report::heard(document.name(), mine.seed, &verdict, &listener, outcome.as_ref());
+        let run = report::recorded(document.name(), mine.seed, &verdict, &listener, outcome.as_ref());
         if let Err(why) = report::write(page(args, document, mine, run), path) {
             return search::environment("replay", format, why);
         }

@@ -21,11 +21,17 @@ pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -
     }
     let listener = Listener::default();
     let (_, outcome) = judge_and_show(task, Some(limit), &listener);
-    heard(name, task.seed, verdict, &listener, outcome.as_ref())
+    recorded(name, task.seed, verdict, &listener, outcome.as_ref())
 }
 
 /// Report of the run that `listener` has recorded.
-pub(super) fn heard(name: &str, seed: u64, verdict: &Verdict, listener: &Listener, outcome: Option<&Outcome>) -> Run {
+pub(super) fn recorded(
+    name: &str,
+    seed: u64,
+    verdict: &Verdict,
+    listener: &Listener,
+    outcome: Option<&Outcome>,
+) -> Run {
     let timeline = outcome.map_or_else(Timeline::default, timeline);
     let violations: &[Violation] = outcome.map_or(&[], |outcome| &outcome.violations);
     let story = timeline.story_ms.map(|_| timeline.end_ms);
@@ -44,8 +50,8 @@ pub(super) fn heard(name: &str, seed: u64, verdict: &Verdict, listener: &Listene
 
 /// Timeline of the volumes of a run.
 pub(super) fn timeline(outcome: &Outcome) -> Timeline {
-    let over = u64::try_from(outcome.story_over.as_millis()).unwrap_or(u64::MAX);
-    Timeline::build(&outcome.events).story_over(over)
+    let over = u64::try_from(outcome.steps_over.as_millis()).unwrap_or(u64::MAX);
+    Timeline::build(&outcome.events).steps_over(over)
 }
 
 fn word(verdict: &Verdict) -> Word {

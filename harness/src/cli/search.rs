@@ -77,11 +77,11 @@ impl Which {
     }
 }
 
-/// Carries out runs until there are no more, `told` returns false, or the user interrupts. Returns false in the last case.
+/// Carries out runs until there are no more, `on_verdict` returns false, or the user interrupts. Returns false in the last case.
 pub(in crate::cli) fn carry_out(
     settings: Settings,
     work: Box<Next>,
-    told: impl FnMut(usize, Verdict) -> bool,
+    on_verdict: impl FnMut(usize, Verdict) -> bool,
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
@@ -92,7 +92,7 @@ pub(in crate::cli) fn carry_out(
             let stop = async {
                 stop.wait().await;
             };
-            workers::run(settings, work, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+            workers::run(settings, work, stop, on_verdict).await.map_err(|e| format!("a worker does not start: {e}"))
         }),
     )
 }
@@ -102,7 +102,7 @@ pub(in crate::cli) fn carry_out_branches(
     settings: Settings,
     trunk: &Task,
     branches: Vec<(usize, Fault)>,
-    told: impl FnMut(usize, Verdict),
+    on_verdict: impl FnMut(usize, Verdict),
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start the runtime: {e}"))?;
@@ -113,7 +113,9 @@ pub(in crate::cli) fn carry_out_branches(
             let stop = async {
                 stop.wait().await;
             };
-            forks::run(settings, trunk, branches, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+            forks::run(settings, trunk, branches, stop, on_verdict)
+                .await
+                .map_err(|e| format!("a worker does not start: {e}"))
         }),
     )
 }

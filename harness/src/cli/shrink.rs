@@ -133,8 +133,8 @@ fn verdicts(
         seed: record.seed,
         mutants: record.mutants.clone(),
         ends: None,
-        tell_coverage: false,
-        tell_ends: record.class == Class::EndDiffers,
+        report_coverage: false,
+        report_ends: record.class == Class::EndDiffers,
     };
     let tasks: Vec<Task> = documents.iter().map(task).collect();
     // The expected end state is that of the same document without its faults.

@@ -119,8 +119,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     if !args.from_start {
         let branches: Vec<(usize, Fault)> = runs.iter().filter_map(|run| Some((*run, sweep.branch(*run)?))).collect();
-        let told = |run, verdict| tell(&mut verdicts, run, verdict);
-        match search::carry_out_branches(workers_of(args, &sweep), &sweep.trunk(), branches, told) {
+        let on_verdict = |run, verdict| tell(&mut verdicts, run, verdict);
+        match search::carry_out_branches(workers_of(args, &sweep), &sweep.trunk(), branches, on_verdict) {
             Ok(all) => whole = all,
             Err(why) => return search::environment("sweep", format, why),
         }
@@ -129,8 +129,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     // Pairs, and points that could not be branched, run from the start.
     let rest: Vec<usize> = runs.iter().copied().filter(|run| !verdicts.contains_key(run)).collect();
     if whole && !rest.is_empty() {
-        let told = |run, verdict| tell(&mut verdicts, run, verdict);
-        match from_start(args, &sweep, rest, told) {
+        let on_verdict = |run, verdict| tell(&mut verdicts, run, verdict);
+        match from_start(args, &sweep, rest, on_verdict) {
             Ok(all) => whole = all,
             Err(why) => return search::environment("sweep", format, why),
         }
@@ -138,13 +138,13 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let wall = since.elapsed();
     let rate = per_second(verdicts.len(), wall);
     let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-    let mut said =
+    let mut wording =
         format!("{} of {} points in {}, {rate:.1} points per second", verdicts.len(), runs.len(), took(wall_ms));
     if whole && branched.0 > SAMPLE * 2 {
         match sample(args, &sweep, &verdicts) {
             Ok(alone) => {
                 let times = per_second(branched.0, branched.1) / alone.max(1e-3);
-                said += &format!("; {times:.1} times as many as from the start of each");
+                wording += &format!("; {times:.1} times as many as from the start of each");
             }
             Err(failure) => {
                 let envelope = Envelope::failed("sweep", Exit::Diverged, failure);
@@ -153,9 +153,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         }
     }
     if whole {
-        phase.done(&said)
+        phase.done(&wording)
     } else {
-        phase.interrupted(&said)
+        phase.interrupted(&wording)
     }
     conclude(args, &sweep, &verdicts, runs.len(), whole, format)
 }
@@ -169,14 +169,14 @@ fn from_start(
     args: &Args,
     sweep: &Sweep,
     runs: Vec<usize>,
-    mut told: impl FnMut(usize, Verdict),
+    mut on_verdict: impl FnMut(usize, Verdict),
 ) -> Result<bool, String> {
     let work = {
         let (sweep, runs) = (sweep.clone(), runs.clone());
         move |at: usize| runs.get(at).map(|run| sweep.task(*run))
     };
     search::carry_out(workers_of(args, sweep), Box::new(work), |at, verdict| {
-        told(runs[at], verdict);
+        on_verdict(runs[at], verdict);
         true
     })
 }

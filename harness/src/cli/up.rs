@@ -1,10 +1,10 @@
 //! `mooring up`: a live cluster that serves until it is interrupted.
 
 mod detach;
+mod event_printer;
 pub(super) mod kubeconfig;
 mod ports;
 mod program;
-mod tell;
 
 pub(super) use program::named;
 
@@ -26,7 +26,7 @@ use substrate::world::Options;
 use substrate::{Level, World};
 
 use super::announce::{self, Access};
-use super::day::place::{self, Held, Place, Record};
+use super::day::state_directory::{self, Held, Record, StateDirectory};
 use super::refusal::{Refusal, lacking, show, usage};
 use crate::cluster::spec::node_name;
 use crate::cluster::{Checks, Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["nodes", "zones", "spread_zones", "region"])]
     begin: Option<PathBuf>,
     /// The name of this Mooring. Two of them side by side only need different names.
-    #[arg(long, value_name = "NAME", default_value = place::DEFAULT, value_parser = place::name)]
+    #[arg(long, value_name = "NAME", default_value = state_directory::DEFAULT, value_parser = state_directory::name)]
     name: String,
     /// Start in the background, and return once it is ready; `mooring down` ends it.
     #[arg(long, short)]
@@ -272,7 +272,7 @@ fn kubernetes_token(args: &Args) -> Result<Option<Secret>, Refusal> {
 
 /// Starts it in the background.
 fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
-    let place = Place::of(&args.name)?;
+    let place = StateDirectory::of(&args.name)?;
     if let Some(code) = detach::start(&place)? {
         return Ok(code);
     }
@@ -295,7 +295,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     if args.detach && !detach::is_background() {
         return background(args, format);
     }
-    let held = Place::of(&args.name)?.hold()?;
+    let held = StateDirectory::of(&args.name)?.hold()?;
     spec.program_logs = Some(held.place().directory().to_owned());
     if let Some(token) = &args.token {
         held.keep_token(token)?;
@@ -333,14 +333,14 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
                 Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
             };
             let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
-            let heard = if args.quiet { Progress::silent() } else { progress.clone() };
-            let teller = tell::Teller::start(&world, &heard);
+            let recorded = if args.quiet { Progress::silent() } else { progress.clone() };
+            let printer = event_printer::EventPrinter::start(&world, &recorded);
             cluster.launch_programs();
             for program in cluster.programs() {
                 program.first_start().await.map_err(lacking)?;
             }
-            let told = teller.clone();
-            cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
+            let last_lines = printer.clone();
+            cluster.serve_admin(args.token.clone(), checks, move |begins| last_lines.still(begins)).map_err(lacking)?;
             defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
             progress.note(&site.describe());
             announce(args, (&held, &mut record), (&endpoints, &cluster.spec().region), format)?;
@@ -361,7 +361,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             };
             // From here on the addresses in the ready files are not served.
             forget(args, &held);
-            teller.still(true);
+            printer.still(true);
             progress.note("taking everything down");
             cluster.stop().await;
             if let Err(e) = world.trace().flush() {
@@ -388,7 +388,7 @@ fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
 
 /// Waits until no other Mooring of this user is choosing its ports.
 fn turn() -> Result<std::fs::File, Refusal> {
-    let path = place::root()?.join("ports.lock");
+    let path = state_directory::root()?.join("ports.lock");
     let failed = |e: std::io::Error| lacking(format!("{}: {e}", path.display()));
     let file = std::fs::File::create(&path).map_err(failed)?;
     file.lock().map_err(failed)?;
@@ -469,7 +469,7 @@ fn say(text: &str) {
 }
 
 /// Content of the ready file.
-fn ready(args: &Args, access: &Access<'_>, place: &Place) -> Value {
+fn ready(args: &Args, access: &Access<'_>, place: &StateDirectory) -> Value {
     let mut ready = access.ready();
     ready["name"] = json!(args.name);
     ready["pid"] = json!(std::process::id());

@@ -255,7 +255,7 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
         app.cluster.reset().await?;
         app.crashed().clear();
         if let Some(checks) = &app.checks {
-            checks.begin_anew();
+            checks.restart();
         }
         app.since.store(app.cluster.world().trace().len(), Ordering::Relaxed);
         defaults::apply_more(app.cluster.objects()).await.map_err(|e| e.to_string())

@@ -61,7 +61,7 @@ pub struct Parts {
 
 /// Values that every component needs to start.
 #[derive(Clone)]
-pub(super) struct Yard {
+pub(super) struct StartContext {
     pub(super) world: World,
     pub(super) spec: Arc<ClusterSpec>,
     pub(super) wiring: Arc<dyn Wiring>,
@@ -93,8 +93,8 @@ impl Cluster {
         world.faults().name(names::of(&spec));
         world.faults().watch();
         let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec, &parts.roots));
-        let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
-        let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
+        let context = StartContext { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
+        let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&context.spec, parts.volume_dir, parts.bytes))?;
         let instances = ec2.instances();
         let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
         let introduce = |node: &NodeSpec, instance: &InstanceInfo| {
@@ -102,21 +102,21 @@ impl Cluster {
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
         };
         // A cluster that begins with attachments emits the nodes' instances first.
-        let begins = !yard.spec.begin.is_empty();
-        for node in yard.spec.nodes.iter().filter(|_| begins) {
+        let begins = !context.spec.begin.is_empty();
+        for node in context.spec.nodes.iter().filter(|_| begins) {
             instances.get(node.name.as_str()).into_iter().for_each(|instance| introduce(node, instance));
         }
         let mut members = BTreeMap::new();
-        yard.add(&mut members, yard.cloud(ec2.clone()));
-        yard.add(&mut members, yard.apiserver(parts.ca_pem, parts.front.as_deref()));
-        if !yard.is_without("csi-mock") {
-            yard.add(&mut members, yard.csi_controller());
+        context.add(&mut members, context.cloud(ec2.clone()));
+        context.add(&mut members, context.apiserver(parts.ca_pem, parts.front.as_deref()));
+        if !context.is_without("csi-mock") {
+            context.add(&mut members, context.csi_controller());
         }
-        for (name, process) in names::loops(&yard.spec) {
-            yard.add(&mut members, yard.loops(&name, process));
+        for (name, process) in names::loops(&context.spec) {
+            context.add(&mut members, context.loops(&name, process));
         }
         let mut nodes = BTreeMap::new();
-        for node in &yard.spec.nodes {
+        for node in &context.spec.nodes {
             let missing = || ClusterError::NoInstance(node.name.clone());
             let instance = instances.get(node.name.as_str()).ok_or_else(missing)?;
             let disk = parts.disks.get(&node.name).cloned().ok_or_else(missing)?;
@@ -128,33 +128,33 @@ impl Cluster {
             let (node_, id) = (node.clone(), instance.id.clone());
             let private_ip = instance.private_ip.clone();
             let machine = Machine { node: node_, instance: id, private_ip, root, disk: disk.clone(), socket };
-            let registry = yard.registry(&machine);
-            let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
+            let registry = context.registry(&machine);
+            let members = context.start_node(&machine).into_iter().map(Member::Task).collect();
             let (instance, root) = (machine.instance, machine.root);
             nodes.insert(node.name.clone(), Node { instance, members, disk, root, registry });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()
             .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
-        let objects = yard.connect(&user, "apiserver")?;
-        let cloud = yard.connect(&user, "ec2")?;
-        let manager = yard.connect(&user, names::MANAGER)?;
+        let objects = context.connect(&user, "apiserver")?;
+        let cloud = context.connect(&user, "ec2")?;
+        let manager = context.connect(&user, names::MANAGER)?;
         for program in programs {
             members.insert(program.name().to_owned(), Member::Program(program.clone()));
         }
-        let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
+        let mut cluster = Self::new(world, ClusterSpec::clone(&context.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
         cluster.cloud = Some(ec2);
-        cluster.wiring = Some(yard.wiring.clone());
+        cluster.wiring = Some(context.wiring.clone());
         supervisor::start(world, &cluster);
-        if let Some(mirrors) = &yard.mirrors {
-            cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &yard.wiring)));
+        if let Some(mirrors) = &context.mirrors {
+            cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &context.wiring)));
         }
         Ok(cluster)
     }
 }
 
-impl Yard {
+impl StartContext {
     fn add(&self, members: &mut BTreeMap<String, Member>, process: Process) {
         members.insert(process.name().to_string(), Member::Task(process));
     }
@@ -186,17 +186,17 @@ impl Yard {
     }
 
     fn cloud(&self, ec2: Ec2) -> Process {
-        let yard = self.clone();
+        let context = self.clone();
         Process::start(&self.world, "mock-ec2", move |ctx| {
-            let (yard, service) = (yard.clone(), ec2.start(&ctx));
-            let metadata = yard.metadata(&ctx, &ec2);
+            let (context, service) = (context.clone(), ec2.start(&ctx));
+            let metadata = context.metadata(&ctx, &ec2);
             async move {
                 for (name, service) in metadata {
-                    if let Err(error) = yard.wiring.publish(&ctx, &name, service) {
+                    if let Err(error) = context.wiring.publish(&ctx, &name, service) {
                         return ctx.emit(ProcessFailed { error });
                     }
                 }
-                yard.serve(ctx, "ec2", service).await;
+                context.serve(ctx, "ec2", service).await;
             }
         })
     }
@@ -210,7 +210,7 @@ impl Yard {
     }
 
     fn apiserver(&self, ca_pem: Option<String>, front: Option<&Front>) -> Process {
-        let yard = self.clone();
+        let context = self.clone();
         // Webhooks are reached through sockets, which do not exist in simulation.
         let live = self.world.kind() == WorldKind::Live;
         let dial = live.then(fake_apiserver::dial::webhooks);
@@ -239,14 +239,14 @@ impl Yard {
         };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
-            let opened = yard.open(&ctx, &apiserver);
-            let (yard, service) = (yard.clone(), apiserver.start(&ctx));
+            let opened = context.open(&ctx, &apiserver);
+            let (context, service) = (context.clone(), apiserver.start(&ctx));
             if let Some(ca) = &ca_pem {
                 apiserver.trust(&ctx, ca);
             }
             async move {
                 match opened {
-                    Ok(()) => yard.serve(ctx, "apiserver", service).await,
+                    Ok(()) => context.serve(ctx, "apiserver", service).await,
                     Err(error) => ctx.emit(ProcessFailed { error }),
                 }
             }
@@ -266,37 +266,37 @@ impl Yard {
     /// Returns the dialer with which the API server reaches nodes: nodes of this cluster by name, other nodes by
     /// address.
     fn node_dial(&self) -> fake_apiserver::NodeDial {
-        let yard = self.clone();
+        let context = self.clone();
         let others = (self.world.kind() == WorldKind::Live).then(fake_apiserver::dial::nodes);
         Arc::new(move |ctx, place| {
-            let ours = !yard.is_without("kubelet") && yard.spec.nodes.iter().any(|node| node.name == place.node);
+            let ours = !context.is_without("kubelet") && context.spec.nodes.iter().any(|node| node.name == place.node);
             match &others {
                 Some(others) if !ours => others(ctx, place),
-                _ => Ok(yard.wiring.connect(ctx, &format!("kubelet-{}", place.node))?),
+                _ => Ok(context.wiring.connect(ctx, &format!("kubelet-{}", place.node))?),
             }
         })
     }
 
     fn csi_controller(&self) -> Process {
-        let yard = self.clone();
+        let context = self.clone();
         Process::start(&self.world, "csi-controller", move |ctx| {
-            let yard = yard.clone();
+            let context = context.clone();
             async move {
-                let ec2 = match yard.wiring.connect(&ctx, "ec2") {
+                let ec2 = match context.wiring.connect(&ctx, "ec2") {
                     Ok(ec2) => ec2,
                     Err(error) => return ctx.emit(ProcessFailed { error }),
                 };
                 let config = ControllerConfig {
-                    region: yard.spec.region.clone(),
-                    driver_name: yard.spec.driver_name.clone(),
+                    region: context.spec.region.clone(),
+                    driver_name: context.spec.driver_name.clone(),
                     // Batching is on, as in the chart of the EBS driver.
                     batching: true,
-                    lock: yard.spec.driver.lock,
-                    settings: yard.settings(),
+                    lock: context.spec.driver.lock,
+                    settings: context.settings(),
                     ..ControllerConfig::new(ec2)
                 };
                 let service = csi_mock::controller::start(&ctx, config);
-                yard.serve(ctx, "csi-controller", service).await;
+                context.serve(ctx, "csi-controller", service).await;
             }
         })
     }
@@ -312,26 +312,26 @@ impl Yard {
 
     /// Starts `name`, a replica of the control loop process `process`.
     fn loops(&self, name: &str, process: &'static str) -> Process {
-        let yard = self.clone();
+        let context = self.clone();
         let own = name.to_owned();
         Process::start(&self.world, name, move |ctx| {
-            let (yard, name) = (yard.clone(), own.clone());
+            let (context, name) = (context.clone(), own.clone());
             async move {
-                let election = yard.spec.elects(process).then(|| Election::new(&**ctx.name()));
-                let timers = match yard.spec.timers(process) {
+                let election = context.spec.elects(process).then(|| Election::new(&**ctx.name()));
+                let timers = match context.spec.timers(process) {
                     Ok(timers) => timers,
                     Err(error) => return ctx.emit(ProcessFailed { error: error.to_string() }),
                 };
                 let metrics = Metrics::default();
                 if *name == *names::MANAGER
-                    && let Err(error) = yard.wiring.publish(&ctx, names::MANAGER, metrics.service())
+                    && let Err(error) = context.wiring.publish(&ctx, names::MANAGER, metrics.service())
                 {
                     return ctx.emit(ProcessFailed { error });
                 }
-                let config = LoopsConfig { without: yard.left_out(), timers, election, metrics };
-                let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
+                let config = LoopsConfig { without: context.left_out(), timers, election, metrics };
+                let peers = context.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
                     let driver = controllers::processes::needs_driver(process);
-                    Ok((apiserver, driver.then(|| yard.wiring.connect(&ctx, "csi-controller")).transpose()?))
+                    Ok((apiserver, driver.then(|| context.wiring.connect(&ctx, "csi-controller")).transpose()?))
                 });
                 match peers {
                     Ok((apiserver, csi)) => controllers::run(ctx, process, apiserver, csi, config).await,

@@ -9,11 +9,11 @@ use substrate::World;
 use substrate::fault::Span;
 
 use super::Cluster;
-use crate::invariants::{Invariants, Wishes, declared};
+use crate::invariants::{AppliedObjects, Invariants, declared};
 use crate::runner::{settle, teardown};
 
 /// Default time limit for the cluster to converge.
-const PATIENCE: Span = Span(Duration::from_secs(5 * 60));
+const TIMEOUT: Span = Span(Duration::from_secs(5 * 60));
 
 /// The invariants of a live cluster, which observe it from its first event.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ impl Checks {
     }
 
     /// Resets all counts.
-    pub(super) fn begin_anew(&self) {
-        self.0.begin_anew();
+    pub(super) fn restart(&self) {
+        self.0.restart();
     }
 
     /// Waits as `asked` says and reports the results.
@@ -58,11 +58,11 @@ impl Checks {
         if asked.rest || asked.empty {
             ready(cluster)?;
         }
-        let within = asked.within.unwrap_or(PATIENCE).0;
+        let within = asked.within.unwrap_or(TIMEOUT).0;
         if asked.rest {
             let spec = cluster.spec();
-            let wishes = Wishes::new(&spec.driver_name, &spec.without);
-            settle::converge_within(cluster, &self.0, &wishes, within).await;
+            let applied_objects = AppliedObjects::new(&spec.driver_name, &spec.without);
+            settle::converge_within(cluster, &self.0, &applied_objects, within).await;
         }
         let mut left = None;
         if asked.empty {

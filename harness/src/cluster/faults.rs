@@ -24,20 +24,20 @@ const MOST_OVER: usize = 200;
 
 /// Counts and reports of faults beside the world's book.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct FaultReports {
     /// Number of times each fault fired in containers.
     elsewhere: Mutex<BTreeMap<String, u64>>,
     /// Last reports of faults that ended by their condition, oldest first.
     over: Mutex<IndexMap<String, Report>>,
 }
 
-impl Told {
+impl FaultReports {
     /// Counts the firings in containers that the trace of `world` reports.
     pub(super) fn follow(self: &Arc<Self>, world: &World) {
-        let told = self.clone();
+        let fault_reports = self.clone();
         world.trace().observe(move |event| {
             if let Some(FaultFired { fault, .. }) = event.get() {
-                *lock(&told.elsewhere).entry(fault.clone()).or_default() += 1;
+                *lock(&fault_reports.elsewhere).entry(fault.clone()).or_default() += 1;
             }
         });
     }
@@ -68,10 +68,10 @@ impl Cluster {
             return Err(Mistake::new("when.following", super::unable::FOLLOWS));
         }
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
-        lock(&self.told.over).shift_remove(&fault.name);
-        lock(&self.told.elsewhere).remove(&fault.name);
-        if let Some(desk) = &self.desk
-            && let Err(mistake) = desk.put(fault).await
+        lock(&self.fault_reports.over).shift_remove(&fault.name);
+        lock(&self.fault_reports.elsewhere).remove(&fault.name);
+        if let Some(fault_admin) = &self.fault_admin
+            && let Err(mistake) = fault_admin.put(fault).await
         {
             self.world.faults().remove(&fault.name);
             return Err(mistake);
@@ -84,15 +84,15 @@ impl Cluster {
 
     /// Report of a fault, also after its condition has ended it. None after its removal, or if it was never added.
     pub fn fault_report(&self, name: &str) -> Option<Report> {
-        let report = self.world.faults().get(name).or_else(|| lock(&self.told.over).get(name).cloned());
+        let report = self.world.faults().get(name).or_else(|| lock(&self.fault_reports.over).get(name).cloned());
         report.map(|report| self.with_others(report))
     }
 
     /// Ends a fault and returns its report. None if it was never in force.
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
-        let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).shift_remove(name));
-        if let (Some(desk), Some(report)) = (&self.desk, &report) {
-            desk.end(&report.fault).await;
+        let report = self.world.faults().remove(name).or_else(|| lock(&self.fault_reports.over).shift_remove(name));
+        if let (Some(fault_admin), Some(report)) = (&self.fault_admin, &report) {
+            fault_admin.end(&report.fault).await;
         }
         report.map(|report| self.with_others(report))
     }
@@ -100,22 +100,22 @@ impl Cluster {
     /// Ends all faults.
     pub async fn clear_faults(&self) {
         for report in self.world.faults().clear(None) {
-            if let Some(desk) = &self.desk {
-                desk.end(&report.fault).await;
+            if let Some(fault_admin) = &self.fault_admin {
+                fault_admin.end(&report.fault).await;
             }
         }
     }
 
     fn with_others(&self, mut report: Report) -> Report {
         if self.is_in_containers() {
-            report.hits = lock(&self.told.elsewhere).get(&report.fault.name).copied().unwrap_or(0);
+            report.hits = lock(&self.fault_reports.elsewhere).get(&report.fault.name).copied().unwrap_or(0);
         }
         report
     }
 
     /// Ends the fault `name` as soon as `condition` holds.
     pub(super) fn end_when(&self, name: String, condition: Condition) {
-        let (world, objects, told) = (self.world.clone(), self.objects.clone(), self.told.clone());
+        let (world, objects, fault_reports) = (self.world.clone(), self.objects.clone(), self.fault_reports.clone());
         let sign = Arc::new(Notify::new());
         let (seen, key, resource) = (sign.clone(), condition.object.key(), condition.object.kind.resource());
         let observing = world.trace().observe_for_now(move |event| {
@@ -132,7 +132,7 @@ impl Cluster {
                     && awaits(&world, &name, &condition)
                 {
                     if let Some(report) = world.faults().remove(&name) {
-                        told.keep(report);
+                        fault_reports.keep(report);
                     }
                     return;
                 }
@@ -235,7 +235,7 @@ mod tests {
             }
             assert!(cluster.fault_report(&format!("f-{MOST_OVER:04}")).is_some());
             assert!(cluster.fault_report("f-0000").is_none(), "it is the oldest");
-            assert_eq!(lock(&cluster.told.over).len(), MOST_OVER);
+            assert_eq!(lock(&cluster.fault_reports.over).len(), MOST_OVER);
         });
     }
 }

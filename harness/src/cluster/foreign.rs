@@ -22,12 +22,12 @@ impl Cluster {
     /// answer, when it answers, and each registration on a node. Ends once the controller service answers.
     pub async fn watch_driver(&self, say: impl Fn(&str) + Clone + Send + Sync + 'static) {
         let Some(endpoints) = self.endpoints().filter(|_| self.spec.without.contains("csi-mock")) else { return };
-        self.tell_registrations(say.clone());
+        self.report_registrations(say.clone());
         say(&no_driver(&endpoints.machines));
         let waiting: Vec<&str> = SIDECARS.into_iter().filter(|name| !self.spec.without.contains(*name)).collect();
         // A given endpoint was validated before, and Mooring's own is valid.
         let (Ok(service), false) = (dial::grpc(&endpoints.csi), waiting.is_empty()) else { return };
-        let mut told = false;
+        let mut reported = false;
         loop {
             let mut identity = IdentityClient::new(Channel(service.clone()));
             let error = match tokio::time::timeout(LOOK, identity.get_plugin_info(GetPluginInfoRequest {})).await {
@@ -37,7 +37,7 @@ impl Cluster {
                 Ok(Err(status)) => status.message().to_owned(),
                 Err(_) => format!("no answer within {LOOK:?}"),
             };
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut reported, true) {
                 say(&format!(
                     "no CSI driver answers at {} ({error}); {} wait for it. Start its controller service there, say \
                      where it is with --csi, or leave them out too: --without csi-mock,{}",
@@ -51,8 +51,8 @@ impl Cluster {
     }
 
     /// Reports the results of registrations on nodes, each line once.
-    fn tell_registrations(&self, say: impl Fn(&str) + Send + Sync + 'static) {
-        let told = Mutex::new(BTreeSet::new());
+    fn report_registrations(&self, say: impl Fn(&str) + Send + Sync + 'static) {
+        let reported = Mutex::new(BTreeSet::new());
         self.world.trace().observe(move |event| {
             let line = if let Some(Registered { driver, node }) = event.get() {
                 format!("{node}: driver {driver} is registered")
@@ -61,7 +61,7 @@ impl Cluster {
             } else {
                 return;
             };
-            if told.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
+            if reported.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
                 say(&line);
             }
         });

@@ -20,10 +20,10 @@ mod reset;
 mod simulated;
 mod sockets;
 pub mod spec;
-mod story;
 mod supervisor;
 mod unable;
 pub mod wiring;
+mod workload_results;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ use member::Member;
 pub(crate) use mirror::text::Wording;
 pub(crate) use mirror::unserved::Unserved;
 pub use spec::{ClusterSpec, NodeSpec};
-use story::Story;
+use workload_results::WorkloadResults;
 
 /// A running cluster.
 pub struct Cluster {
@@ -55,11 +55,11 @@ pub struct Cluster {
     nodes: BTreeMap<String, Node>,
     members: BTreeMap<String, Member>,
     down: Arc<Mutex<BTreeSet<String>>>,
-    story: Arc<Story>,
+    workload_results: Arc<WorkloadResults>,
     endpoints: Option<Endpoints>,
     /// The user, as a process of the world.
     user: Ctx,
-    told: Arc<faults::Told>,
+    fault_reports: Arc<faults::FaultReports>,
     /// Stand-in pods of the components, and the process that keeps them.
     mirrors: Option<(mirror::Mirrors, substrate::Process)>,
     /// The cloud, if it is in this OS process.
@@ -67,7 +67,7 @@ pub struct Cluster {
     /// The listeners of the live world.
     sockets: Option<Arc<sockets::Sockets>>,
     /// Applies faults in containers.
-    desk: Option<Arc<compose::Desk>>,
+    fault_admin: Option<Arc<compose::FaultAdmin>>,
     /// Processes that the user of the library has added.
     guests: guests::Guests,
     /// Connections between components of this OS process.
@@ -149,14 +149,14 @@ impl Cluster {
         members: BTreeMap<String, Member>,
         user: Ctx,
     ) -> Self {
-        let told = Arc::<faults::Told>::default();
+        let fault_reports = Arc::<faults::FaultReports>::default();
         if members.values().any(Member::is_container) {
-            told.follow(world);
+            fault_reports.follow(world);
         }
-        let story = Arc::new(Story::default());
+        let workload_results = Arc::new(WorkloadResults::default());
         {
-            let story = story.clone();
-            world.trace().observe(move |event| story.observe(event));
+            let workload_results = workload_results.clone();
+            world.trace().observe(move |event| workload_results.observe(event));
         }
         Self {
             world: world.clone(),
@@ -167,14 +167,14 @@ impl Cluster {
             nodes,
             members,
             down: Arc::default(),
-            story,
+            workload_results,
             endpoints: None,
             user,
-            told,
+            fault_reports,
             mirrors: None,
             cloud: None,
             sockets: None,
-            desk: None,
+            fault_admin: None,
             guests: guests::Guests::default(),
             wiring: None,
             launch: OnceLock::new(),
@@ -342,9 +342,9 @@ impl Cluster {
     /// Ends all processes and pulls all disks, so that the cluster leaves nothing on this machine. Programs of the user
     /// are asked to end, with a grace period of some seconds.
     pub async fn stop(&self) {
-        let said = futures_util::future::join_all(self.programs().map(|program| program.stop())).await;
-        for said in said.into_iter().flatten() {
-            eprintln!("note: {said}");
+        let message = futures_util::future::join_all(self.programs().map(|program| program.stop())).await;
+        for message in message.into_iter().flatten() {
+            eprintln!("note: {message}");
         }
         if let Some((_, keeper)) = &self.mirrors {
             keeper.end().await;
@@ -383,12 +383,12 @@ impl Cluster {
     /// Number of records that the workload of a pod (`namespace/name`) found at its last start, and whether they were
     /// intact.
     pub fn records_found(&self, pod: &str) -> Option<(u64, bool)> {
-        self.story.found(pod)
+        self.workload_results.found(pod)
     }
 
     /// Number of records that the workload of a pod has synced.
     pub fn records_synced(&self, pod: &str) -> u64 {
-        self.story.synced(pod)
+        self.workload_results.synced(pod)
     }
 
     /// Returns true if time is virtual.

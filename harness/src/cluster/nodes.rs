@@ -14,7 +14,7 @@ use csi_mock::plug::{self, PlugConfig};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, Process, WorldKind};
 
-use super::assemble::Yard;
+use super::assemble::StartContext;
 use super::node_files::Registry;
 use super::{NodeSpec, names};
 use crate::scenario::model::LatencyProfile;
@@ -34,7 +34,7 @@ pub(super) struct Machine {
     pub(super) socket: RegistrationSocket,
 }
 
-impl Yard {
+impl StartContext {
     /// Starts the processes of a node; the machine is the first.
     pub(super) fn start_node(&self, machine: &Machine) -> Vec<Process> {
         let name = machine.node.name.as_str();
@@ -57,9 +57,9 @@ impl Yard {
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let (yard, machine) = (self.clone(), machine.clone());
+        let (context, machine) = (self.clone(), machine.clone());
         Process::start(&self.world, name, move |ctx| {
-            let work = run(yard.clone(), ctx.clone(), machine.clone());
+            let work = run(context.clone(), ctx.clone(), machine.clone());
             async move {
                 if let Err(error) = work.await {
                     ctx.emit(ProcessFailed { error });

@@ -9,7 +9,7 @@ use super::live::Site;
 use super::sockets::Sockets;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterError, ClusterSpec, Endpoints, Secret};
-use crate::program::{BoundedFile, Door, Given, Program, ProgramSpec, Setup, Surroundings};
+use crate::program::{BoundedFile, Endpoint, Given, Program, ProgramSpec, Setup, Surroundings};
 
 /// Name of cluster, user and context in the kubeconfig of a program.
 const CONTEXT: &str = "mooring";
@@ -55,15 +55,15 @@ pub(super) fn prepare(
         let (Ok(token), Ok(key)) = (token, key) else {
             return Err(ClusterError::Wiring("this machine gives no random numbers for tokens".to_owned()));
         };
-        let kubernetes = sockets.endpoint(&Door::Kubernetes.name(number));
+        let kubernetes = sockets.endpoint(&Endpoint::Kubernetes.name(number));
         let text = fake_apiserver::kubeconfig::render_as(CONTEXT, kubernetes, ca_pem, token.reveal(), None);
         fake_apiserver::kubeconfig::write(&files.kubeconfig, &text).map_err(|e| failed(&files.kubeconfig, e))?;
         let csi = sockets.program_socket(number);
         let around = Surroundings {
             kubeconfig: &files.kubeconfig,
             token: &token,
-            plain: sockets.endpoint(&Door::Plain.name(number)),
-            ec2: sockets.endpoint(&Door::Cloud.name(number)),
+            plain: sockets.endpoint(&Endpoint::Plain.name(number)),
+            ec2: sockets.endpoint(&Endpoint::Cloud.name(number)),
             key: &key,
             region: &spec.region,
             csi: &csi,
@@ -118,10 +118,10 @@ impl Cluster {
     /// All addresses, with the `number`th program's own doors instead of the general ones.
     fn ready(&self, endpoints: &Endpoints, files: &Files, sockets: &Sockets, number: usize) -> serde_json::Value {
         json!({
-            "kubernetes": sockets.endpoint(&Door::Kubernetes.name(number)),
-            "kubernetesHttp": sockets.endpoint(&Door::Plain.name(number)),
+            "kubernetes": sockets.endpoint(&Endpoint::Kubernetes.name(number)),
+            "kubernetesHttp": sockets.endpoint(&Endpoint::Plain.name(number)),
             "kubeconfig": files.kubeconfig,
-            "ec2": sockets.endpoint(&Door::Cloud.name(number)),
+            "ec2": sockets.endpoint(&Endpoint::Cloud.name(number)),
             "imds": endpoints.imds,
             "region": self.spec.region,
             "csi": format!("unix://{}", sockets.program_socket(number).display()),

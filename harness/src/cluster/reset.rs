@@ -13,7 +13,7 @@ use super::{Cluster, Secret};
 /// The servers. They keep running and drop their state.
 const SERVERS: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 /// Time limit for a server to drop its state.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of an answer in bytes.
 const LIMIT: usize = 1 << 20;
 
@@ -84,9 +84,9 @@ async fn empty(what: &str, server: &HttpService, token: Option<&Secret>) -> Resu
         }
         let answer = call(server.clone(), request.body(full("{}"))?).await?;
         let status = answer.status();
-        let said = collect(answer.into_body(), LIMIT).await?;
-        if status.is_success() { Ok(()) } else { Err(BoxError::from(String::from_utf8_lossy(&said).into_owned())) }
+        let message = collect(answer.into_body(), LIMIT).await?;
+        if status.is_success() { Ok(()) } else { Err(BoxError::from(String::from_utf8_lossy(&message).into_owned())) }
     };
-    let answer = tokio::time::timeout(PATIENCE, asking).await;
+    let answer = tokio::time::timeout(TIMEOUT, asking).await;
     answer.unwrap_or_else(|_| Err("no answer".into())).map_err(|e: BoxError| format!("{what} is not reset: {e}"))
 }

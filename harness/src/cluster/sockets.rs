@@ -14,7 +14,7 @@ use substrate::{Ctx, HttpService, dial, listen};
 
 use super::Secret;
 use super::wiring::Wiring;
-use crate::program::{Door as Own, ProgramSpec};
+use crate::program::{Endpoint as Own, ProgramSpec};
 
 /// Name of the driver's controller service.
 const CONTROLLER: &str = "csi-controller";

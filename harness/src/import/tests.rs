@@ -98,7 +98,7 @@ fn imported(anonymised: bool) -> Imported {
     import("incident", &all(), anonymised).expect("an import")
 }
 
-fn said(imported: &Imported, object: &str) -> Vec<String> {
+fn remarks(imported: &Imported, object: &str) -> Vec<String> {
     imported.notes.iter().filter(|note| note.object == object).map(|note| note.said.clone()).collect()
 }
 
@@ -131,8 +131,8 @@ fn what_is_left_out_is_said_and_no_secret_is_taken() {
         ("vol-0cccccccccccccccc", "boots from it"),
         (VOLUME, "is detaching, and begins as attached"),
     ] {
-        let said = said(&imported, object);
-        assert!(said.iter().any(|said| said.contains(part)), "{object}: {said:?}");
+        let remarks = remarks(&imported, object);
+        assert!(remarks.iter().any(|remarks| remarks.contains(part)), "{object}: {remarks:?}");
     }
 }
 
@@ -192,8 +192,8 @@ fn yaml_of_several_documents_is_read() {
     let text = format!("# two\n---\n{node}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shop}}\n...\n");
     let imported = import("x", &[file("a.yaml", text)], false).expect("an import");
     assert_eq!((imported.counts.nodes, imported.counts.objects), (1, 2));
-    let said = said(&imported, "Node node-a");
-    assert_eq!(said.len(), 3, "zone, type and instance are not known: {said:?}");
+    let remarks = remarks(&imported, "Node node-a");
+    assert_eq!(remarks.len(), 3, "zone, type and instance are not known: {remarks:?}");
 }
 
 #[test]
@@ -237,7 +237,11 @@ fn broken_files_are_refused_with_file_and_object() {
 fn a_field_that_the_server_does_not_know_is_left_out_and_said() {
     let text = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-a" }, "spec": { "podCIDR": "10.0.0.0/24", "novel": { "a": 1 } } });
     let imported = import("x", &[file("f", text.to_string())], false).expect("an import");
-    assert!(said(&imported, "Node node-a").iter().any(|said| said.contains("spec.novel")), "{:?}", imported.notes);
+    assert!(
+        remarks(&imported, "Node node-a").iter().any(|remarks| remarks.contains("spec.novel")),
+        "{:?}",
+        imported.notes
+    );
 }
 
 /// Imports, starts a cluster without loops from the result, and imports its objects in the form that kubectl prints.

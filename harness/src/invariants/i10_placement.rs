@@ -215,7 +215,7 @@ mod tests {
     const ZONE: &str = "us-east-1a";
 
     /// A claim, its class, its provisioned volume, and the volume of the cloud.
-    struct Story {
+    struct History {
         claim: Spec,
         class: Spec,
         of_pv: Volume,
@@ -224,7 +224,7 @@ mod tests {
         provisioner: &'static str,
     }
 
-    impl Story {
+    impl History {
         fn new() -> Self {
             let modes = vec![Text::from("ReadWriteOnce")];
             let mut cloud = VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Available, ZONE, 4);
@@ -261,9 +261,9 @@ mod tests {
 
         /// Returns the sentences of I10 without their first words, after a change of the story.
         fn found(change: impl FnOnce(&mut Self)) -> Vec<String> {
-            let mut story = Self::new();
-            change(&mut story);
-            let Self { claim, class, of_pv, pv, cloud, provisioner } = story;
+            let mut history = Self::new();
+            change(&mut history);
+            let Self { claim, class, of_pv, pv, cloud, provisioner } = history;
             let trace = Trace::new(Clock::live(), Level::Info);
             trace.info(&"mock-ec2".into(), cloud);
             let mut rv = 0;
@@ -304,60 +304,61 @@ mod tests {
 
     #[test]
     fn a_volume_that_is_as_asked_is_no_violation() {
-        assert!(Story::found(|_| {}).is_empty());
+        assert!(History::found(|_| {}).is_empty());
         // The provisioner used the previous version of the class, or the cloud encrypts by default.
-        assert!(Story::found(|story| story.cloud.encrypted = true).is_empty());
-        assert!(Story::found(|story| story.claim.attributes_class = Some("gold".into())).is_empty());
+        assert!(History::found(|history| history.cloud.encrypted = true).is_empty());
+        assert!(History::found(|history| history.claim.attributes_class = Some("gold".into())).is_empty());
     }
 
     #[test]
     fn a_volume_that_differs_from_its_claim_or_class_is_a_violation() {
-        let size = Story::found(|story| story.pv.capacity = Some(GIB));
+        let size = History::found(|history| history.pv.capacity = Some(GIB));
         let why = format!("with {GIB} bytes, and its claim asks for {}", 4 * GIB);
         assert_eq!(size, [format!("made {why}"), format!("bound {why}")]);
-        let former = Story::found(|story| {
-            (story.pv.capacity, story.of_pv.claim_uid) = (Some(GIB), Some("former".into()));
+        let former = History::found(|history| {
+            (history.pv.capacity, history.of_pv.claim_uid) = (Some(GIB), Some("former".into()));
         });
         assert_eq!(former, [format!("bound {why}")], "it was made for a former claim of that name");
-        let modes = Story::found(|story| story.of_pv.access_modes.clear());
+        let modes = History::found(|history| history.of_pv.access_modes.clear());
         assert_eq!(modes[0], "made without the access mode ReadWriteOnce of its claim");
-        let mode = Story::found(|story| story.pv.block = true);
+        let mode = History::found(|history| history.pv.block = true);
         assert_eq!(mode[0], "made with the volume mode Block, and its claim asks for Filesystem");
-        let class = Story::found(|story| story.pv.class = None);
+        let class = History::found(|history| history.pv.class = None);
         assert_eq!(class[0], "made with the StorageClass ``, and its claim asks for `fast`");
-        let retain = Story::found(|story| story.class.reclaim = Some("Retain".into()));
+        let retain = History::found(|history| history.class.reclaim = Some("Retain".into()));
         assert_eq!(retain, ["made with the reclaim policy Delete, and its StorageClass asks for Retain"]);
-        let options = Story::found(|story| story.class.mount_options = vec!["noatime".into()]);
+        let options = History::found(|history| history.class.mount_options = vec!["noatime".into()]);
         assert_eq!(options, [r#"made with the mount options [], and its StorageClass asks for ["noatime"]"#]);
-        let xfs =
-            |story: &mut Story| drop(story.class.parameters.insert("csi.storage.k8s.io/fstype".into(), "xfs".into()));
-        assert_eq!(Story::found(xfs), ["made with the filesystem of the driver, and its StorageClass asks for xfs"]);
-        let io2 = Story::found(|story| drop(story.class.parameters.insert("type".into(), "io2".into())));
+        let xfs = |history: &mut History| {
+            drop(history.class.parameters.insert("csi.storage.k8s.io/fstype".into(), "xfs".into()))
+        };
+        assert_eq!(History::found(xfs), ["made with the filesystem of the driver, and its StorageClass asks for xfs"]);
+        let io2 = History::found(|history| drop(history.class.parameters.insert("type".into(), "io2".into())));
         assert_eq!(io2, ["made with the type gp3 in the cloud, and its StorageClass asks for io2"]);
-        let small = Story::found(|story| story.cloud.size_gib = 1);
+        let small = History::found(|history| history.cloud.size_gib = 1);
         assert_eq!(small, ["made with more bytes than the 1 GiB that the cloud has"]);
     }
 
     #[test]
     fn a_volume_out_of_its_zone_is_a_violation() {
         let elsewhere = || vec![Text::from("us-east-1b")];
-        let made = Story::found(|story| (story.pv.zones, story.class.zones) = (elsewhere(), Vec::new()));
+        let made = History::found(|history| (history.pv.zones, history.class.zones) = (elsewhere(), Vec::new()));
         let chosen = "made in us-east-1b, and the scheduler chose node-a in us-east-1a";
         let put = "pod/default/web was put on node-a in us-east-1a, and its volume is in us-east-1b";
         assert_eq!(made, [chosen, put]);
-        let class = Story::found(|story| story.class.zones = elsewhere());
+        let class = History::found(|history| history.class.zones = elsewhere());
         assert_eq!(class, ["made with the zone us-east-1a, and its StorageClass asks for us-east-1b"]);
-        let cloud = Story::found(|story| story.cloud.zone = "us-east-1b".into());
+        let cloud = History::found(|history| history.cloud.zone = "us-east-1b".into());
         assert_eq!(cloud, ["made with the zones us-east-1a, and the cloud has it in us-east-1b"]);
     }
 
     #[test]
     fn a_volume_that_a_user_made_is_judged_when_it_is_bound_only() {
-        let retain = Story::found(|story| {
-            (story.provisioner, story.class.reclaim) = ("kubectl", Some("Retain".into()));
+        let retain = History::found(|history| {
+            (history.provisioner, history.class.reclaim) = ("kubectl", Some("Retain".into()));
         });
         assert!(retain.is_empty());
-        let small = Story::found(|story| (story.provisioner, story.pv.capacity) = ("kubectl", Some(GIB)));
+        let small = History::found(|history| (history.provisioner, history.pv.capacity) = ("kubectl", Some(GIB)));
         assert_eq!(small, [format!("bound with {GIB} bytes, and its claim asks for {}", 4 * GIB)]);
     }
 

@@ -16,7 +16,7 @@ use super::facts::Facts;
 use super::{Checked, Found, Id};
 
 /// Time in milliseconds after which each cache knows that a node is Ready.
-const HEARD: u64 = 60 * 1000;
+const NOTICE: u64 = 60 * 1000;
 
 /// Claims whose deletion has begun, and nodes that are Ready.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Collected {
             checked.add(Id::I11, 1);
             let since = self.ready.get(name.as_str())?;
             let node = facts.nodes.get(name.as_str())?;
-            if !node.out_of_service || event.ms < since + HEARD {
+            if !node.out_of_service || event.ms < since + NOTICE {
                 return None;
             }
             format!("pod/{object} was removed by force, and its node {name} is Ready")

@@ -110,7 +110,7 @@ pub(super) mod tests {
     const VOLUME: &str = "vol-0123456789abcdef0";
 
     /// A commit: resource, object, user, type, and a change of it.
-    pub type Told<'a> = (&'a str, &'a str, &'a str, EventType, &'a dyn Fn(&mut Commit));
+    pub type CommitSpec<'a> = (&'a str, &'a str, &'a str, EventType, &'a dyn Fn(&mut Commit));
 
     /// Returns the violations of a run in which a driver is asked to delete a volume with this reclaim policy. A pod
     /// with the claim of that name has one phase, and the volume has the other.
@@ -161,7 +161,7 @@ pub(super) mod tests {
     }
 
     /// Returns the violations of a run of commits: resource, object, user, whether the object ends, and the change.
-    pub fn removals(story: &[Told<'_>]) -> Vec<String> {
+    pub fn removals(story: &[CommitSpec<'_>]) -> Vec<String> {
         let trace = Trace::new(Clock::live(), Level::Info);
         for (rv, (resource, object, user, r#type, say)) in (1..).zip(story) {
             let mut commit = Commit::new(*resource, *object, rv, *r#type);

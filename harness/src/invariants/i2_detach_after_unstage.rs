@@ -70,7 +70,7 @@ impl DetachAfterUnstage {
                 ("kubeletRestartedSinceUnpublish", hold.forgotten.into()),
                 ("attachmentStays", facts.wants_attached(volume, node).into()),
                 ("formerAttachmentListed", facts.pv_of(volume).is_some_and(|pv| former(pv, node)).into()),
-                ("podsUnheard", facts.are_unheard(volume, node, event.ms).into()),
+                ("podsUnheard", facts.are_unseen(volume, node, event.ms).into()),
                 ("newNodeLacksVolume", hold.node_lacks.into()),
                 ("taintInCache", hold.taint_in_cache.into()),
                 ("wronglyForced", substrate::encode::tree(&hold.wrongly_forced)),

@@ -87,11 +87,11 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
     let held: Pairs = holds.clone().map(|(key, _)| key.clone()).collect();
     let with_filesystem: Pairs = holds.filter(|(_, hold)| !hold.raw).map(|(key, _)| key.clone()).collect();
     let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
-    let mut said = Vec::new();
+    let mut wording = Vec::new();
     let mut same = |one: &str, a: &Pairs, other: &str, b: &Pairs| {
         let mut differ = |(volume, node): &(String, String), is: &str, is_not: &str| {
             let message = format!("{volume} on {node} is {is}, and not {is_not}");
-            said.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message });
+            wording.push(Disagreement { volume: Some(volume.clone()), node: Some(node.clone()), message });
         };
         a.difference(b).for_each(|pair| differ(pair, one, other));
         b.difference(a).for_each(|pair| differ(pair, other, one));
@@ -102,5 +102,5 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<Disagreement>,
     let by_word = "staged or published by the word of the driver";
     same("mounted on the node", &mounted, by_word, &with_filesystem);
     same(by_word, &held, "in status.volumesInUse of the node", &in_use);
-    (said, compared)
+    (wording, compared)
 }

@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fake_apiserver::events::{Commit, Load, Reset, Told, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{Commit, Load, Reset, WatchClosed, WatchEventType, WatchOpened, WatchSent, WatchSpoiled};
 use fake_apiserver::state::EventType;
 use substrate::Event;
 use substrate::events::{ProcessCrashed, ProcessStarted};
@@ -38,7 +38,7 @@ struct Entry {
     rv: u64,
     ms: u64,
     object: Arc<str>,
-    told: Told,
+    event_type: WatchEventType,
 }
 
 /// Commits that a stream selects.
@@ -114,7 +114,7 @@ impl Streams {
         }
         let sent = event.get::<WatchSent>()?;
         let stream = self.open.get_mut(&(event.process.clone(), sent.stream))?;
-        if sent.r#type == Told::Error || (sent.initial && sent.r#type != Told::Bookmark) {
+        if sent.r#type == WatchEventType::Error || (sent.initial && sent.r#type != WatchEventType::Bookmark) {
             return None;
         }
         checked.add(Id::I7, 1);
@@ -186,30 +186,30 @@ impl Streams {
 
     fn on_commit(&mut self, commit: &Commit, ms: u64) {
         let resource = commit.resource.as_str();
-        let told = match commit.r#type {
-            EventType::Added => Told::Added,
-            EventType::Deleted => Told::Deleted,
-            _ => Told::Modified,
+        let event_type = match commit.r#type {
+            EventType::Added => WatchEventType::Added,
+            EventType::Deleted => WatchEventType::Deleted,
+            _ => WatchEventType::Modified,
         };
-        let entry = |told| Entry { rv: commit.rv, ms, object: commit.object.clone(), told };
-        self.commits.entry(Of::All(resource.to_owned())).or_default().push(entry(told));
+        let entry = |event_type| Entry { rv: commit.rv, ms, object: commit.object.clone(), event_type };
+        self.commits.entry(Of::All(resource.to_owned())).or_default().push(entry(event_type));
         let by_name = Of::Object(resource.to_owned(), commit.object.to_string());
-        self.commits.entry(by_name).or_default().push(entry(told));
+        self.commits.entry(by_name).or_default().push(entry(event_type));
         let Some(pod) = &commit.pod else { return };
         let now = pod.node.as_deref().filter(|node| !node.is_empty()).map(str::to_owned);
-        let before = match told {
-            Told::Deleted => self.nodes.remove(&commit.object),
+        let before = match event_type {
+            WatchEventType::Deleted => self.nodes.remove(&commit.object),
             _ => self.nodes.insert(commit.object.clone(), now.clone()),
         };
         let before = before.flatten();
         // For a stream of a node's pods, a pod that is bound to the node is new.
-        let told = match told {
-            Told::Deleted => Told::Deleted,
-            _ if before == now => Told::Modified,
-            _ => Told::Added,
+        let event_type = match event_type {
+            WatchEventType::Deleted => WatchEventType::Deleted,
+            _ if before == now => WatchEventType::Modified,
+            _ => WatchEventType::Added,
         };
         if let Some(node) = now {
-            self.commits.entry(Of::Node(resource.to_owned(), node)).or_default().push(entry(told));
+            self.commits.entry(Of::Node(resource.to_owned(), node)).or_default().push(entry(event_type));
         }
     }
 }
@@ -225,7 +225,7 @@ impl Of {
 impl Stream {
     /// Records a sent event, and returns its mistake, if any.
     fn take(&mut self, sent: &WatchSent, commits: &[Entry]) -> Option<String> {
-        let (rv, bookmark) = (sent.rv, sent.r#type == Told::Bookmark);
+        let (rv, bookmark) = (sent.rv, sent.r#type == WatchEventType::Bookmark);
         if bookmark && rv < self.at || !bookmark && rv <= self.at {
             return Some(format!("sends revision {rv} after {}", self.at));
         }
@@ -251,8 +251,8 @@ impl Stream {
         if *entry.object != *object || !self.selects(object) {
             return Some(format!("sends revision {rv} as of {object}, and it is of {}", entry.object));
         }
-        (entry.told != sent.r#type)
-            .then(|| format!("sends revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.told))
+        (entry.event_type != sent.r#type)
+            .then(|| format!("sends revision {rv} of {object} as {:?}, and it is {:?}", sent.r#type, entry.event_type))
     }
 
     fn selects(&self, object: &str) -> bool {

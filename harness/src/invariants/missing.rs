@@ -162,8 +162,8 @@ impl Last {
             match kind {
                 "volumeattachment" => of("volumeattachments", name),
                 "pv" | "persistentvolume" => of("persistentvolumes", name),
-                "pvc" => of("persistentvolumeclaims", &super::blame::namespaced(name)),
-                "pod" => of("pods", &super::blame::namespaced(name)),
+                "pvc" => of("persistentvolumeclaims", &super::attribution::namespaced(name)),
+                "pod" => of("pods", &super::attribution::namespaced(name)),
                 _ => None,
             }
         });

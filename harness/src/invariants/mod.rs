@@ -21,17 +21,14 @@
 //!
 //! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run without occasions says
 //! nothing about it. The checkers are pure: their only input is typed events of the trace. `facts` has the state that
-//! several of them need, and `forgotten` distinguishes leftovers. Each invariant has its own file.
+//! several of them need, and `orphaned_stagings` distinguishes leftovers. Each invariant has its own file.
 
 mod asked;
-mod blame;
+mod attribution;
 mod checked;
 mod converge;
 pub mod declared;
 mod facts;
-mod forgotten;
-mod heard;
-mod hold;
 mod i10_changed;
 mod i10_placement;
 mod i10_scheduled;
@@ -57,14 +54,17 @@ mod i9_devices;
 mod i9_mounts;
 mod i9_targets;
 mod missing;
-mod unsaved;
+mod node_volume;
+mod orphaned_stagings;
+mod orphaned_volumes;
+mod staleness;
 
 pub use checked::{Checked, Id};
 pub use converge::Pending;
 pub use i4_agreement::{Disagreement, Machines, Made};
 pub use i5_nothing_leaks::Leftovers;
+pub(crate) use i12_as_asked::AppliedObjects;
 pub use i12_as_asked::Difference;
-pub(crate) use i12_as_asked::Wishes;
 pub use missing::Missing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,10 +154,10 @@ pub struct Invariants(Mutex<State>);
 struct State {
     facts: Facts,
     asked: asked::Asked,
-    blame: blame::Blame,
-    heard: heard::Heard,
-    forgotten: forgotten::Forgotten,
-    unsaved: unsaved::Unsaved,
+    attribution: attribution::Attribution,
+    staleness: staleness::Staleness,
+    orphaned_stagings: orphaned_stagings::OrphanedStagings,
+    orphaned_volumes: orphaned_volumes::OrphanedVolumes,
     last_acts: missing::Last,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
@@ -188,7 +188,7 @@ impl Invariants {
     pub fn new(scale: TimeScale) -> Self {
         let mut state = State::default();
         state.facts.scale = scale;
-        state.heard = heard::Heard::new(scale);
+        state.staleness = staleness::Staleness::new(scale);
         Self(Mutex::new(state))
     }
 
@@ -204,10 +204,10 @@ impl Invariants {
         let State {
             facts,
             asked,
-            blame,
-            heard,
-            forgotten,
-            unsaved,
+            attribution,
+            staleness,
+            orphaned_stagings,
+            orphaned_volumes,
             last_acts,
             checked,
             one_writer,
@@ -229,8 +229,8 @@ impl Invariants {
             is_mixed,
             ..
         } = state;
-        heard.observe(event, |instance| facts.name(instance).to_owned());
-        unsaved.observe(event);
+        staleness.observe(event, |instance| facts.name(instance).to_owned());
+        orphaned_volumes.observe(event);
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
@@ -239,25 +239,25 @@ impl Invariants {
         let i11 = lifetimes.check(asked, facts, checked, event);
         facts.observe(event);
         if let Some(detach) = event.get::<Detach>() {
-            facts.note_cache(detach, heard.may_cache_taint(&detach.node, event.ms));
-            let lacks = heard.may_lack_volume(&detach.node, &detach.volume, event.ms);
+            facts.note_cache(detach, staleness.may_cache_taint(&detach.node, event.ms));
+            let lacks = staleness.may_lack_volume(&detach.node, &detach.volume, event.ms);
             facts.note_listed(detach, lacks);
         }
-        let former_claim = |claim: &str| heard.may_schedule_by_former_claim(claim, event.ms);
-        blame.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
-        forgotten.observe(event, |instance| facts.name(instance).to_owned());
+        let former_claim = |claim: &str| staleness.may_schedule_by_former_claim(claim, event.ms);
+        attribution.observe(event, |instance| facts.name(instance).to_owned(), former_claim);
+        orphaned_stagings.observe(event, |instance| facts.name(instance).to_owned());
         last_acts.observe(event);
         let i1 = one_writer.check(facts, checked, event);
         let compares = !*is_mixed;
         let attaches = compares.then(|| i1_one_attachment::check(facts, event)).flatten();
-        let former = |pv: &str, node: &str| heard.may_have_former_attachment(pv, node, event.ms);
+        let former = |pv: &str, node: &str| staleness.may_have_former_attachment(pv, node, event.ms);
         let i2 = detach_after_unstage.check(facts, checked, event, former);
         let i3 = i3_order::check(facts, checked, event);
         let unmounts = unmount_after_stop.check(facts, event).filter(|_| compares);
         let detached = compares.then(|| i3_detached::check(facts, event)).flatten();
         let leads = leaders.check(facts.scale, event);
         let i6 = durable_bytes.check(checked, event);
-        let claims = released.check(event, |claim| heard.may_have_former_claim(claim, event.ms));
+        let claims = released.check(event, |claim| staleness.may_have_former_claim(claim, event.ms));
         let i9 = devices.check(facts, checked, event);
         // These two compare events of two processes at one moment.
         let mounts = i9_mounts::check(asked, facts, checked, event)
@@ -342,12 +342,13 @@ impl Invariants {
         }
     }
 
-    /// Returns the current differences between the cluster and its wishes (I12), and the number of comparisons.
-    pub(crate) fn differences(&self, wishes: &Wishes, machines: &Machines) -> (Vec<Difference>, u64) {
+    /// Returns the current differences between the cluster and its manifests (I12), and the number of comparisons.
+    pub(crate) fn differences(&self, applied_objects: &AppliedObjects, machines: &Machines) -> (Vec<Difference>, u64) {
         let state = self.state();
-        let (mut found, judged) = i12_as_asked::compare(wishes, &state.present, &state.asked, &state.facts, machines);
+        let (mut found, judged) =
+            i12_as_asked::compare(applied_objects, &state.present, &state.asked, &state.facts, machines);
         // I8 reports these claims.
-        let kept: Vec<String> = state.heard.kept().map(|claim| format!("pvc/{claim} ")).collect();
+        let kept: Vec<String> = state.staleness.kept().map(|claim| format!("pvc/{claim} ")).collect();
         found.retain(|difference| !kept.iter().any(|claim| difference.message.starts_with(claim.as_str())));
         (found, judged)
     }
@@ -366,7 +367,7 @@ impl Invariants {
     pub fn converged(&self, pending: Vec<String>) {
         let mut state = self.state();
         state.checked.add(Id::I8, 1);
-        let kept: Vec<String> = state.heard.kept().map(|claim| format!("pvc/{claim} waits for its end")).collect();
+        let kept: Vec<String> = state.staleness.kept().map(|claim| format!("pvc/{claim} waits for its end")).collect();
         pending.into_iter().chain(kept).for_each(|message| state.at_end(Id::I8, message));
     }
 
@@ -374,14 +375,14 @@ impl Invariants {
     /// known (I5, I8).
     pub fn waited(&self, expected: &str, seen: &str) {
         let mut state = self.state();
-        let unsaved = state.unsaved.restarted().filter(|volume| seen.contains(*volume)).cloned();
-        for volume in unsaved.collect::<Vec<_>>() {
+        let orphaned_volumes = state.orphaned_volumes.restarted().filter(|volume| seen.contains(*volume)).cloned();
+        for volume in orphaned_volumes.collect::<Vec<_>>() {
             if !state.facts.was_saved(&volume) {
                 state.forgotten_volume(volume);
             }
         }
-        state.attached_for_nobody(expected);
-        state.mounted_for_nobody(expected);
+        state.report_unwanted_attachment(expected);
+        state.report_unwanted_mount(expected);
         let Some(details) = state.waits(expected) else { return };
         let message = format!("{} waits in vain", expected.split(' ').next().unwrap_or_default());
         state.found_at_end(Id::I8, Found { message, details, ..Found::default() });
@@ -397,17 +398,20 @@ impl Invariants {
         let mut state = self.state();
         let made = state.facts.made();
         state.checked.add(Id::I5, made);
-        let (forgotten, others) = leftovers.split(|node, path| state.forgotten.volume(node, path).map(str::to_owned));
-        let is_unsaved = |volume: &String| state.unsaved.why(volume).is_some() && !state.facts.was_saved(volume);
-        let (unsaved, volumes): (Vec<String>, Vec<String>) = others.cloud_volumes.into_iter().partition(is_unsaved);
+        let (orphaned_stagings, others) =
+            leftovers.split(|node, path| state.orphaned_stagings.volume(node, path).map(str::to_owned));
+        let is_unsaved =
+            |volume: &String| state.orphaned_volumes.why(volume).is_some() && !state.facts.was_saved(volume);
+        let (orphaned_volumes, volumes): (Vec<String>, Vec<String>) =
+            others.cloud_volumes.into_iter().partition(is_unsaved);
         let others = Leftovers { cloud_volumes: volumes, ..others };
         for (message, left) in others.sentences() {
             state.left_at_end(message, &left);
         }
-        for volume in unsaved {
+        for volume in orphaned_volumes {
             state.forgotten_volume(volume);
         }
-        for (directory, node, volume) in forgotten {
+        for (directory, node, volume) in orphaned_stagings {
             let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
             let message = format!("a directory is left over: {directory}");
             let (volume, node) = (Some(volume), Some(node));
@@ -424,7 +428,7 @@ impl Invariants {
     /// Returns the volume of an object, a mount, a directory or a device, as a report or a step names it.
     pub fn volume_of(&self, thing: &str) -> Option<String> {
         let state = self.state();
-        state.blame.volume_of(&state.facts, thing)
+        state.attribution.volume_of(&state.facts, thing)
     }
 
     /// Returns the violations so far, oldest first; at most the first 50.
@@ -443,7 +447,7 @@ impl Invariants {
     }
 
     /// Starts all counts again, after a reset of the whole cluster.
-    pub fn begin_anew(&self) {
+    pub fn restart(&self) {
         let mut state = self.state();
         (state.checked, state.violations, state.total) = (Checked::default(), Vec::new(), 0);
     }
@@ -455,8 +459,9 @@ impl Invariants {
 
 /// Returns the reason if a component panicked or could not start, which is always a defect of ours.
 fn broken(event: &Event) -> Option<String> {
-    let panicked = event.get::<ProcessPanicked>().map(|told| ("panicked", &told.error));
-    let (what, error) = panicked.or_else(|| event.get::<ProcessFailed>().map(|told| ("failed", &told.error)))?;
+    let panicked = event.get::<ProcessPanicked>().map(|reported| ("panicked", &reported.error));
+    let (what, error) =
+        panicked.or_else(|| event.get::<ProcessFailed>().map(|reported| ("failed", &reported.error)))?;
     Some(format!("{} {what}: {error}", event.process))
 }
 
@@ -464,9 +469,9 @@ impl State {
     /// Forgets everything except the nodes.
     fn forget(&mut self) {
         self.facts = self.facts.of_a_reset();
-        self.blame = blame::Blame::default();
+        self.attribution = attribution::Attribution::default();
         self.asked = asked::Asked::default();
-        self.heard = heard::Heard::new(self.facts.scale);
+        self.staleness = staleness::Staleness::new(self.facts.scale);
         self.last_acts = missing::Last::default();
         (
             self.one_writer,
@@ -489,11 +494,11 @@ impl State {
 
     /// Returns the reason why the object at the start of a sentence waits in vain, if known.
     fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
-        self.blame.waits(sentence).or_else(|| self.heard.waits(sentence))
+        self.attribution.waits(sentence).or_else(|| self.staleness.waits(sentence))
     }
 
     fn at_end(&mut self, id: Id, message: String) {
-        let volume = self.blame.volume_of(&self.facts, &message);
+        let volume = self.attribution.volume_of(&self.facts, &message);
         let mut details = self.waits(&message).unwrap_or_default();
         let attachment = message.split(' ').next().and_then(|object| object.strip_prefix("volumeattachment/"));
         if let Some(attachment) = attachment.and_then(|name| self.facts.attachments.get(name)) {
@@ -507,7 +512,8 @@ impl State {
 
     /// Reports leftovers, each with its volume if the volumes of all are known.
     fn left_at_end(&mut self, message: String, left: &[String]) {
-        let of = left.iter().map(|thing| self.blame.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
+        let of =
+            left.iter().map(|thing| self.attribution.volume_of(&self.facts, thing)).collect::<Option<BTreeSet<_>>>();
         let mut found = Found { message, ..Found::default() };
         match of {
             Some(volumes) if volumes.len() == 1 => found.volume = volumes.into_iter().next(),
@@ -519,9 +525,9 @@ impl State {
 
     /// Reports that the awaited volume is mounted on a node where it is not wanted, by a call that was answered with an
     /// error (I8).
-    fn mounted_for_nobody(&mut self, expected: &str) {
-        let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
-        let nodes = self.blame.mounted_by_failed_call(&volume);
+    fn report_unwanted_mount(&mut self, expected: &str) {
+        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
+        let nodes = self.attribution.mounted_by_failed_call(&volume);
         let is_there = |what: &str| nodes.iter().any(|node| what == format!("{volume} on {node}"));
         let pending = self.facts.pending().into_iter().filter(|pending| is_there(&pending.what));
         for message in pending.map(|pending| pending.to_string()).collect::<Vec<_>>() {
@@ -530,10 +536,10 @@ impl State {
     }
 
     /// Reports that the awaited volume is attached to a node where it is not wanted, if known (I4).
-    fn attached_for_nobody(&mut self, expected: &str) {
-        let Some(volume) = self.blame.volume_of(&self.facts, expected) else { return };
-        let mut nodes = self.blame.attached_late(&volume);
-        nodes.extend(self.heard.for_nobody(&volume));
+    fn report_unwanted_attachment(&mut self, expected: &str) {
+        let Some(volume) = self.attribution.volume_of(&self.facts, expected) else { return };
+        let mut nodes = self.attribution.attached_late(&volume);
+        nodes.extend(self.staleness.without_attachment(&volume));
         nodes.retain(|node| !self.facts.wants_attached(&volume, node));
         for node in nodes {
             let message =
@@ -546,7 +552,7 @@ impl State {
 
     /// Reports a volume that was created and never saved, and that the current provisioner cannot know.
     fn forgotten_volume(&mut self, volume: String) {
-        let details = self.unsaved.why(&volume).map(|why| (why, true.into())).into_iter().collect();
+        let details = self.orphaned_volumes.why(&volume).map(|why| (why, true.into())).into_iter().collect();
         let message = format!("a cloud volume is left over: {volume}");
         self.found_at_end(Id::I5, Found { message, volume: Some(volume), details, ..Found::default() });
     }
@@ -567,7 +573,7 @@ impl State {
         if self.violations.len() < KEPT {
             let Found { message, operation, volume, node, mut details } = found;
             if let Some(volume) = &volume {
-                details.extend(self.blame.details(volume, node.as_deref()));
+                details.extend(self.attribution.details(volume, node.as_deref()));
             }
             let process = process.to_owned();
             self.violations.push(Violation {

@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_and_keeps_what_people_said() {
         let signatures = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-        let said = r#"{"version":1,"known":[{"signature":"b","why":"issue 7"},{"signature":"c"}]}"#;
-        let before = Baseline::read(said).unwrap();
+        let message = r#"{"version":1,"known":[{"signature":"b","why":"issue 7"},{"signature":"c"}]}"#;
+        let before = Baseline::read(message).unwrap();
         assert_eq!(before.missing(&signatures), ["c"]);
         let after = Baseline::read(&before.write(&signatures)).unwrap();
         assert!(after.has("a") && after.has("b") && !after.has("c"));

@@ -38,7 +38,7 @@ pub enum What {
 
 /// A call that was heard in a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
+pub struct ObservedCall {
     /// When, in milliseconds since the world began.
     pub ms: u64,
     /// The program.
@@ -51,7 +51,7 @@ pub struct Heard {
     pub attributes: BTreeMap<String, String>,
 }
 
-impl Heard {
+impl ObservedCall {
     /// The call at which a fault that only counts was hit, if it is one of `program`.
     pub fn of(hit: &Hit, plane: Plane, program: &str) -> Option<Self> {
         let get = |key: &str| hit.attributes.get(key).cloned().unwrap_or_default();
@@ -117,11 +117,12 @@ impl Key {
     }
 
     /// Returns true if `heard` is one of them.
-    pub fn is(&self, heard: &Heard) -> bool {
-        let has = |(key, pattern): (&String, &String)| heard.attributes.get(key).is_some_and(|was| wild(pattern, was));
-        self.what == heard.what
-            && self.program == heard.program
-            && self.op == heard.op
+    pub fn is(&self, observed: &ObservedCall) -> bool {
+        let has =
+            |(key, pattern): (&String, &String)| observed.attributes.get(key).is_some_and(|was| wild(pattern, was));
+        self.what == observed.what
+            && self.program == observed.program
+            && self.op == observed.op
             && self.attributes.iter().all(has)
     }
 }
@@ -195,12 +196,13 @@ mod tests {
 
     #[test]
     fn calls_have_names_that_people_read() {
-        let key = |heard: Heard| {
-            let Heard { program, what, op, attributes, .. } = heard;
+        let key = |observed: ObservedCall| {
+            let ObservedCall { program, what, op, attributes, .. } = observed;
             Key { what, program, op, attributes }.to_string()
         };
-        let named =
-            |plane, op: &str, attributes: &[(&str, &str)]| Heard::of(&hit(op, attributes), plane, "mine").map(key);
+        let named = |plane, op: &str, attributes: &[(&str, &str)]| {
+            ObservedCall::of(&hit(op, attributes), plane, "mine").map(key)
+        };
         let va = [("resource", "volumeattachments"), ("object", "csi-1"), ("caller", "mine")];
         let status = [&va[..], &[("subresource", "status")]].concat();
         assert_eq!(named(Plane::K8s, "patch", &status).as_deref(), Some("mine patch volumeattachments csi-1 status"));
@@ -234,7 +236,7 @@ mod tests {
         let of = |subresource: &str| {
             let attributes =
                 [("resource", "pods"), ("object", "a/b"), ("caller", "mine"), ("subresource", subresource)];
-            Heard::of(&hit("patch", &attributes), Plane::K8s, "mine").unwrap()
+            ObservedCall::of(&hit("patch", &attributes), Plane::K8s, "mine").unwrap()
         };
         let (itself, status) = (of(""), of("status"));
         let key = Key {

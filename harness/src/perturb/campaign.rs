@@ -187,9 +187,9 @@ pub(super) mod tests {
     #[test]
     fn trials_with_one_signature_are_one_finding_and_the_worst_comes_first() {
         let mut campaign = campaign();
-        let told: Vec<(&str, &[usize])> =
+        let reported: Vec<(&str, &[usize])> =
             campaign.findings.iter().map(|f| (f.signature.as_str(), f.trials.as_slice())).collect();
-        assert_eq!(told, [("I2: a <mount>", &[4][..]), ("I5: a volume", &[1, 3][..])]);
+        assert_eq!(reported, [("I2: a <mount>", &[4][..]), ("I5: a volume", &[1, 3][..])]);
         assert_eq!((campaign.finding_of(3), campaign.finding_of(4), campaign.finding_of(0)), (Some(2), Some(1), None));
         assert_eq!((campaign.count(Class::Leaked), campaign.failing()), (2, 2));
         assert_eq!(campaign.declared(), BTreeMap::from([("known-of-upstream".to_owned(), 1)]));

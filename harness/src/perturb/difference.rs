@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn a_loop_does_not_fill_a_report() {
         let here: Vec<Line> = (0..10_000).map(|n| Line { ms: n, text: format!("again {n}") }).collect();
-        let told = of(&here, 0, &[], 0);
-        assert_eq!(told.len(), SHOWN + 1);
-        assert_eq!(told[SHOWN], format!("  and {} lines more", COMPARED - SHOWN));
+        let reported = of(&here, 0, &[], 0);
+        assert_eq!(reported.len(), SHOWN + 1);
+        assert_eq!(reported[SHOWN], format!("  and {} lines more", COMPARED - SHOWN));
     }
 }

@@ -47,8 +47,8 @@ impl Usual {
         let varying = self.varying.get(at).unwrap_or(&none);
         let there = self.ends.get(at).map(|there| there.without(varying)).unwrap_or_default();
         // A test rules out that the list of allowed differences cannot be read.
-        let told = named(end).without(varying).differences(&there).unwrap_or_else(|why| vec![why]);
-        told.into_iter().collect()
+        let reported = named(end).without(varying).differences(&there).unwrap_or_else(|why| vec![why]);
+        reported.into_iter().collect()
     }
 
     /// How many values vary.
@@ -95,8 +95,8 @@ mod tests {
         let usual = Usual::of(&[run("1", "x"), run("2", "x")]);
         assert_eq!(usual.varying(), 1);
         let (there, here) = usual.compared(&run("3", "y"));
-        let told = here[0].differences(&there[0]).unwrap();
-        assert_eq!(told, ["pod/a label is y, and x in the unbroken run"]);
+        let reported = here[0].differences(&there[0]).unwrap();
+        assert_eq!(reported, ["pod/a label is y, and x in the unbroken run"]);
         assert!(!usual.differences(0, &run("3", "y")[0]).is_empty());
         assert!(usual.differences(0, &run("3", "x")[0]).is_empty());
     }

@@ -10,7 +10,7 @@
 //! | `call` | a call of the program, named so that the next run has the same one |
 //! | `plan` | the calls of three unbroken runs, and the trials |
 //! | `faults` | the faults of a trial |
-//! | `story` | the steps of a trial in which the user acts while the program is down |
+//! | `user_acts` | the steps of a trial in which the user acts while the program is down |
 //! | `workload` | the stories that come with the tool |
 //! | `recorded` | the record of a run |
 //! | `ends` | the ends of runs, and the values that vary there |
@@ -36,8 +36,8 @@ pub mod recorded;
 pub mod repeat;
 pub mod report;
 pub(crate) mod runs;
-pub mod story;
 pub mod table;
 pub(crate) mod trial;
+pub mod user_acts;
 pub mod verdict;
 pub mod workload;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::call::{Call, Heard, Key, What};
+use super::call::{Call, Key, ObservedCall, What};
 use super::kind::Kind;
 use super::{faults, names};
 
@@ -28,7 +28,7 @@ pub struct Calls {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unbroken {
     /// The calls, in their order.
-    pub heard: Vec<Heard>,
+    pub observed: Vec<ObservedCall>,
     /// Milliseconds at which each step began.
     pub steps: Vec<u64>,
 }
@@ -69,12 +69,12 @@ pub fn learn(runs: &[Unbroken]) -> Calls {
         stable.insert(key.clone(), least.min(limit));
     }
     let mut turns: BTreeMap<Key, u64> = BTreeMap::new();
-    for heard in &first.heard {
-        let key = key(heard, &known);
+    for observed in &first.observed {
+        let key = key(observed, &known);
         let nth = turns.entry(key.clone()).or_default();
         *nth += 1;
         if *nth <= stable.get(&key).copied().unwrap_or(0) {
-            calls.all.push(Call { nth: *nth, ms: heard.ms, step: first.step_at(heard.ms), key });
+            calls.all.push(Call { nth: *nth, ms: observed.ms, step: first.step_at(observed.ms), key });
         }
     }
     // Writes first, events last; within these the order of the run.
@@ -85,29 +85,29 @@ pub fn learn(runs: &[Unbroken]) -> Calls {
 /// The names of objects that all runs have.
 fn known(runs: &[Unbroken]) -> BTreeSet<String> {
     let of = |run: &Unbroken| -> BTreeSet<String> {
-        run.heard.iter().filter_map(Heard::object).map(str::to_owned).collect()
+        run.observed.iter().filter_map(ObservedCall::object).map(str::to_owned).collect()
     };
     let mut all = runs.iter().map(of);
     let first = all.next().unwrap_or_default();
     all.fold(first, |known, run| known.intersection(&run).cloned().collect())
 }
 
-fn key(heard: &Heard, known: &BTreeSet<String>) -> Key {
-    let mut attributes = heard.attributes.clone();
-    if let Some(object) = heard.object().filter(|object| !known.contains(*object)) {
+fn key(observed: &ObservedCall, known: &BTreeSet<String>) -> Key {
+    let mut attributes = observed.attributes.clone();
+    if let Some(object) = observed.object().filter(|object| !known.contains(*object)) {
         match names::pattern(object) {
             Some(pattern) => attributes.insert("object".to_owned(), pattern),
             // Nothing in it is the same in the next run.
             None => attributes.remove("object"),
         };
     }
-    Key { what: heard.what, program: heard.program.clone(), op: heard.op.clone(), attributes }
+    Key { what: observed.what, program: observed.program.clone(), op: observed.op.clone(), attributes }
 }
 
 fn count(run: &Unbroken, known: &BTreeSet<String>) -> BTreeMap<Key, u64> {
     let mut counts = BTreeMap::new();
-    for heard in &run.heard {
-        *counts.entry(key(heard, known)).or_default() += 1;
+    for observed in &run.observed {
+        *counts.entry(key(observed, known)).or_default() += 1;
     }
     counts
 }
@@ -192,17 +192,17 @@ pub fn spread(all: Vec<Trial>, most: Option<usize>) -> Vec<Trial> {
 mod tests {
     use super::*;
 
-    fn heard(ms: u64, what: What, op: &str, attributes: &[(&str, &str)]) -> Heard {
+    fn observed(ms: u64, what: What, op: &str, attributes: &[(&str, &str)]) -> ObservedCall {
         let attributes = attributes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Heard { ms, program: "mine".to_owned(), what, op: op.to_owned(), attributes }
+        ObservedCall { ms, program: "mine".to_owned(), what, op: op.to_owned(), attributes }
     }
 
-    fn write(ms: u64, object: &str) -> Heard {
-        heard(ms, What::Write, "patch", &[("resource", "pvs"), ("object", object), ("subresource", "")])
+    fn write(ms: u64, object: &str) -> ObservedCall {
+        observed(ms, What::Write, "patch", &[("resource", "pvs"), ("object", object), ("subresource", "")])
     }
 
-    fn run(heard: Vec<Heard>) -> Unbroken {
-        Unbroken { heard, steps: vec![0, 10, 20] }
+    fn run(observed: Vec<ObservedCall>) -> Unbroken {
+        Unbroken { observed, steps: vec![0, 10, 20] }
     }
 
     fn named(calls: &Calls) -> Vec<String> {
@@ -229,22 +229,22 @@ mod tests {
 
     #[test]
     fn many_events_of_one_object_are_a_few() {
-        let event = |ms| heard(ms, What::Event, "watch-event", &[("object", "a"), ("type", "MODIFIED")]);
+        let event = |ms| observed(ms, What::Event, "watch-event", &[("object", "a"), ("type", "MODIFIED")]);
         let events = run((0..20).map(event).collect());
         assert_eq!(learn(&[events]).all.len(), EVENTS as usize);
     }
 
     #[test]
     fn each_call_has_the_perturbations_that_a_real_server_can_do_there() {
-        let list = heard(0, What::Read, "list", &[("reads", "cache")]);
+        let list = observed(0, What::Read, "list", &[("reads", "cache")]);
         let calls = learn(&[run(vec![
             list,
             write(1, "a"),
             write(2, "a"),
-            heard(3, What::Write, "create", &[("resource", "pods"), ("object", "x/")]),
-            heard(4, What::CloudWrite, "AttachVolume", &[]),
-            heard(5, What::Csi, "CreateVolume", &[]),
-            heard(6, What::Event, "watch-event", &[("object", "a")]),
+            observed(3, What::Write, "create", &[("resource", "pods"), ("object", "x/")]),
+            observed(4, What::CloudWrite, "AttachVolume", &[]),
+            observed(5, What::Csi, "CreateVolume", &[]),
+            observed(6, What::Event, "watch-event", &[("object", "a")]),
         ])]);
         let all = trials(&calls, &[], None);
         let has =

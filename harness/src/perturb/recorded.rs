@@ -12,7 +12,7 @@ use substrate::events::FaultFired;
 use substrate::fault::{Effect, Fault, Hit, Lease, Match, Moment, Plane, When};
 use substrate::{Event, EventType as _, World};
 
-use super::call::{DRIVER, Heard};
+use super::call::{DRIVER, ObservedCall};
 use super::faults::{FAULT, GOES_ON};
 use crate::events::{ProgramEnded, ProgramStarted, ScenarioStep};
 use crate::program::ProgramSpec;
@@ -33,7 +33,7 @@ pub struct Line {
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     /// The calls of the programs, in their order.
-    pub heard: Vec<Heard>,
+    pub observed: Vec<ObservedCall>,
     /// Milliseconds at which each step began.
     pub steps: Vec<u64>,
     /// Calls of the programs with their answers, and what was done to them.
@@ -54,8 +54,8 @@ impl Recorded {
     /// Time from the first start of a program to its first call: the longest of all programs.
     pub fn start_up(&self) -> Duration {
         let first = |name: &str, since: u64| {
-            let own = |heard: &&Heard| heard.program == name && heard.ms >= since;
-            self.heard.iter().find(own).map_or(0, |heard| heard.ms - since)
+            let own = |observed: &&ObservedCall| observed.program == name && observed.ms >= since;
+            self.observed.iter().find(own).map_or(0, |observed| observed.ms - since)
         };
         let all = self.starts.iter().map(|(name, ms)| first(name, *ms));
         Duration::from_millis(all.max().unwrap_or(0))
@@ -91,10 +91,10 @@ impl Recorder {
                 world.faults().add(world.clock().mono(), fault).map_err(|e| e.to_string())?;
             }
         }
-        let heard = recorder.clone();
-        world.faults().follow(move |hit| heard.hit(hit, &probes, &printed));
-        world.trace().hear(KubernetesRequest::KIND);
-        world.trace().hear(CloudRequest::KIND);
+        let observed = recorder.clone();
+        world.faults().follow(move |hit| observed.hit(hit, &probes, &printed));
+        world.trace().subscribe(KubernetesRequest::KIND);
+        world.trace().subscribe(CloudRequest::KIND);
         let names: Vec<String> = programs.iter().map(|program| program.name.clone()).collect();
         let seen = recorder.clone();
         world.trace().observe(move |event| seen.event(event, &names));
@@ -113,18 +113,18 @@ impl Recorder {
     /// Calls of `program` since `ms`, events that it was told left out.
     pub fn calls_since(&self, program: &str, ms: u64) -> u64 {
         let state = self.state();
-        let own = state.recorded.heard.iter().rev().take_while(|heard| heard.ms >= ms);
-        own.filter(|heard| heard.program == program && heard.what != super::call::What::Event).count() as u64
+        let own = state.recorded.observed.iter().rev().take_while(|observed| observed.ms >= ms);
+        own.filter(|observed| observed.program == program && observed.what != super::call::What::Event).count() as u64
     }
 
     /// When a program wrote last, in milliseconds.
     pub fn last_write(&self) -> u64 {
         let state = self.state();
-        let writes = state.recorded.heard.iter().rev().find(|heard| {
+        let writes = state.recorded.observed.iter().rev().find(|observed| {
             use super::call::What;
-            !matches!(heard.what, What::Event | What::Read | What::CloudRead)
+            !matches!(observed.what, What::Event | What::Read | What::CloudRead)
         });
-        writes.map_or(0, |heard| heard.ms)
+        writes.map_or(0, |observed| observed.ms)
     }
 
     /// When a program was started last, in milliseconds.
@@ -134,8 +134,8 @@ impl Recorder {
 
     fn hit(&self, hit: &Hit, probes: &BTreeMap<String, (Plane, String)>, printed: &Printed) {
         if let Some((plane, program)) = probes.get(&hit.fault) {
-            if let Some(heard) = Heard::of(hit, *plane, program) {
-                self.state().recorded.heard.push(heard);
+            if let Some(observed) = ObservedCall::of(hit, *plane, program) {
+                self.state().recorded.observed.push(observed);
             }
             return;
         }

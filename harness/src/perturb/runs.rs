@@ -32,14 +32,14 @@ impl Runs {
         *self.halt.borrow()
     }
 
-    /// Carries out `count` runs, `jobs` at a time. `told` gets the result of each, and returns false if there is no use in
+    /// Carries out `count` runs, `jobs` at a time. `on_result` gets the result of each, and returns false if there is no use in
     /// more.
     pub fn all<T: Send>(
         &mut self,
         jobs: usize,
         count: usize,
         run: impl Fn(usize, latest::Receiver<bool>) -> T + Sync,
-        mut told: impl FnMut(usize, T) -> bool,
+        mut on_result: impl FnMut(usize, T) -> bool,
     ) {
         let (next, enough, run) = (AtomicUsize::new(0), AtomicBool::new(false), &run);
         let (results, mut inbox) = mpsc::unbounded_channel();
@@ -68,7 +68,7 @@ impl Runs {
                         tokio::select! { biased;
                             result = inbox.recv() => match result {
                                 Some((at, result)) => {
-                                    if !told(at, result) {
+                                    if !on_result(at, result) {
                                         enough.store(true, Ordering::Relaxed);
                                     }
                                 }
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn each_run_is_carried_out_once_and_told() {
         let mut runs = Runs::new().unwrap();
-        let mut told = BTreeSet::new();
-        runs.all(3, 50, |at, _| at * 2, |at, result| told.insert(at) && result == at * 2);
-        assert_eq!(told.len(), 50);
+        let mut on_result = BTreeSet::new();
+        runs.all(3, 50, |at, _| at * 2, |at, result| on_result.insert(at) && result == at * 2);
+        assert_eq!(on_result.len(), 50);
         // No run begins before the one ahead of it has been told.
         let few = AtomicUsize::new(0);
         let waits = |at: usize, _: latest::Receiver<bool>| {

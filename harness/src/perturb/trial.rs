@@ -19,7 +19,7 @@ use crate::cluster::live::{Addresses, Site};
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::program::{Program, ProgramReport, ProgramSpec};
 use crate::runner::settle::PAUSE;
-use crate::runner::{self, Attendant};
+use crate::runner::{self, PauseHook};
 use crate::search::document::Document;
 use crate::search::end_state::EndState;
 use crate::search::judge;
@@ -165,12 +165,12 @@ async fn story(
         let end = settled(setting, usual, former.as_ref(), &cluster, &recorder).await;
         ends.borrow_mut().push(end);
     };
-    let attendant = Attendant::nobody().patient_from_first_step(setting.limit);
-    let run = runner::run_watched(&scenario, &cluster, |_| {}, &attendant, rests);
+    let pause_hook = PauseHook::none().patient_from_first_step(setting.limit);
+    let run = runner::run_watched(&scenario, &cluster, |_| {}, &pause_hook, rests);
     let outcome = tokio::select! { biased;
         outcome = run => Ok(outcome),
         _ = halt.wait_for(|halt| *halt) => Err(Trouble::Interrupted),
-        () = attendant.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
+        () = pause_hook.outlast(begin, setting.limit + setting.settle * 2 + GRACE) => {
             Ok(restless(&world, setting.limit + setting.settle * 2 + GRACE))
         }
     };

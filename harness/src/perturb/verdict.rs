@@ -49,7 +49,7 @@ pub enum Class {
     /// A call that fails is made again without a pause.
     NoBackoff,
     /// A call failed for a while, and no object and no Event tells of it.
-    Unsaid,
+    Unreported,
 }
 
 impl Class {
@@ -66,7 +66,7 @@ impl Class {
             Self::CrashLoop => "crash loop",
             Self::HotLoop => "hot loop",
             Self::NoBackoff => "no backoff",
-            Self::Unsaid => "unsaid",
+            Self::Unreported => "unsaid",
         }
     }
 
@@ -147,8 +147,8 @@ pub fn of(trial: &Trial, facts: &Facts<'_>, norm: &Norm) -> Verdict {
         if let Some(message) = no_backoff(trial, facts.recorded) {
             return found(Class::NoBackoff, message);
         }
-        if let Some(message) = unsaid(trial, facts.recorded) {
-            return found(Class::Unsaid, message);
+        if let Some(message) = unreported(trial, facts.recorded) {
+            return found(Class::Unreported, message);
         }
     }
     let class = match facts.recorded.fired {
@@ -208,7 +208,7 @@ fn no_backoff(trial: &Trial, recorded: &Recorded) -> Option<String> {
 }
 
 /// A sidecar whose driver fails writes to an object, or an Event. A driver tells its caller.
-fn unsaid(trial: &Trial, recorded: &Recorded) -> Option<String> {
+fn unreported(trial: &Trial, recorded: &Recorded) -> Option<String> {
     let (Some(fired), What::Csi) = (recorded.fired, trial.call.key.what) else { return None };
     let end = fired + (OUTAGE + TELLING).as_millis() as u64;
     let program = &trial.call.key.program;
@@ -304,9 +304,9 @@ mod tests {
         let of = |ms, text| verdict(Kind::Outage, What::Csi, judge::Class::Survived, said(ms, text)).class;
         assert_eq!(of(20, "mine: create events default/: 201"), Class::Survived);
         assert_eq!(of(20, "mine: patch volumeattachments csi-1 status: 200"), Class::Survived);
-        assert_eq!(of(5, "mine: create events default/: 201"), Class::Unsaid, "before it failed");
-        assert_eq!(of(20, "other: create events default/: 201"), Class::Unsaid);
-        assert_eq!(of(20, "mine: ControllerPublishVolume: INTERNAL"), Class::Unsaid);
+        assert_eq!(of(5, "mine: create events default/: 201"), Class::Unreported, "before it failed");
+        assert_eq!(of(20, "other: create events default/: 201"), Class::Unreported);
+        assert_eq!(of(20, "mine: ControllerPublishVolume: INTERNAL"), Class::Unreported);
     }
 
     #[test]

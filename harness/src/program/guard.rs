@@ -4,7 +4,7 @@
 //!
 //! On its standard input it reads [`TERMINATE`]: SIGTERM for the program, as a container runtime sends it to a
 //! container's first process. The end of the input is SIGKILL for everything. On its standard output it writes a
-//! [`Said`] a line. The output of the program goes to its standard error.
+//! [`GuardReport`] a line. The output of the program goes to its standard error.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub(super) const TERMINATE: &str = "terminate";
 /// then.
 const ROUNDS: u32 = 100;
 /// How long everything may take to end. A process of another user can outlast it: the guard may not end that one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// A thing that the guard says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Said {
+pub(super) enum GuardReport {
     /// The program runs.
     Started {
         /// Its process.
@@ -69,7 +69,7 @@ pub(super) enum Said {
     },
 }
 
-enum Heard {
+enum GuardInput {
     Terminate,
     Kill,
     Ended(i32, ExitStatus),
@@ -94,21 +94,21 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let _ = setsid();
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        say(&Said::Failed { why: format!("its children could not be ended: {error}") });
+        report(&GuardReport::Failed { why: format!("its children could not be ended: {error}") });
         return ExitCode::FAILURE;
     }
     let pid = match start(&args.command) {
         Ok(pid) => pid,
         Err(error) => {
-            say(&Said::Failed { why: error.to_string() });
+            report(&GuardReport::Failed { why: error.to_string() });
             return ExitCode::FAILURE;
         }
     };
-    say(&Said::Started { pid: pid.unsigned_abs() });
-    let (heard, inbox) = channel();
-    let orders = heard.clone();
+    report(&GuardReport::Started { pid: pid.unsigned_abs() });
+    let (input, inbox) = channel();
+    let orders = input.clone();
     std::thread::spawn(move || read_orders(&orders));
-    std::thread::spawn(move || ask_for_children(&heard));
+    std::thread::spawn(move || ask_for_children(&input));
     watch(pid, &inbox)
 }
 
@@ -125,11 +125,11 @@ fn start(command: &[OsString]) -> std::io::Result<i32> {
     i32::try_from(child.id()).map_err(std::io::Error::other)
 }
 
-fn read_orders(orders: &Sender<Heard>) {
+fn read_orders(orders: &Sender<GuardInput>) {
     for line in std::io::stdin().lock().lines() {
         match line {
             Ok(line) if line == TERMINATE => {
-                if orders.send(Heard::Terminate).is_err() {
+                if orders.send(GuardInput::Terminate).is_err() {
                     return;
                 }
             }
@@ -138,16 +138,16 @@ fn read_orders(orders: &Sender<Heard>) {
         }
     }
     // An error means that the guard has ended by now.
-    let _ = orders.send(Heard::Kill);
+    let _ = orders.send(GuardInput::Kill);
 }
 
 /// Asks for every child that ends, adopted ones too, until there is none.
-fn ask_for_children(heard: &Sender<Heard>) {
+fn ask_for_children(input: &Sender<GuardInput>) {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) => {
                 let status = ExitStatus::from_raw(status.as_raw());
-                if heard.send(Heard::Ended(pid.as_raw_nonzero().get(), status)).is_err() {
+                if input.send(GuardInput::Ended(pid.as_raw_nonzero().get(), status)).is_err() {
                     return;
                 }
             }
@@ -157,33 +157,33 @@ fn ask_for_children(heard: &Sender<Heard>) {
     }
 }
 
-fn watch(program: i32, inbox: &Receiver<Heard>) -> ExitCode {
+fn watch(program: i32, inbox: &Receiver<GuardInput>) -> ExitCode {
     loop {
         match inbox.recv() {
-            Ok(Heard::Terminate) => signal(program, Signal::TERM),
-            Ok(Heard::Kill) => {
+            Ok(GuardInput::Terminate) => signal(program, Signal::TERM),
+            Ok(GuardInput::Kill) => {
                 let Ending { program: ended, left, stay } = end_all(inbox, program);
                 match ended {
-                    Some(status) => say_ended(status, left.saturating_sub(1), stay),
+                    Some(status) => report_ended(status, left.saturating_sub(1), stay),
                     // It is somebody else's by now, and ours to end no more.
-                    None => say(&Said::Ended { code: None, signal: None, left, stay }),
+                    None => report(&GuardReport::Ended { code: None, signal: None, left, stay }),
                 }
                 return ExitCode::SUCCESS;
             }
-            Ok(Heard::Ended(pid, status)) if pid == program => {
+            Ok(GuardInput::Ended(pid, status)) if pid == program => {
                 let Ending { left, stay, .. } = end_all(inbox, program);
-                say_ended(status, left, stay);
+                report_ended(status, left, stay);
                 return ExitCode::SUCCESS;
             }
-            Ok(Heard::Ended(..)) => {}
+            Ok(GuardInput::Ended(..)) => {}
             // Both threads have ended, which does not happen while there are children.
             Err(_) => return ExitCode::FAILURE,
         }
     }
 }
 
-fn say_ended(status: ExitStatus, left: usize, stay: Vec<i32>) {
-    say(&Said::Ended { code: status.code(), signal: status.signal(), left, stay });
+fn report_ended(status: ExitStatus, left: usize, stay: Vec<i32>) {
+    report(&GuardReport::Ended { code: status.code(), signal: status.signal(), left, stay });
 }
 
 /// The end of everything.
@@ -198,7 +198,7 @@ struct Ending {
 }
 
 /// Ends all descendants. They are stopped first, so that none of them starts another one meanwhile.
-fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
+fn end_all(inbox: &Receiver<GuardInput>, program: i32) -> Ending {
     let own = std::process::id().cast_signed();
     let mut all = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -211,7 +211,7 @@ fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
         }
     }
     let mut ending = Ending { left: all.len(), ..Ending::default() };
-    let looks = PATIENCE.as_millis() / LOOK.as_millis();
+    let looks = TIMEOUT.as_millis() / LOOK.as_millis();
     for _ in 0..looks {
         let found = descendants(own);
         ending.stay = found.iter().copied().collect();
@@ -219,8 +219,8 @@ fn end_all(inbox: &Receiver<Heard>, program: i32) -> Ending {
             signal(pid, Signal::KILL);
         }
         // The thread that asks for children keeps no sender once there is none.
-        while let Ok(heard) = inbox.recv_timeout(LOOK) {
-            if let Heard::Ended(pid, status) = heard
+        while let Ok(input) = inbox.recv_timeout(LOOK) {
+            if let GuardInput::Ended(pid, status) = input
                 && pid == program
             {
                 ending.program = Some(status);
@@ -241,8 +241,8 @@ fn signal(pid: i32, signal: Signal) {
 }
 
 /// Tells the runner, which may be gone.
-fn say(said: &Said) {
-    let line = substrate::encode::text(said);
+fn report(reported: &GuardReport) {
+    let line = substrate::encode::text(reported);
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

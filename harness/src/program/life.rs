@@ -18,9 +18,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{Notify, oneshot};
 
 use super::backoff::Backoff;
-use super::doors::Door;
+use super::endpoints::Endpoint;
 use super::given::Given;
-use super::guard::{self, Said};
+use super::guard::{self, GuardReport};
 use super::lines::Lines;
 use super::log::{BoundedFile, Ring};
 use super::{ProgramReport, ProgramSpec};
@@ -214,13 +214,13 @@ impl Program {
             state.is_stopping = true;
             matches!(state.phase, Phase::Running(_))
         };
-        let mut said = None;
+        let mut message = None;
         if runs {
             self.inner.terminate.notify_one();
             let inner = &self.inner;
             let over = changed.wait_for(|()| !matches!(inner.state().phase, Phase::Running(_)));
             if tokio::time::timeout(GRACE, over).await.is_err() {
-                said = Some(format!(
+                message = Some(format!(
                     "the program {} did not end within {}s after SIGTERM, and was killed",
                     self.name(),
                     GRACE.as_secs()
@@ -235,7 +235,7 @@ impl Program {
             state.last = Some(Last { how, code: None, by_itself: false, not_started: false });
         }
         state.phase = Phase::Ended;
-        said
+        message
     }
 
     /// Waits until it has been started for the first time.
@@ -311,7 +311,7 @@ impl Program {
 struct Leash {
     /// Everything ends when it is dropped.
     orders: ChildStdin,
-    said: ChildStdout,
+    reports: ChildStdout,
 }
 
 impl Inner {
@@ -329,9 +329,9 @@ impl Inner {
         // On a busy machine the former incarnation may still run: its calls must not come through the new doors.
         self.bury().await;
         let Setup { spec, number, token, .. } = &self.setup;
-        let driver = (!spec.is_driver()).then_some(Door::Driver);
-        for door in [Door::Kubernetes, Door::Plain, Door::Cloud].into_iter().chain(driver) {
-            if let Err(error) = door.open(&ctx, &*wiring, *number, token) {
+        let driver = (!spec.is_driver()).then_some(Endpoint::Driver);
+        for endpoint in [Endpoint::Kubernetes, Endpoint::Plain, Endpoint::Cloud].into_iter().chain(driver) {
+            if let Err(error) = endpoint.open(&ctx, &*wiring, *number, token) {
                 self.state().last = Some(not_started(error.clone()));
                 self.changed.send_replace(());
                 return ctx.emit(ProcessFailed { error });
@@ -409,10 +409,10 @@ impl Inner {
         let ends = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // Without an await in between: a caller that ends this task now still finds the guard.
         *slot = Some(child);
-        let (Some(orders), Some(said), Some(output)) = ends else {
+        let (Some(orders), Some(reports), Some(output)) = ends else {
             return Err(std::io::Error::other("the guard has no pipes"));
         };
-        Ok((Leash { orders, said }, self.read(output)))
+        Ok((Leash { orders, reports }, self.read(output)))
     }
 
     /// Waits until the guard of the last incarnation has ended everything.
@@ -428,7 +428,7 @@ impl Inner {
 
     /// Watches a program until it ends.
     async fn watch(&self, ctx: &Ctx, mut leash: Leash, read: oneshot::Receiver<()>) -> Last {
-        let mut lines = BufReader::new(leash.said).lines();
+        let mut lines = BufReader::new(leash.reports).lines();
         let mut program = None;
         let last = loop {
             let line = tokio::select! { biased;
@@ -439,8 +439,8 @@ impl Inner {
                     continue;
                 }
             };
-            match line.ok().flatten().map(|line| serde_json::from_str::<Said>(&line)) {
-                Some(Ok(Said::Started { pid })) => {
+            match line.ok().flatten().map(|line| serde_json::from_str::<GuardReport>(&line)) {
+                Some(Ok(GuardReport::Started { pid })) => {
                     program = i32::try_from(pid).ok().and_then(Pid::from_raw);
                     let starts = {
                         let mut state = self.state();
@@ -451,8 +451,8 @@ impl Inner {
                     ctx.emit(ProgramStarted { pid, starts });
                     self.changed.send_replace(());
                 }
-                Some(Ok(Said::Failed { why })) => break not_started(why),
-                Some(Ok(Said::Ended { code, signal, left, stay })) => break ended(code, signal, left, &stay),
+                Some(Ok(GuardReport::Failed { why })) => break not_started(why),
+                Some(Ok(GuardReport::Ended { code, signal, left, stay })) => break ended(code, signal, left, &stay),
                 Some(Err(_)) => {}
                 None => {
                     if let Some(program) = program {
@@ -478,17 +478,17 @@ impl Inner {
                 let mut lines = Lines::new(&inner.setup.given.secrets);
                 let mut piece = vec![0; PIECE];
                 while let Ok(count @ 1..) = output.read(&mut piece).await {
-                    lines.take(piece.get(..count).unwrap_or_default(), |line| inner.said(&line));
+                    lines.take(piece.get(..count).unwrap_or_default(), |line| inner.record_line(&line));
                 }
                 if let Some(line) = lines.end() {
-                    inner.said(&line);
+                    inner.record_line(&line);
                 }
             });
         }
         read
     }
 
-    fn said(&self, line: &str) {
+    fn record_line(&self, line: &str) {
         {
             let mut log = lock(&self.log);
             log.0.push(line);

@@ -113,8 +113,8 @@ mod tests {
     fn a_secret_is_masked_wherever_the_pieces_are_cut() {
         let text = b"token=swordfish; again swordfish\n";
         for at in 0..text.len() {
-            let said = lines(&["swordfish"], &[&text[..at], &text[at..]]);
-            assert_eq!(said, ["token=(masked); again (masked)"], "cut at {at}");
+            let message = lines(&["swordfish"], &[&text[..at], &text[at..]]);
+            assert_eq!(message, ["token=(masked); again (masked)"], "cut at {at}");
         }
     }
 
@@ -122,8 +122,8 @@ mod tests {
     fn a_character_at_a_cut_stays_whole() {
         let text = "ä".repeat(2 * LONGEST);
         for at in LONGEST..LONGEST + 4 {
-            let said = lines(&["swordfish"], &[&text.as_bytes()[..at], &text.as_bytes()[at..]]);
-            assert!(said.len() > 1 && said.concat() == text, "cut at {at}");
+            let message = lines(&["swordfish"], &[&text.as_bytes()[..at], &text.as_bytes()[at..]]);
+            assert!(message.len() > 1 && message.concat() == text, "cut at {at}");
         }
     }
 
@@ -131,9 +131,9 @@ mod tests {
     fn a_line_without_end_becomes_several_and_shows_no_secret_at_a_cut() {
         for before in LONGEST - 20..LONGEST + 20 {
             let text = format!("{}swordfish{}", "x".repeat(before), "y".repeat(3 * LONGEST));
-            let said = lines(&["swordfish"], &[text.as_bytes()]);
-            assert!(said.iter().all(|line| line.len() <= LONGEST + 20), "{before}");
-            let whole = said.concat();
+            let message = lines(&["swordfish"], &[text.as_bytes()]);
+            assert!(message.iter().all(|line| line.len() <= LONGEST + 20), "{before}");
+            let whole = message.concat();
             assert!(!whole.contains("sword") && !whole.contains("fish") && whole.contains(MASK), "{before}");
             assert_eq!(whole.len(), text.len() - "swordfish".len() + MASK.len(), "{before}");
         }

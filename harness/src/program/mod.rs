@@ -8,24 +8,24 @@
 //! | `backoff` | upstream's CrashLoopBackOff |
 //! | `lines`, `log` | its output: cut into lines, without secrets, bounded |
 //! | `guard`, `descend` | the process between the runner and the program, which ends all that the program has started |
-//! | `doors` | its own way to the API server, the cloud and the driver, where faults know it by its name |
-//! | `life`, `told` | its life in a world, and what is told of it |
+//! | `endpoints` | its own way to the API server, the cloud and the driver, where faults know it by its name |
+//! | `life`, `report` | its life in a world, and what is told of it |
 
 mod backoff;
 mod descend;
-mod doors;
+mod endpoints;
 mod given;
 pub(crate) mod guard;
 mod life;
 mod lines;
 mod log;
+mod report;
 mod spec;
-mod told;
 
-pub(crate) use doors::Door;
+pub(crate) use endpoints::Endpoint;
 pub(crate) use given::{Given, Surroundings};
 pub(crate) use life::{Program, Setup, Sink};
 pub(crate) use lines::MASK;
 pub(crate) use log::BoundedFile;
+pub use report::ProgramReport;
 pub use spec::ProgramSpec;
-pub use told::ProgramReport;

@@ -177,13 +177,13 @@ impl About {
     }
 
     /// The last `most` events about it and about the whole cluster, oldest first.
-    pub(super) fn tell(&self, events: &[Arc<Event>], most: usize) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
+    pub(super) fn last_lines(&self, events: &[Arc<Event>], most: usize) -> Vec<String> {
+        let mut reported: Vec<String> = Vec::new();
         // Consecutive records of a workload become one line.
         let mut records: Option<(Line, u64)> = None;
         let mut answered: BTreeSet<(Arc<str>, u64)> = BTreeSet::new();
         for event in events.iter().rev() {
-            if told.len() >= most {
+            if reported.len() >= most {
                 break;
             }
             if let Some(done) = event.get::<CsiDone>() {
@@ -201,19 +201,19 @@ impl About {
                 match &mut records {
                     Some((last, more)) if last.process == line.process => *more += 1,
                     _ => {
-                        told.extend(flush(&mut records));
+                        reported.extend(flush(&mut records));
                         records = Some((line, 0));
                     }
                 }
                 continue;
             }
-            told.extend(flush(&mut records));
-            told.push(trace_line(&line));
+            reported.extend(flush(&mut records));
+            reported.push(trace_line(&line));
         }
-        told.extend(flush(&mut records));
-        told.truncate(most);
-        told.reverse();
-        told
+        reported.extend(flush(&mut records));
+        reported.truncate(most);
+        reported.reverse();
+        reported
     }
 }
 
@@ -266,11 +266,13 @@ fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<String> {
     let singular = object.kind.resource().strip_suffix('s')?;
     let word = format!("{singular}/{}", object.key());
     let warnings = || {
-        let told = events.iter().filter_map(|event| Some((event, event.get::<controllers::events::EventRecorded>()?)));
-        told.filter(|(_, told)| told.r#type == "Warning" && *told.object == *word)
+        let reported =
+            events.iter().filter_map(|event| Some((event, event.get::<controllers::events::EventRecorded>()?)));
+        reported.filter(|(_, reported)| reported.r#type == "Warning" && *reported.object == *word)
     };
     let (event, last) = warnings().next_back()?;
-    let times = warnings().filter(|(_, told)| told.reason == last.reason && told.message == last.message).count();
+    let times =
+        warnings().filter(|(_, reported)| reported.reason == last.reason && reported.message == last.message).count();
     let often = if times > 1 { format!(", {times} times") } else { String::new() };
     let at = format!("{}.{:03}s", event.ms / 1000, event.ms % 1000);
     Some(format!("{} says {}: {} (at {at}{often})", last.source, last.reason, last.message))

@@ -137,7 +137,7 @@ impl Report {
             silent_faults: outcome.silent_faults.clone(),
             source: source.to_owned(),
             about,
-            trace: lines.map_or(all.trace, |lines| lines.tell(&outcome.events, TAIL)),
+            trace: lines.map_or(all.trace, |lines| lines.last_lines(&outcome.events, TAIL)),
             fired: Fired::all(&outcome.events),
             given_up: outcome.given_up.map(Span),
             programs: outcome.programs.clone(),

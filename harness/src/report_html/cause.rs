@@ -5,7 +5,7 @@
 //! but it is a good place to look.
 
 use super::facts::Role;
-use super::listener::Told;
+use super::listener::RecordedEvent;
 
 /// Cause of an event: its index, and the kind of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ const FAR: usize = 4_000;
 
 /// An event with the objects that it names, each under a single name.
 pub(super) struct Named {
-    pub told: Told,
+    pub recorded: RecordedEvent,
     pub names: Vec<String>,
 }
 
@@ -35,63 +35,66 @@ impl Named {
     }
 
     fn is_commit(&self) -> bool {
-        matches!(self.told.facts.role, Role::Commit { .. })
+        matches!(self.recorded.facts.role, Role::Commit { .. })
     }
 }
 
 /// Cause of the event at `at` of `all`.
 pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
     let event = &all[at];
-    let (told, here) = (&event.told, |other: &Named| other.told.process == event.told.process);
+    let (recorded, here) = (&event.recorded, |other: &Named| other.recorded.process == event.recorded.process);
     let back = |why: &'static str, is: &dyn Fn(&Named) -> bool| {
         let from = at.saturating_sub(FAR);
         all[from..at].iter().rposition(is).map(|found| Cause { at: from + found, why })
     };
-    match &told.facts.role {
+    match &recorded.facts.role {
         Role::Done(_, ordinal) => back("the call that it ends", &|other| {
-            here(other) && matches!(&other.told.facts.role, Role::Call(_, n) if n == ordinal)
+            here(other) && matches!(&other.recorded.facts.role, Role::Call(_, n) if n == ordinal)
         }),
         Role::Answered(rpc) => {
             let asked = back("its own call, which got no answer", &|other| {
-                here(other) && other.told.facts.role == Role::Asked(rpc.clone()) && alike(event, other)
+                here(other) && other.recorded.facts.role == Role::Asked(rpc.clone()) && alike(event, other)
             })?;
             let done = back("the driver's answer", &|other| {
-                matches!(&other.told.facts.role, Role::Done(done, _) if done == rpc) && alike(event, other)
+                matches!(&other.recorded.facts.role, Role::Done(done, _) if done == rpc) && alike(event, other)
             });
             Some(done.filter(|done| done.at > asked.at).unwrap_or(asked))
         }
         Role::Call(rpc, _) => back("the caller", &|other| {
-            matches!(&other.told.facts.role, Role::Asked(asked) if asked == rpc) && alike(event, other)
+            matches!(&other.recorded.facts.role, Role::Asked(asked) if asked == rpc) && alike(event, other)
         }),
         Role::Cloud { settles: true } => back("the start of the operation", &|other| {
-            matches!(other.told.facts.role, Role::Cloud { .. }) && other.told.kind == told.kind && event.meets(other)
+            matches!(other.recorded.facts.role, Role::Cloud { .. })
+                && other.recorded.kind == recorded.kind
+                && event.meets(other)
         }),
-        Role::Cloud { settles: false } => {
-            back("the driver's call", &|other| matches!(other.told.facts.role, Role::Call(..)) && event.meets(other))
-        }
+        Role::Cloud { settles: false } => back("the driver's call", &|other| {
+            matches!(other.recorded.facts.role, Role::Call(..)) && event.meets(other)
+        }),
         Role::CloudAnswered | Role::Disk => back("the call under way", &|other| {
             here(other)
-                && matches!(other.told.facts.role, Role::Call(..))
+                && matches!(other.recorded.facts.role, Role::Call(..))
                 && (event.names.is_empty() || event.meets(other))
         }),
         Role::Plug => back("the cloud's message to the machine", &|other| {
-            other.told.kind.starts_with("ec2.") && event.meets(other)
+            other.recorded.kind.starts_with("ec2.") && event.meets(other)
         }),
         Role::Crashed => back("the fault that ends it", &|other| {
-            other.told.ms == told.ms && other.told.facts.role == Role::Fired { ends: true }
+            other.recorded.ms == recorded.ms && other.recorded.facts.role == Role::Fired { ends: true }
         })
-        .or_else(|| back("the step under way", &|other| other.told.facts.role == Role::Step)),
-        Role::Started => back("its end", &|other| here(other) && other.told.facts.role == Role::Crashed),
+        .or_else(|| back("the step under way", &|other| other.recorded.facts.role == Role::Step)),
+        Role::Started => back("its end", &|other| here(other) && other.recorded.facts.role == Role::Crashed),
         Role::Commit { by } if by == "scenario" => {
-            back("the step under way", &|other| other.told.facts.role == Role::Step)
+            back("the step under way", &|other| other.recorded.facts.role == Role::Step)
         }
         Role::Commit { by } => {
-            let own = back("what the writer did before", &|other| *other.told.process == **by && event.meets(other));
+            let own =
+                back("what the writer did before", &|other| *other.recorded.process == **by && event.meets(other));
             let other = back("the last change of what belongs to it", &|other| other.is_commit() && event.meets(other));
             own.max_by_place(other)
         }
         Role::Fired { .. } => {
-            back("the call under way", &|other| here(other) && matches!(other.told.facts.role, Role::Call(..)))
+            back("the call under way", &|other| here(other) && matches!(other.recorded.facts.role, Role::Call(..)))
                 .filter(|call| !ended(&all[call.at..at]))
         }
         Role::Step | Role::Traffic => None,
@@ -106,9 +109,10 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
 /// Returns true if the call at the start of `since` ends within it.
 fn ended(since: &[Named]) -> bool {
     let Some((call, after)) = since.split_first() else { return true };
-    let Role::Call(_, ordinal) = &call.told.facts.role else { return true };
+    let Role::Call(_, ordinal) = &call.recorded.facts.role else { return true };
     after.iter().any(|other| {
-        other.told.process == call.told.process && matches!(&other.told.facts.role, Role::Done(_, n) if n == ordinal)
+        other.recorded.process == call.recorded.process
+            && matches!(&other.recorded.facts.role, Role::Done(_, n) if n == ordinal)
     })
 }
 

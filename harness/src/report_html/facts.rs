@@ -140,12 +140,12 @@ impl Facts {
             self.role = Role::Traffic;
         } else if let Some(commit) = event.get::<Commit>() {
             self.commit(commit);
-        } else if let Some(told) = event.get::<EventRecorded>() {
-            let (sort, name) = told.object.split_once('/').unwrap_or(("object", &told.object));
+        } else if let Some(recorded) = event.get::<EventRecorded>() {
+            let (sort, name) = recorded.object.split_once('/').unwrap_or(("object", &recorded.object));
             self.name(short_of(sort), name);
-            let warns = told.r#type == "Warning";
+            let warns = recorded.r#type == "Warning";
             self.look = if warns { Look::Warning } else { Look::Plain };
-            self.say(if warns { 1 } else { 3 }, format!("Event {}: {}", told.reason, told.message));
+            self.say(if warns { 1 } else { 3 }, format!("Event {}: {}", recorded.reason, recorded.message));
         }
     }
 
@@ -213,11 +213,11 @@ impl Facts {
             self.csi(asked.volume.as_deref(), asked.node.as_deref());
             self.role = Role::Asked(asked.rpc.to_string());
             self.say(3, format!("asks {}", asked.rpc));
-        } else if let Some(told) = event.get::<CsiAnswered>() {
-            self.csi(told.volume.as_deref(), told.node.as_deref());
-            self.role = Role::Answered(told.rpc.to_string());
-            self.look = if told.code == "OK" { Look::Plain } else { Look::Warning };
-            self.say(if told.code == "OK" { 3 } else { 1 }, format!("{} answers {}", told.rpc, told.code));
+        } else if let Some(recorded) = event.get::<CsiAnswered>() {
+            self.csi(recorded.volume.as_deref(), recorded.node.as_deref());
+            self.role = Role::Answered(recorded.rpc.to_string());
+            self.look = if recorded.code == "OK" { Look::Plain } else { Look::Warning };
+            self.say(if recorded.code == "OK" { 3 } else { 1 }, format!("{} answers {}", recorded.rpc, recorded.code));
         } else if let Some(CsiViolation { rpc, volume, node, rule, .. }) = event.get() {
             self.csi(volume.as_deref(), node.as_deref());
             self.look = Look::Bad;
@@ -226,11 +226,11 @@ impl Facts {
             self.csi(Some(volume), Some(node));
             self.look = Look::Warning;
             self.say(1, format!("{volume} is {found}, not {told}"));
-        } else if let Some(told) = event.get::<Ec2Answered>() {
+        } else if let Some(recorded) = event.get::<Ec2Answered>() {
             self.role = Role::CloudAnswered;
-            let error = told.error.as_deref().map(|error| format!(" {error}")).unwrap_or_default();
-            self.look = if told.error.is_some() { Look::Warning } else { Look::Plain };
-            self.say(3, format!("{} answered{error}", told.action));
+            let error = recorded.error.as_deref().map(|error| format!(" {error}")).unwrap_or_default();
+            self.look = if recorded.error.is_some() { Look::Warning } else { Look::Plain };
+            self.say(3, format!("{} answered{error}", recorded.action));
         }
     }
 

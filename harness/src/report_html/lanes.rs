@@ -1,7 +1,7 @@
 //! Lanes in which events are drawn: the steps, the cloud, the API server, each control loop, the driver, and each node
 //! with its kubelet, driver, kernel and containers.
 
-use super::listener::Told;
+use super::listener::RecordedEvent;
 
 /// A lane of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,15 +16,15 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Lane of an event.
-    pub fn of(told: &Told) -> Self {
-        let process: &str = &told.process;
+    pub fn of(recorded: &RecordedEvent) -> Self {
+        let process: &str = &recorded.process;
         let lane = |place: u8, group: &str, name: &str| Self {
             order: (place, name.to_owned(), 0),
             group: group.to_owned(),
             name: name.to_owned(),
         };
-        if told.kind.starts_with("disk.") || told.kind == "csi.wrong_device" {
-            let node = told.fields.get("node").and_then(|node| node.as_str()).unwrap_or(process);
+        if recorded.kind.starts_with("disk.") || recorded.kind == "csi.wrong_device" {
+            let node = recorded.fields.get("node").and_then(|node| node.as_str()).unwrap_or(process);
             return Self::of_node(node, 3, "kernel");
         }
         match process {

@@ -9,7 +9,7 @@ use super::facts::{Facts, Role};
 
 /// An event, for a report.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct RecordedEvent {
     pub ms: u64,
     /// Ordinal in the trace. An event that the trace does not keep has that of the previous one.
     pub n: u64,
@@ -23,12 +23,12 @@ pub(super) struct Told {
 
 /// Recorder of a run for a report. Attach it to the trace before the first event.
 #[derive(Clone, Debug, Default)]
-pub struct Listener(Arc<Mutex<Heard>>);
+pub struct Listener(Arc<Mutex<Recording>>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Recording {
     last: u64,
-    all: Vec<Told>,
+    all: Vec<RecordedEvent>,
 }
 
 /// Kinds that are emitted only for subscribers, and that explain other events.
@@ -43,19 +43,19 @@ impl Listener {
     pub fn attach(&self, trace: &Trace) {
         let failures = crate::events::all().into_iter().map(|EventKind { kind, .. }| kind);
         for kind in failures.filter(|kind| kind.ends_with(".error")).chain(ASKED) {
-            trace.hear(kind);
+            trace.subscribe(kind);
         }
-        let heard = self.0.clone();
-        trace.observe(move |event| heard.lock().unwrap_or_else(PoisonError::into_inner).take(event));
+        let recorded = self.0.clone();
+        trace.observe(move |event| recorded.lock().unwrap_or_else(PoisonError::into_inner).take(event));
     }
 
     /// All recorded events in order.
-    pub(super) fn told(&self) -> Vec<Told> {
+    pub(super) fn events(&self) -> Vec<RecordedEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 }
 
-impl Heard {
+impl Recording {
     fn take(&mut self, event: &Event) {
         let kept = event.n > self.last;
         self.last = event.n;
@@ -67,6 +67,6 @@ impl Heard {
         let line = event.line();
         let fields: Map = line.fields.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
         let process = event.process.clone();
-        self.all.push(Told { ms: event.ms, n: event.n, kept, process, kind: event.kind(), fields, facts });
+        self.all.push(RecordedEvent { ms: event.ms, n: event.n, kept, process, kind: event.kind(), fields, facts });
     }
 }

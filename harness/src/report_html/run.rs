@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::cause::{self, Named};
 use super::facts::{Facts, Look, Role};
 use super::lanes::Lane;
-use super::listener::{Listener, Told};
+use super::listener::{Listener, RecordedEvent};
 use super::{FILE, MESSAGE, shortened};
 use crate::invariants::Violation;
 use crate::timeline::Timeline;
@@ -128,19 +128,19 @@ struct Row {
 impl Run {
     /// Builds the report of the run that `listener` has recorded.
     pub fn new(name: &str, seed: u64, listener: &Listener, timeline: Timeline, violations: &[Violation]) -> Self {
-        let told = listener.told();
-        let aliases = aliases(&told);
+        let recorded = listener.events();
+        let aliases = aliases(&recorded);
         let one_name = |name: &String| aliases.get(name).unwrap_or(name).clone();
-        let named: Vec<Named> = told
+        let named: Vec<Named> = recorded
             .into_iter()
-            .map(|told| {
+            .map(|recorded| {
                 let mut names: Vec<String> = Vec::new();
-                for name in told.facts.names.iter().map(one_name) {
+                for name in recorded.facts.names.iter().map(one_name) {
                     if !names.contains(&name) {
                         names.push(name);
                     }
                 }
-                Named { told, names }
+                Named { recorded, names }
             })
             .collect();
         let marked: BTreeSet<u64> = violations.iter().map(|violation| violation.n).collect();
@@ -148,7 +148,7 @@ impl Run {
             name: name.to_owned(),
             seed,
             timeline,
-            violations: violations.iter().map(told_violation).collect(),
+            violations: violations.iter().map(violation_data).collect(),
             heard: named.len(),
             ..Self::default()
         };
@@ -162,41 +162,42 @@ impl Run {
     }
 
     fn fill(&mut self, named: &[Named], marked: &BTreeSet<u64>) {
-        let lanes: BTreeSet<Lane> = named.iter().map(|named| Lane::of(&named.told)).collect();
+        let lanes: BTreeSet<Lane> = named.iter().map(|named| Lane::of(&named.recorded)).collect();
         let lanes: Vec<Lane> = lanes.into_iter().collect();
         self.lanes = lanes.iter().map(|lane| json!({ "name": lane.name, "group": lane.group })).collect();
         let about: BTreeMap<&str, &str> = crate::events::all().iter().map(|kind| (kind.kind, kind.about)).collect();
-        let kinds: BTreeSet<&'static str> = named.iter().map(|named| named.told.kind).collect();
+        let kinds: BTreeSet<&'static str> = named.iter().map(|named| named.recorded.kind).collect();
         let kinds: Vec<&'static str> = kinds.into_iter().collect();
         // The part of a description about its subscribers is left out.
-        let said = |kind: &&str| about.get(*kind).map_or("", |said| said.split(" Only ").next().unwrap_or_default());
-        self.kinds = kinds.iter().map(|kind| (*kind, said(kind).trim().to_owned())).collect();
+        let wording =
+            |kind: &&str| about.get(*kind).map_or("", |wording| wording.split(" Only ").next().unwrap_or_default());
+        self.kinds = kinds.iter().map(|kind| (*kind, wording(kind).trim().to_owned())).collect();
         let objects: BTreeSet<&String> = named.iter().flat_map(|named| &named.names).collect();
         self.objects = objects.iter().map(|name| (*name).clone()).collect();
-        for (at, Named { told, names }) in named.iter().enumerate() {
-            let Facts { role, title, look, weight, .. } = &told.facts;
+        for (at, Named { recorded, names }) in named.iter().enumerate() {
+            let Facts { role, title, look, weight, .. } = &recorded.facts;
             let cause = cause::of(named, at);
-            let lane = Lane::of(told);
+            let lane = Lane::of(recorded);
             let (title, _) = shortened(title, 200);
             self.events.push(Row {
-                n: told.n,
-                ms: told.ms,
-                aside: !told.kept,
+                n: recorded.n,
+                ms: recorded.ms,
+                aside: !recorded.kept,
                 lane: lanes.binary_search(&lane).unwrap_or_default(),
-                kind: kinds.binary_search(&told.kind).unwrap_or_default(),
+                kind: kinds.binary_search(&recorded.kind).unwrap_or_default(),
                 title,
                 objects: names.iter().filter_map(|name| self.objects.binary_search(name).ok()).collect(),
                 cause: cause.map(|cause| (cause.at, cause.why)),
                 look: match look {
-                    _ if told.kept && marked.contains(&told.n) => Some("bad"),
+                    _ if recorded.kept && marked.contains(&recorded.n) => Some("bad"),
                     Look::Plain => None,
                     Look::Warning => Some("warning"),
                     Look::Bad => Some("bad"),
                 },
                 ends: matches!(role, Role::Done(..)) && cause.is_some(),
-                process: told.process.to_string(),
-                carries: carried(told),
-                weight: if told.kept && marked.contains(&told.n) { 0 } else { *weight },
+                process: recorded.process.to_string(),
+                carries: carried(recorded),
+                weight: if recorded.kept && marked.contains(&recorded.n) { 0 } else { *weight },
             });
         }
     }
@@ -246,8 +247,8 @@ impl Run {
 }
 
 /// Fields of an event, with long texts cut.
-fn carried(told: &Told) -> Value {
-    let mut value = substrate::encode::tree(&told.fields);
+fn carried(recorded: &RecordedEvent) -> Value {
+    let mut value = substrate::encode::tree(&recorded.fields);
     cut_texts(&mut value);
     value
 }
@@ -266,7 +267,7 @@ fn cut_texts(value: &mut Value) {
     }
 }
 
-fn told_violation(violation: &Violation) -> Value {
+fn violation_data(violation: &Violation) -> Value {
     json!({
         "id": violation.id,
         "message": shortened(&violation.message, MESSAGE).0,
@@ -277,12 +278,12 @@ fn told_violation(violation: &Violation) -> Value {
 }
 
 /// Maps all names of an object to one: a volume to its claim, an instance to its node.
-fn aliases(told: &[Told]) -> BTreeMap<String, String> {
+fn aliases(recorded: &[RecordedEvent]) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let first = |names: &[String], sort: &str| names.iter().find(|name| name.starts_with(sort)).cloned();
-    for told in told {
-        let names = &told.facts.names;
-        match (told.kind, names.first()) {
+    for recorded in recorded {
+        let names = &recorded.facts.names;
+        match (recorded.kind, names.first()) {
             ("cluster.node", Some(node)) => {
                 if let Some(instance) = names.get(1) {
                     all.insert(instance.clone(), node.clone());

@@ -82,9 +82,9 @@ impl FromStr for Awaited {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // No name contains either sign.
-        let sign = text.find([':', '=']);
-        let Some(at) = sign.filter(|at| text[*at..].starts_with(':')) else {
-            return match sign {
+        let trigger = text.find([':', '=']);
+        let Some(at) = trigger.filter(|at| text[*at..].starts_with(':')) else {
+            return match trigger {
                 Some(_) => text.parse().map(Self::Is),
                 None => Err(format!(
                     "`{text}` is not a condition: write kind/name=State, as in pvc/data=Bound, or kind/name: EXPRESSION, as \

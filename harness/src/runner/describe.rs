@@ -7,7 +7,7 @@ use substrate::json::{Map, Value};
 
 use std::sync::Arc;
 
-use super::ears::Ears;
+use super::call_recorder::CallRecorder;
 use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
 
 /// Access key with which the runner signs.
@@ -19,9 +19,9 @@ const DEPTH: usize = 32;
 
 /// Client of the cloud.
 #[derive(Clone)]
-pub(super) struct Teller {
+pub(super) struct CloudReader {
     pub(super) service: HttpService,
-    pub(super) ears: Arc<Ears>,
+    pub(super) call_recorder: Arc<CallRecorder>,
 }
 
 /// Answer of the cloud.
@@ -31,7 +31,7 @@ enum Answer {
     Error(String, String),
 }
 
-impl Teller {
+impl CloudReader {
     /// Returns true if the cloud is as expected, with a description of its state.
     ///
     /// # Errors
@@ -42,14 +42,14 @@ impl Teller {
             CloudSubject::Volume(volume) => {
                 let id = match volume {
                     Pattern::Volume(object) => {
-                        self.ears.volume(object).ok_or_else(|| format!("{object} has no volume"))?.to_string()
+                        self.call_recorder.volume(object).ok_or_else(|| format!("{object} has no volume"))?.to_string()
                     }
                     Pattern::Word(id) | Pattern::Node(id) | Pattern::Process(id) => id.clone(),
                 };
                 self.volume(&id).await?
             }
             CloudSubject::Instance(node) => {
-                let id = self.ears.instance(node).ok_or_else(|| format!("{node} has no instance"))?;
+                let id = self.call_recorder.instance(node).ok_or_else(|| format!("{node} has no instance"))?;
                 self.instance(&id).await?
             }
         };
@@ -67,7 +67,7 @@ impl Teller {
             let all = tree["attachmentSet"].as_array().map(Vec::as_slice).unwrap_or_default();
             let of = |item: &Value| {
                 let id = item["instanceId"].as_str().unwrap_or_default().to_owned();
-                (self.ears.node(&id).unwrap_or(id), item["status"].as_str().unwrap_or_default().to_owned())
+                (self.call_recorder.node(&id).unwrap_or(id), item["status"].as_str().unwrap_or_default().to_owned())
             };
             let all: Vec<(String, String)> = all.iter().map(of).collect();
             holds &= all.len() == nodes.len()

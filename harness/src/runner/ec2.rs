@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 /// Maximum size of an answer in bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
 /// Time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Authorization header. The cloud reads the access key; it verifies the signature only if it has credentials.
 const SIGNED: &str =
     "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
@@ -98,7 +98,7 @@ fn answer(status: StatusCode, xml: String) -> Answer {
 ///
 /// # Errors
 /// Returns its refusal, or that it does not answer.
-pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<Value, String> {
+pub(super) async fn admin_action(cluster: &Cluster, path: &str, body: &Value) -> Result<Value, String> {
     let mut request = Request::post(format!("/admin/v1/{path}")).header("content-type", "application/json");
     if let Some(token) = &cluster.spec().admin_token {
         request = request.header("authorization", format!("Bearer {}", token.reveal()));
@@ -143,9 +143,9 @@ async fn send_once(
         let status = response.status();
         Ok((status, collect(response.into_body(), ANSWER_LIMIT).await?))
     };
-    let answered: Result<_, substrate::BoxError> = match tokio::time::timeout(PATIENCE, answered).await {
+    let answered: Result<_, substrate::BoxError> = match tokio::time::timeout(TIMEOUT, answered).await {
         Ok(answered) => answered,
-        Err(_) => return Err(format!("no answer within {PATIENCE:?}").into()),
+        Err(_) => return Err(format!("no answer within {TIMEOUT:?}").into()),
     };
     answered
 }

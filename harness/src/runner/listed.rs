@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde_json::{Deserializer, Error};
 use substrate::json::Value;
 
-use super::nevers::key;
+use super::forbidden::key;
 
 /// Text before the first object of a list.
 const ITEMS: &[u8] = br#""items":["#;
@@ -118,10 +118,10 @@ mod tests {
     fn answer(pods: &[Value], pretty: bool) -> Vec<u8> {
         let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}});
         let items: Vec<String> = pods.iter().map(ToString::to_string).collect();
-        let (sign, between) = if pretty { (" [\n", " ,\n ") } else { ("[", ",") };
+        let (trigger, between) = if pretty { (" [\n", " ,\n ") } else { ("[", ",") };
         let text = list.to_string();
-        let sign = sign.trim_start();
-        format!("{},\"items\":{sign}{}]}}\n", &text[..text.len() - 1], items.join(between)).into_bytes()
+        let trigger = trigger.trim_start();
+        format!("{},\"items\":{trigger}{}]}}\n", &text[..text.len() - 1], items.join(between)).into_bytes()
     }
 
     fn seen(listed: &Listed) -> Vec<Value> {

@@ -22,14 +22,14 @@ struct Volume {
 impl Mirror {
     /// Applies an event. Returns true if it changed anything.
     pub(super) fn observe(&mut self, event: &Event) -> bool {
-        if let Some(told) = event.get::<VolumeChanged>() {
-            let new = || Volume { state: told.state, attachments: BTreeMap::new() };
-            self.volumes.entry(told.volume.to_string()).or_insert_with(new).state = told.state;
-        } else if let Some(told) = event.get::<AttachmentChanged>() {
-            let Some(volume) = self.volumes.get_mut(&told.volume.to_string()) else { return false };
-            match told.state {
-                AttachmentPhase::Detached => drop(volume.attachments.remove(&told.instance.to_string())),
-                state => drop(volume.attachments.insert(told.instance.to_string(), state)),
+        if let Some(reported) = event.get::<VolumeChanged>() {
+            let new = || Volume { state: reported.state, attachments: BTreeMap::new() };
+            self.volumes.entry(reported.volume.to_string()).or_insert_with(new).state = reported.state;
+        } else if let Some(reported) = event.get::<AttachmentChanged>() {
+            let Some(volume) = self.volumes.get_mut(&reported.volume.to_string()) else { return false };
+            match reported.state {
+                AttachmentPhase::Detached => drop(volume.attachments.remove(&reported.instance.to_string())),
+                state => drop(volume.attachments.insert(reported.instance.to_string(), state)),
             }
         } else {
             return false;

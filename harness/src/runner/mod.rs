@@ -1,23 +1,23 @@
 //! Runs a scenario against a cluster, in either world.
 
-mod attendant;
 pub(crate) mod awaited;
+pub(crate) mod call_recorder;
 pub(crate) mod cloud;
 pub mod condition;
 pub mod defaults;
 mod describe;
-pub(crate) mod ears;
 pub(crate) mod ec2;
+mod forbidden;
 mod listed;
 mod metrics;
 mod mirror;
-mod nevers;
 pub mod objects;
+mod pause_hook;
 mod programs;
 pub(crate) mod settle;
 mod steps;
 pub(crate) mod teardown;
-mod watchman;
+mod waiter;
 pub(crate) mod why;
 
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use crate::events::ScenarioStep;
 use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
 use crate::program::ProgramReport;
 use crate::scenario::model::{Scenario, Step};
-use ears::Ears;
-use watchman::Watchman;
+use call_recorder::CallRecorder;
+use waiter::Waiter;
 
-pub use attendant::{Attendant, Show};
 pub(crate) use objects::USER_AGENT;
 pub use objects::{ObjectError, Objects};
+pub use pause_hook::{PauseHook, Show};
 
 /// Outcome of a run.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct Outcome {
     /// Time that passed in the world.
     pub elapsed: Duration,
     /// End of the steps, since the start of the world. Convergence and teardown follow.
-    pub story_over: Duration,
+    pub steps_over: Duration,
     /// Backend of the disks: `memory`, `directory` or `loop`.
     pub backend: String,
     /// Wall time limit at which the run was given up, if it was.
@@ -78,7 +78,7 @@ impl Outcome {
 impl Outcome {
     /// Outcome of a run that was given up from outside after `limit` of wall time, from the events so far.
     pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
-        let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|told| told.step));
+        let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|reported| reported.step));
         let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
         let at = if step.is_some() { "it was at work" } else { "no step had begun" };
         Self {
@@ -94,7 +94,7 @@ impl Outcome {
             silent_faults: Vec::new(),
             events,
             elapsed,
-            story_over: elapsed,
+            steps_over: elapsed,
             backend: "memory".to_owned(),
             given_up: Some(limit),
             programs: Vec::new(),
@@ -134,17 +134,17 @@ pub struct Failure {
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
-    run_attended(scenario, cluster, progress, &Attendant::nobody()).await
+    run_with_pauses(scenario, cluster, progress, &PauseHook::none()).await
 }
 
-/// The same with an attendant, to whom steps that pause show the cluster.
-pub async fn run_attended(
+/// The same with a hook, to which steps that pause show the cluster.
+pub async fn run_with_pauses(
     scenario: &Scenario,
     cluster: &Cluster,
     progress: impl Fn(&Step),
-    attendant: &Attendant,
+    pause_hook: &PauseHook,
 ) -> Outcome {
-    run_watched(scenario, cluster, progress, attendant, async || {}).await
+    run_watched(scenario, cluster, progress, pause_hook, async || {}).await
 }
 
 /// The same. `rests` is called when the faults have ended and the cluster has converged, and again after the teardown.
@@ -152,7 +152,7 @@ pub async fn run_watched(
     scenario: &Scenario,
     cluster: &Cluster,
     progress: impl Fn(&Step),
-    attendant: &Attendant,
+    pause_hook: &PauseHook,
     rests: impl AsyncFn(),
 ) -> Outcome {
     let world = cluster.world().clone();
@@ -160,60 +160,60 @@ pub async fn run_watched(
     if !cluster.is_one_process() {
         invariants.are_mixed();
     }
-    let watchman = Arc::new(Watchman::default());
+    let waiter = Arc::new(Waiter::default());
     {
-        let (invariants, watchman) = (invariants.clone(), watchman.clone());
+        let (invariants, waiter) = (invariants.clone(), waiter.clone());
         world.trace().observe(move |event| {
             invariants.observe(event);
-            watchman.observe(event);
+            waiter.observe(event);
         });
     }
     let started = world.clock().mono();
-    let ears = Ears::listen(scenario, names::of(cluster.spec()), world.trace());
-    let (mut run, nevers, jobs) = steps::Run::new(scenario, cluster, watchman, ears, started, attendant);
+    let call_recorder = CallRecorder::listen(scenario, names::of(cluster.spec()), world.trace());
+    let (mut run, forbidden, jobs) = steps::Run::new(scenario, cluster, waiter, call_recorder, started, pause_hook);
     let deadline = cluster.scaled(scenario.deadline);
-    let story = async {
+    let steps_run = async {
         run.prepare().await?;
-        attendant.first_step_begins();
+        pause_hook.first_step_begins();
         for step in &scenario.steps {
             progress(step);
-            let told = ScenarioStep { step: step.index, does: step.to_string() };
-            world.trace().info(&Arc::from("scenario"), told);
+            let reported = ScenarioStep { step: step.index, does: step.to_string() };
+            world.trace().info(&Arc::from("scenario"), reported);
             run.step(step).await?;
         }
-        run.story_ends().await?;
+        run.end_steps().await?;
         programs::are_there(cluster)
     };
-    let story = async {
+    let steps_run = async {
         tokio::select! { biased;
-            failure = nevers.watch(jobs) => Err(failure),
+            failure = forbidden.watch(jobs) => Err(failure),
             failure = programs::cannot_start(cluster) => Err(failure),
-            result = story => result,
+            result = steps_run => result,
         }
     };
     let begin = tokio::time::Instant::now();
     let end = tokio::select! { biased;
-        result = story => End::Story(result),
-        () = attendant.outlast(begin, deadline) => End::Deadline,
-        limit = attendant.loses_patience(begin) => End::GivenUp(limit),
+        result = steps_run => End::Steps(result),
+        () = pause_hook.outlast(begin, deadline) => End::Deadline,
+        limit = pause_hook.exceeds_timeout(begin) => End::GivenUp(limit),
     };
     let given_up = if let End::GivenUp(limit) = end { Some(limit) } else { None };
     let mut result: Result<(), Failure> = match end {
-        End::Story(result) => result,
+        End::Steps(result) => result,
         End::Deadline => {
             Err(run.cut_off(&format!("the scenario ends within its deadline of {}", Span(scenario.deadline))))
         }
         End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within --timeout {} of wall time", Span(limit)))),
     };
-    let story_over = world.clock().mono();
+    let steps_over = world.clock().mono();
     let programs = programs::reports(cluster);
-    let elapsed = story_over - started;
+    let elapsed = steps_over - started;
     let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
         settle::heal(cluster).await;
-        let wishes = run.wishes().clone();
-        settle::converge(cluster, &invariants, &wishes).await;
+        let applied_objects = run.applied_objects().clone();
+        settle::converge(cluster, &invariants, &applied_objects).await;
         rests().await;
         if scenario.teardown {
             leftovers = teardown::tear_down(cluster, &invariants).await;
@@ -250,7 +250,7 @@ pub async fn run_watched(
         // The run is over; the trace itself is not read any more.
         events: world.trace().take_events(),
         elapsed,
-        story_over,
+        steps_over,
         backend: cluster.backend(),
         given_up,
         programs,
@@ -260,7 +260,7 @@ pub async fn run_watched(
 /// End of the steps.
 enum End {
     /// All steps ended, or one failed.
-    Story(Result<(), Failure>),
+    Steps(Result<(), Failure>),
     /// The deadline of the file was exceeded.
     Deadline,
     /// The wall time limit was exceeded.

@@ -23,7 +23,7 @@ const ANSWER_LIMIT: usize = 64 << 20;
 /// Maximum number of attempts for a request: a server that ended has half a minute to come back.
 pub(super) const TRIES: u32 = 30;
 /// Time limit for an answer, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between attempts.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
@@ -180,8 +180,8 @@ impl Objects {
             let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(ObjectError::Transport)?;
             Err(status_error(status, &decode(&bytes), &bytes))
         };
-        let late = || ObjectError::Transport(format!("no answer within {PATIENCE:?}").into());
-        tokio::time::timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(late()))
+        let late = || ObjectError::Transport(format!("no answer within {TIMEOUT:?}").into());
+        tokio::time::timeout(TIMEOUT, opening).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Service of the API server.
@@ -311,8 +311,8 @@ impl Objects {
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Bytes, ObjectError> {
-        let answer = tokio::time::timeout(PATIENCE, self.send_once(method, path, body)).await;
-        answer.unwrap_or_else(|_| Err(ObjectError::Transport(format!("no answer within {PATIENCE:?}").into())))
+        let answer = tokio::time::timeout(TIMEOUT, self.send_once(method, path, body)).await;
+        answer.unwrap_or_else(|_| Err(ObjectError::Transport(format!("no answer within {TIMEOUT:?}").into())))
     }
 
     fn asking(&self, method: Method, path: &str) -> request::Builder {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
-use crate::invariants::{Disagreement, Invariants, Machines, Wishes};
+use crate::invariants::{AppliedObjects, Disagreement, Invariants, Machines};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
 use substrate::fault::Span;
 
 /// Time limit for a cluster without faults to converge: a forced detach after six minutes, twice the longest backoff of
 /// a loop, and a reserve.
-const PATIENCE: Duration = Duration::from_secs(20 * 60);
+const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time without changes before the cluster is checked.
@@ -47,16 +47,21 @@ async fn untaint(cluster: &Cluster, node: &str) {
 }
 
 /// Waits until the cluster converges, and reports the result to `invariants`.
-pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants, wishes: &Wishes) {
-    converge_within(cluster, invariants, wishes, cluster.scaled(PATIENCE)).await;
+pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants, applied_objects: &AppliedObjects) {
+    converge_within(cluster, invariants, applied_objects, cluster.scaled(TIMEOUT)).await;
 }
 
 /// The same with a limit in the world's time.
-pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, wishes: &Wishes, patience: Duration) {
+pub(crate) async fn converge_within(
+    cluster: &Cluster,
+    invariants: &Invariants,
+    applied_objects: &AppliedObjects,
+    timeout: Duration,
+) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let rest = cluster.scaled(PAUSE);
-    let deadline = now() + patience;
+    let deadline = now() + timeout;
     // Time of the last change, if the cluster agreed after it and was not as asked: only a further change can help.
     let mut judged = None;
     loop {
@@ -75,7 +80,7 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
             };
             // Sources that disagree explain a difference, so only the disagreement is reported.
             let (differences, occasions) = match &machines {
-                Ok(machines) if disagreements.is_empty() => invariants.differences(wishes, machines),
+                Ok(machines) if disagreements.is_empty() => invariants.differences(applied_objects, machines),
                 _ => (Vec::new(), 0),
             };
             if (disagreements.is_empty() && differences.is_empty()) || now() >= deadline {
@@ -87,7 +92,7 @@ pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, 
         } else if now() >= deadline {
             let mut waiting: Vec<String> = pending.iter().map(ToString::to_string).collect();
             if waiting.is_empty() {
-                let within = Span(cluster.unscaled(patience));
+                let within = Span(cluster.unscaled(timeout));
                 waiting.push(format!("it never came to rest within {within}: at the end, {last}"));
             }
             return invariants.converged(waiting);
@@ -103,7 +108,7 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
         return;
     }
     let now = || cluster.world().clock().mono();
-    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(PATIENCE));
+    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(TIMEOUT));
     loop {
         let (last_ms, last) = invariants.unrest();
         let over = Duration::from_millis(last_ms) + rest;
@@ -111,7 +116,7 @@ pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
             return;
         }
         if now() >= deadline {
-            return invariants.never_rests(format!("it never came to rest within {PATIENCE:?}: at the end, {last}"));
+            return invariants.never_rests(format!("it never came to rest within {TIMEOUT:?}: at the end, {last}"));
         }
         tokio::time::sleep(over.min(deadline).saturating_sub(now())).await;
     }

@@ -15,7 +15,7 @@ use crate::invariants::{Invariants, Leftovers};
 use crate::scenario::object::{Kind, ObjectRef};
 
 /// Time limit for the cluster to release everything: a forced detach and a reserve.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Annotation of volumes that a provisioner created.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// Interval between two checks.
@@ -24,20 +24,20 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Deletes pods and claims, and returns the leftovers.
 pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Leftovers {
     delete_all(cluster, Kind::pod()).await;
-    let patience = cluster.scaled(PATIENCE);
+    let timeout = cluster.scaled(TIMEOUT);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let mut waited = Duration::ZERO;
     let mut claims_deleted = false;
     loop {
         if !claims_deleted && let Ok(pods) = cluster.objects().list(Kind::pod()).await {
             // After half of the time, a pod that cannot end keeps only its own claims.
-            if pods.is_empty() || waited >= patience / 2 {
+            if pods.is_empty() || waited >= timeout / 2 {
                 delete_claims(cluster, &pods).await;
                 claims_deleted = pods.is_empty();
             }
         }
         let left = leftovers(cluster, invariants).await;
-        if (claims_deleted && left.is_empty()) || waited >= patience {
+        if (claims_deleted && left.is_empty()) || waited >= timeout {
             return left;
         }
         tokio::time::sleep(look).await;
@@ -45,13 +45,13 @@ pub(super) async fn tear_down(cluster: &Cluster, invariants: &Invariants) -> Lef
     }
 }
 
-/// Waits at most `patience` until all objects that were already deleted are gone, and returns the leftovers.
-pub(crate) async fn until_empty(cluster: &Cluster, invariants: &Invariants, patience: Duration) -> Leftovers {
+/// Waits at most `timeout` until all objects that were already deleted are gone, and returns the leftovers.
+pub(crate) async fn until_empty(cluster: &Cluster, invariants: &Invariants, timeout: Duration) -> Leftovers {
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let mut waited = Duration::ZERO;
     loop {
         let left = leftovers(cluster, invariants).await;
-        if left.is_empty() || waited >= patience {
+        if left.is_empty() || waited >= timeout {
             return left;
         }
         tokio::time::sleep(look).await;

@@ -41,11 +41,11 @@ impl Waiting {
         json!({ "object": self.object.to_string(), "phase": self.phase, "why": self.why })
     }
 
-    /// Line for people, followed by those of its reasons that are not in `told`. Adds all of them to `told`.
-    pub fn lines(&self, told: &mut BTreeSet<String>) -> Vec<String> {
+    /// Line for people, followed by those of its reasons that are not in `printed`. Adds all of them to `printed`.
+    pub fn lines(&self, printed: &mut BTreeSet<String>) -> Vec<String> {
         let first = format!("{} is {}", self.object, self.phase);
-        told.insert(first.clone());
-        let why = self.why.iter().filter(|why| told.insert((*why).clone())).map(|why| format!("  {why}"));
+        printed.insert(first.clone());
+        let why = self.why.iter().filter(|why| printed.insert((*why).clone())).map(|why| format!("  {why}"));
         std::iter::once(first).chain(why).collect()
     }
 }
@@ -87,7 +87,7 @@ impl Picture {
 
     /// Returns the reasons why `object` is not yet in the state that is waited for, each once.
     pub fn why(&self, object: &ObjectRef) -> Vec<String> {
-        let mut why: Vec<String> = self.told(object).into_iter().collect();
+        let mut why: Vec<String> = self.latest_message(object).into_iter().collect();
         let namespace = object.namespace.as_deref();
         match object.kind {
             kind if kind == Kind::pod() => {
@@ -115,7 +115,7 @@ impl Picture {
     }
 
     /// The last Warning about an object, or the last Event if there is no Warning.
-    fn told(&self, object: &ObjectRef) -> Option<String> {
+    fn latest_message(&self, object: &ObjectRef) -> Option<String> {
         let about = |event: &&Tree| {
             text(event, &["involvedObject", "kind"]) == object.kind.kind()
                 && text(event, &["involvedObject", "name"]) == object.name
@@ -139,7 +139,7 @@ impl Picture {
             let claim = own.unwrap_or_else(|| named.to_owned());
             if !claim.is_empty() {
                 let claim = ObjectRef::new(Kind::claim(), namespace, &claim);
-                why.extend(self.told(&claim).filter(|line| line.contains(": Warning ")));
+                why.extend(self.latest_message(&claim).filter(|line| line.contains(": Warning ")));
                 self.claim(&claim, why);
             }
         }
@@ -167,7 +167,7 @@ impl Picture {
             "{claim} is {}",
             Some(text(found, &["status", "phase"])).filter(|p| !p.is_empty()).unwrap_or("new")
         ));
-        why.extend(self.told(claim));
+        why.extend(self.latest_message(claim));
         why.extend(self.unregistered(claim));
         match find(&self.classes, None, class) {
             Some(found) => self.driver(text(found, &["provisioner"]), &format!("StorageClass {class}"), why),
@@ -327,8 +327,8 @@ mod tests {
         );
         let waiting = picture.waiting();
         assert_eq!(waiting.len(), 2);
-        let mut told = BTreeSet::new();
-        let lines: Vec<String> = waiting.iter().flat_map(|one| one.lines(&mut told)).collect();
+        let mut printed = BTreeSet::new();
+        let lines: Vec<String> = waiting.iter().flat_map(|one| one.lines(&mut printed)).collect();
         assert_eq!(
             lines,
             [

@@ -44,7 +44,7 @@ pub struct Save {
 
 /// An operation of the cloud's operator that no customer can do: a request to the admin API.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Poke {
+pub struct AdminAction {
     /// Operation, as in the path of the admin API, or an action of the EC2 API.
     pub verb: String,
     /// Kind of the target.
@@ -55,7 +55,7 @@ pub struct Poke {
     pub body: Value,
 }
 
-/// Kind of target of a poke.
+/// Kind of target of an admin action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// An instance.
@@ -160,7 +160,7 @@ impl fmt::Display for Call {
     }
 }
 
-impl fmt::Display for Poke {
+impl fmt::Display for AdminAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = match self.about {
             About::Instance => "instance",

@@ -40,7 +40,7 @@ impl fmt::Display for Action {
             Self::ClearFault(name) => write!(f, "clear fault {name}"),
             Self::Sleep(duration) => write!(f, "sleep {}", Span(*duration)),
             Self::Ec2(call) => call.fmt(f),
-            Self::Poke(poke) => poke.fmt(f),
+            Self::AdminAction(admin_action) => admin_action.fmt(f),
             Self::Patch(patch) => patch.fmt(f),
             Self::NodeFile(file) => file.fmt(f),
             Self::Pause(text) => write!(f, "pause: {text}"),
@@ -162,9 +162,9 @@ steps:
   - {name: end, expect: {event: {object: pod/a/web, reason: R, times: {at-most: 1}}}}
 ";
         let steps = parse("t.yaml", text).expect("valid").steps;
-        let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        let message: Vec<String> = steps.iter().map(ToString::to_string).collect();
         assert_eq!(
-            said,
+            message,
             [
                 "go: apply pod/web, node/n",
                 "wait until pod/web is Running on node-a and has written 5 records within 1m30s",

@@ -6,7 +6,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Na
 use serde_json::{Value, json};
 
 use super::lower::Origin;
-use super::place::Place;
+use super::source_span::SourceSpan;
 use super::words;
 
 /// Suggestion for a file without the required keys.
@@ -31,13 +31,13 @@ pub struct ScenarioError {
     written: String,
     /// Text of the file, for the lines around the error; none if it has lines that are too long to show.
     text: Option<NamedSource<String>>,
-    place: Place,
+    place: SourceSpan,
 }
 
 /// An error found after the file was parsed: place, message and help.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    pub place: Place,
+    pub place: SourceSpan,
     pub message: String,
     pub label: String,
     pub help: Option<Box<str>>,
@@ -48,7 +48,7 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
-    pub fn new(place: Place, message: impl Into<String>, label: impl Into<String>) -> Self {
+    pub fn new(place: SourceSpan, message: impl Into<String>, label: impl Into<String>) -> Self {
         Self { place, message: message.into(), label: label.into(), help: None, origin: None, refers: None }
     }
 
@@ -90,7 +90,7 @@ impl Mistake {
     pub fn of_yaml(text: &str, error: &substrate::yaml::Error) -> Self {
         use substrate::yaml::Error as E;
         let error = error.without_snippet();
-        let place = error.location().map(|at| Place::within(text, at)).unwrap_or_default();
+        let place = error.location().map(|at| SourceSpan::within(text, at)).unwrap_or_default();
         let place = widen(text, place);
         let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
         let (message, label, help) = match error {
@@ -152,7 +152,7 @@ impl ScenarioError {
             source: source.to_owned(),
             written: String::new(),
             text: None,
-            place: Place::default(),
+            place: SourceSpan::default(),
         })
     }
 
@@ -163,7 +163,7 @@ impl ScenarioError {
 
     /// Error for an empty file.
     pub(super) fn empty(source: &str, text: &str) -> Box<Self> {
-        let place = Place { line: 1, column: 1, ..Place::default() };
+        let place = SourceSpan { line: 1, column: 1, ..SourceSpan::default() };
         Mistake::new(place, EMPTY, "nothing here").help(FIRST_KEYS).into_error(source, text)
     }
 
@@ -258,7 +258,7 @@ pub(super) fn suggest<'a>(word: &str, all: impl Iterator<Item = &'a str> + Clone
 }
 
 /// Extends a position of unknown length over the token there, and cuts a long one to its first line.
-fn widen(text: &str, mut place: Place) -> Place {
+fn widen(text: &str, mut place: SourceSpan) -> SourceSpan {
     place.offset = place.offset.min(text.len());
     let rest = text.get(place.offset..).unwrap_or_default();
     let line = rest.lines().next().unwrap_or_default().trim_end();

@@ -6,7 +6,7 @@ use super::custom::Customs;
 use super::diagnostic::Mistake;
 use super::lower;
 use super::model::Manifest;
-use super::place::Place;
+use super::source_span::SourceSpan;
 
 /// Reads the manifests in `text`, separated by `---`, and learns the kinds that they define. A `List` is replaced by
 /// its items.
@@ -17,16 +17,16 @@ pub(crate) fn manifests(text: &str, customs: &mut Customs) -> Result<Vec<Manifes
     let mut all = Vec::new();
     for (line, document) in documents(text) {
         let tree: Option<Map<String, Value>> = substrate::yaml::from_str_with_options(&document, super::options())
-            .map_err(|error| told(Mistake::of_yaml(&document, &error)))?;
+            .map_err(|error| text_of(Mistake::of_yaml(&document, &error)))?;
         let Some(tree) = tree else { continue };
-        let place = Place { line, column: 1, ..Place::default() };
+        let place = SourceSpan { line, column: 1, ..SourceSpan::default() };
         let items = match tree.get("items") {
             Some(Value::Array(items)) if tree.get("kind").is_some_and(|kind| kind == "List") => items.clone(),
             _ => vec![Value::Object(tree)],
         };
         for item in items {
             let Value::Object(map) = item else { return Err(format!("line {line}: an item of the list is not a map")) };
-            let manifest = lower::manifest_of(place, map, customs).map_err(told)?;
+            let manifest = lower::manifest_of(place, map, customs).map_err(text_of)?;
             all.push(manifest);
         }
     }
@@ -37,7 +37,7 @@ pub(crate) fn manifests(text: &str, customs: &mut Customs) -> Result<Vec<Manifes
 }
 
 /// Formats an error with its line and suggestion.
-fn told(mistake: Mistake) -> String {
+fn text_of(mistake: Mistake) -> String {
     let help = mistake.help.map(|help| format!("; {help}")).unwrap_or_default();
     format!("line {}: {}{help}", mistake.place.line.max(1), mistake.message)
 }

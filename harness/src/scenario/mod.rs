@@ -4,25 +4,25 @@
 //! [`ScenarioError`] with the position in the file and a suggestion.
 //!
 //! The modules: `document` is the file as written (serde), `lower` converts it to the checked `model`, `predicate`
-//! contains the expectations of a model, `object` names Kubernetes objects, `place` carries positions, `diagnostic`
+//! contains the expectations of a model, `object` names Kubernetes objects, `source_span` carries positions, `diagnostic`
 //! renders errors.
 
 pub mod acts;
 mod begin;
-pub mod crowd;
 pub(crate) mod custom;
 mod describe;
 mod diagnostic;
 mod document;
+pub mod large;
 mod lower;
 pub(crate) mod manifests;
 pub mod model;
 pub mod needed;
 pub mod object;
 mod owners;
-mod place;
 pub mod predicate;
 pub(crate) mod saved;
+mod source_span;
 mod words;
 
 pub use diagnostic::ScenarioError;

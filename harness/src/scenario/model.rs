@@ -15,7 +15,7 @@ use substrate::fault::Fault;
 use controllers::kube::metadata::Propagation;
 use mock_ec2::VolumeSpec;
 
-use super::acts::{Call, NodeFile, Patch, Poke};
+use super::acts::{AdminAction, Call, NodeFile, Patch};
 use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
@@ -214,7 +214,7 @@ pub enum Action {
     /// Calls the cloud.
     Ec2(Call),
     /// Does something to the cloud that only its operator can.
-    Poke(Poke),
+    AdminAction(AdminAction),
     /// Patches an object.
     Patch(Box<Patch>),
     /// Removes a file from a node's disk.
@@ -245,7 +245,7 @@ impl Action {
             | Self::ClearFault(_)
             | Self::Sleep(_)
             | Self::Ec2(_)
-            | Self::Poke(_)
+            | Self::AdminAction(_)
             | Self::Pause(_) => None,
         }
     }

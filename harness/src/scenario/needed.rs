@@ -68,7 +68,7 @@ impl Action {
             | Self::Fault(_)
             | Self::ClearFault(_)
             | Self::Ec2(_)
-            | Self::Poke(_)
+            | Self::AdminAction(_)
             | Self::Patch(_)
             | Self::NodeFile(_) => true,
             Self::Wait(_) | Self::WaitFor(_) | Self::Expect(_) | Self::Never(_) | Self::Sleep(_) | Self::Pause(_) => {

@@ -8,7 +8,7 @@ use serde_json::{Map as Object, Value, json};
 
 use super::shape::{Map, Of, Word, may, must, one};
 
-/// A call of the cloud, or a poke.
+/// A call of the cloud, or an admin action.
 pub static EC2: Map = Map {
     name: "ec2",
     about: "A call of the EC2 API (`action` with `with`, `fails`, `save` and `from`), or something that only the cloud's \
@@ -19,7 +19,7 @@ pub static EC2: Map = Map {
             "- ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: VolumeInUse}",
             "- ec2: {action: DescribeVolumes, with: {Filter: [{Name: status, Value: [in-use]}]}}",
         ]),
-        one("poke", Of::Words(POKES), "What the operator does.").like(&[
+        one("poke", Of::Words(ADMIN_ACTIONS), "What the operator does.").like(&[
             "- ec2: {poke: terminate, instance: node-b}",
             "- ec2: {poke: stick, volume: pvc/data, which: modification}",
             "- ec2: {poke: state, volume: pvc/data, state: error}",
@@ -92,7 +92,7 @@ static SAVED: Map = Map {
     keys: &[must("saved", Of::Text, "The name under which it was saved.")],
 };
 
-const POKES: &[Word] = &[
+const ADMIN_ACTIONS: &[Word] = &[
     ("terminate", "Terminates an instance."),
     ("stop", "Stops an instance."),
     ("start", "Starts an instance."),

@@ -125,15 +125,16 @@ fn of_plane(plane: Plane, writer: &Writer) -> Vec<Value> {
     // Operations with the same attributes and effects are one case.
     let mut alike: BTreeMap<[Vec<String>; 2], Vec<&str>> = BTreeMap::new();
     for operation in &operations {
-        let (own, told) = (self::effects(&[operation], writer), attributes(&[operation], writer, |_| true));
-        if own.len() < effects.len() || told.len() < r#where.len() {
-            let names = [told, own].map(|names| names.into_iter().map(|(name, _)| name).collect());
+        let (own, reported) = (self::effects(&[operation], writer), attributes(&[operation], writer, |_| true));
+        if own.len() < effects.len() || reported.len() < r#where.len() {
+            let names = [reported, own].map(|names| names.into_iter().map(|(name, _)| name).collect());
             alike.entry(names).or_default().push(operation.name);
         }
     }
-    for ([told, own], of) in alike {
+    for ([reported, own], of) in alike {
         let only = |names: Vec<String>| json!({ "propertyNames": { "enum": names } });
-        let then = json!({ "properties": { "match": { "properties": { "where": only(told) } }, "effect": only(own) } });
+        let then =
+            json!({ "properties": { "match": { "properties": { "where": only(reported) } }, "effect": only(own) } });
         let of = json!({ "plane": { "const": plane.name() }, "op": { "enum": of } });
         all.push(when_plane(of, &["plane", "op"], then));
     }
@@ -155,17 +156,17 @@ pub(super) fn calls(writer: &Writer) -> Value {
     let of = |(plane, ending, about): (Plane, &str, &str)| {
         let is_call = |o: &&Operation| plane == Plane::Csi || !o.classes.is_empty();
         let operations: Vec<&Operation> = operations(plane).into_iter().filter(is_call).collect();
-        let mut told = attributes(&operations, writer, |since| since == Moment::Before);
-        for (name, said) in &mut told {
+        let mut reported = attributes(&operations, writer, |since| since == Moment::Before);
+        for (name, message) in &mut reported {
             // Ids can be written as the names of their objects.
             if matches!(name.as_str(), "volume" | "node" | "instance" | "object") {
-                *said = json!({ "type": "string", "description": said["description"] });
+                *message = json!({ "type": "string", "description": message["description"] });
             }
         }
-        told.insert(ending.to_owned(), json!({ "type": ["string", "integer"], "description": about }));
+        reported.insert(ending.to_owned(), json!({ "type": ["string", "integer"], "description": about }));
         json!({
             "if": { "properties": { "plane": { "const": plane.name() } }, "required": ["plane"] },
-            "then": { "properties": { "op": ops(&operations, writer), "where": closed(&told) } },
+            "then": { "properties": { "op": ops(&operations, writer), "where": closed(&reported) } },
         })
     };
     endings.into_iter().map(of).collect()

@@ -270,7 +270,7 @@ fn left_out() -> Vec<(String, String)> {
 
 fn deviations() -> Vec<(String, String)> {
     // The file is compiled into the program, and a test reads it.
-    declared::all().unwrap_or_default().iter().map(|told| (told.id.clone(), told.about.clone())).collect()
+    declared::all().unwrap_or_default().iter().map(|reported| (reported.id.clone(), reported.about.clone())).collect()
 }
 
 /// Declared deviations of upstream.

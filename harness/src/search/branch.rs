@@ -43,7 +43,7 @@ struct Mine(Option<std::io::PipeWriter>);
 /// State shared with the run.
 struct Shared<T> {
     mine: Mutex<Mine>,
-    told: Mutex<T>,
+    on_verdict: Mutex<T>,
     limit: Duration,
     /// Digest of the events before the copies, so that each copy hashes only the events after its fork.
     past: Mutex<(Option<Trace>, Digest)>,
@@ -53,7 +53,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the branches of `task`, whose scenario is a [`trunk`], and calls `told` with each verdict. A copy that writes
+/// Runs the branches of `task`, whose scenario is a [`trunk`], and calls `on_verdict` with each verdict. A copy that writes
 /// nothing for `limit` is killed. Branches that could not be forked are not reported.
 ///
 /// # Errors
@@ -63,13 +63,13 @@ pub fn run(
     faults: Vec<(usize, Fault)>,
     limit: Duration,
     panicked: impl Fn() -> String,
-    told: impl FnMut(usize, Verdict) + Send + 'static,
+    on_verdict: impl FnMut(usize, Verdict) + Send + 'static,
 ) -> Result<(), ForkError> {
     fork::check()?;
     // Read once here instead of in each copy.
     let _ = (declared::all(), end_state::allowed());
     let past = Mutex::default();
-    let shared = Arc::new(Shared { mine: Mutex::default(), told: Mutex::new(told), limit, past });
+    let shared = Arc::new(Shared { mine: Mutex::default(), on_verdict: Mutex::new(on_verdict), limit, past });
     let asked = shared.clone();
     let parts: substrate::fault::Parts = Arc::new(move |number| asked.part(number));
     let branches = Branches { instead_of: MARKER.to_owned(), faults, parts };
@@ -126,9 +126,9 @@ impl<T: FnMut(usize, Verdict)> Shared<T> {
             }
             Ok(Side::Parent(child)) => {
                 drop(to);
-                let (said, end) = child.output(from, self.limit);
-                let verdict = serde_json::from_slice(&said).unwrap_or_else(|_| epitaph(end, self.limit));
-                (lock(&self.told))(number, verdict);
+                let (message, end) = child.output(from, self.limit);
+                let verdict = serde_json::from_slice(&message).unwrap_or_else(|_| epitaph(end, self.limit));
+                (lock(&self.on_verdict))(number, verdict);
                 false
             }
             Err(_) => false,

@@ -25,7 +25,7 @@ const WIDTH: usize = 150;
 pub struct Record {
     /// Seed of the run.
     pub seed: u64,
-    /// Planted defects that were enabled.
+    /// Seeded bugs that were enabled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutants: Vec<String>,
     /// Class of the verdict.

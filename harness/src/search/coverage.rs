@@ -166,7 +166,7 @@ steps:
 
     #[test]
     fn a_run_tells_what_it_came_by_when_it_is_asked() {
-        let task = Task { text: STORY.to_owned(), seed: 1, tell_coverage: true, ..Task::default() };
+        let task = Task { text: STORY.to_owned(), seed: 1, report_coverage: true, ..Task::default() };
         let coverage = judge(&task, None).coverage;
         assert_eq!(coverage.points.iter().collect::<Vec<_>>(), ["csi ControllerPublishVolume grpc before"]);
         for step in ["ec2 attachment attaching -> attached", "pod Pending -> Running", "claim Bound -> gone"] {
@@ -175,7 +175,7 @@ steps:
         for error in ["csi ControllerPublishVolume INTERNAL", "attachdetach-controller FailedAttachVolume"] {
             assert!(coverage.errors.contains(error), "{error}: {:#?}", coverage.errors);
         }
-        assert!(judge(&Task { tell_coverage: false, ..task }, None).coverage.is_empty());
+        assert!(judge(&Task { report_coverage: false, ..task }, None).coverage.is_empty());
         assert!(catalogue() > 300);
         let mut twice = coverage.clone();
         twice.add(coverage.clone());

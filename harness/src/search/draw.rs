@@ -3,10 +3,10 @@
 //! All drawn trouble ends by itself: every fault has a `for` or a count, every crashed process is restarted, every
 //! partition heals. Afterwards the remaining pods must run; the invariants judge the rest.
 
+mod additions;
 mod asks;
 mod extras;
 mod pairs;
-mod stories;
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub fn drawn(seed: u64, run: u64) -> Drawn {
     let document = drawing.whole(run);
     let stream = |name: &str| Seed::root(seed).child(name).child(&run.to_string()).rng();
     let drawn = extras::add(Drawn { document, kinds: Vec::new() }, stream("explore more"));
-    let drawn = asks::add(stories::add(drawn, stream("explore wider")), stream("explore asks"));
+    let drawn = asks::add(additions::add(drawn, stream("explore wider")), stream("explore asks"));
     pairs::add(drawn, stream("explore pairs"))
 }
 
@@ -108,7 +108,7 @@ pub fn go_on(document: Document, rng: ChaCha8Rng) -> Document {
 
 /// Returns the names of all kinds of additions.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    [extras::KINDS, stories::KINDS].concat().into_iter().chain(asks::kinds()).chain(pairs::kinds())
+    [extras::KINDS, additions::KINDS].concat().into_iter().chain(asks::kinds()).chain(pairs::kinds())
 }
 
 /// An existing pod and its claim.
@@ -271,14 +271,14 @@ impl Drawing {
                 let word = self.one(&["cordon", "uncordon"]);
                 self.step(json!({ word: node }));
             }
-            10 => self.made_anew(),
+            10 => self.recreate(),
             11 => self.out_of_service(),
             _ => self.grow(),
         }
     }
 
     /// Deletes a pod and its claim, and creates a claim of the same name.
-    fn made_anew(&mut self) {
+    fn recreate(&mut self) {
         let Some(Pod { name, claim }) = self.pods.pop() else { return };
         let (node, object) = (self.node(), format!("pvc/{claim}"));
         self.grown.remove(&claim);

@@ -23,7 +23,7 @@ const FILE: &str = include_str!("differences.yaml");
 /// Maximum depth of directories of a node.
 const DEPTH: usize = 16;
 /// Maximum number of differences that are reported for one end state.
-const TOLD: usize = 20;
+const REPORTED: usize = 20;
 
 /// End state: each value by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl EndState {
         let may = |place: &str| allowed.iter().any(|allowed| !allowed.besides && matches(&allowed.at, place));
         let may_be_besides = |thing: &str| allowed.iter().any(|allowed| allowed.besides && matches(&allowed.at, thing));
         let places: BTreeSet<&String> = self.0.keys().chain(usual.0.keys()).collect();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         // One sentence covers an object that is missing as a whole.
         let mut whole: Option<&str> = None;
         for place in places {
@@ -100,14 +100,14 @@ impl EndState {
             if place == thing {
                 whole = Some(thing);
             }
-            told.push(text);
+            reported.push(text);
         }
-        if told.len() > TOLD {
-            let more = told.len() - TOLD;
-            told.truncate(TOLD);
-            told.push(format!("and {more} more"));
+        if reported.len() > REPORTED {
+            let more = reported.len() - REPORTED;
+            reported.truncate(REPORTED);
+            reported.push(format!("and {more} more"));
         }
-        Ok(told)
+        Ok(reported)
     }
 }
 
@@ -273,8 +273,8 @@ impl Raw {
             let mounted: BTreeSet<PathBuf> = mounts.into_iter().map(|mount| mount.path).collect();
             let mut folders = Vec::new();
             walk(disk.as_ref(), root, &mounted, DEPTH, &mut folders).await;
-            let told = |path: PathBuf| (format!("{}:path:{}", node.name, path.display()), String::new());
-            self.found.extend(folders.into_iter().map(told));
+            let reported = |path: PathBuf| (format!("{}:path:{}", node.name, path.display()), String::new());
+            self.found.extend(folders.into_iter().map(reported));
         }
     }
 
@@ -472,11 +472,11 @@ mod tests {
         let besides = end(&["node/node-a", "node/node-b"], &plain);
         assert_eq!(besides.differences(&usual).unwrap(), Vec::<String>::new());
         assert_eq!(usual.differences(&besides).unwrap(), ["node/node-b is not there, as it is in the unbroken run"]);
-        let stray = end(
+        let extra = end(
             &["node/node-a"],
             &json!({ "spec": { "providerID": "aws" }, "metadata": { "annotations": { "x": "y" } } }),
         );
-        assert_eq!(stray.differences(&usual).unwrap().len(), 1);
+        assert_eq!(extra.differences(&usual).unwrap().len(), 1);
         let pods = end(&["pod/default/web"], &plain).differences(&EndState::default()).unwrap();
         assert_eq!(pods, ["pod/default/web is there, and not in the unbroken run"]);
     }

@@ -17,7 +17,7 @@ use super::shard::Shard;
 pub struct Plan {
     /// Seed of all draws.
     pub seed: u64,
-    /// Planted defects that are enabled.
+    /// Seeded bugs that are enabled.
     pub mutants: Vec<String>,
     /// Part of the runs that this process does.
     pub shard: Shard,
@@ -57,7 +57,7 @@ impl Plan {
     /// Task of the run.
     pub fn task(&self, at: usize) -> Task {
         let (text, seed) = (self.document(at).text(), self.world_seed(at));
-        Task { text, seed, mutants: self.mutants.clone(), tell_coverage: true, ..Task::default() }
+        Task { text, seed, mutants: self.mutants.clone(), report_coverage: true, ..Task::default() }
     }
 }
 
@@ -148,7 +148,7 @@ impl Found {
 
     /// Returns a number of runs as text, with its share if that is more than one percent. So large a share can hide a
     /// bug.
-    pub fn told(&self, runs: usize) -> String {
+    pub fn frequency(&self, runs: usize) -> String {
         let share = runs as f64 * 100.0 / self.runs.max(1) as f64;
         let what = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
         if share > 1.0 { format!("{what}, {share:.1} % of {}", self.runs) } else { what }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_declaration_that_excuses_much_is_told_with_its_share() {
         let found = Found { runs: 300, ..Found::default() };
-        assert_eq!([1, 3, 4].map(|runs| found.told(runs)), ["1 run", "3 runs", "4 runs, 1.3 % of 300"]);
+        assert_eq!([1, 3, 4].map(|runs| found.frequency(runs)), ["1 run", "3 runs", "4 runs, 1.3 % of 300"]);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Child {
     /// has written nothing within `limit`.
     pub fn output(mut self, mut pipe: PipeReader, limit: Duration) -> (Vec<u8>, End) {
         let timeout = Timespec::try_from(limit).ok();
-        let heard = loop {
+        let recorded = loop {
             match poll(&mut [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)], timeout.as_ref()) {
                 Ok(ready) => break ready > 0,
                 Err(rustix::io::Errno::INTR) => {}
@@ -89,7 +89,7 @@ impl Child {
             }
         };
         let mut bytes = Vec::new();
-        if !heard {
+        if !recorded {
             self.end();
             return (bytes, End::Silent);
         }

@@ -12,7 +12,7 @@ use super::judge::{Task, Verdict};
 use super::worker::{News, Order};
 use super::workers::{Hand, Settings, Shared};
 
-/// Runs the branches of `task` and calls `told` with the number and verdict of each as it ends. Returns false if `stop`
+/// Runs the branches of `task` and calls `on_verdict` with the number and verdict of each as it ends. Returns false if `stop`
 /// came first; the children are killed then. Branches that a child could not run are not reported.
 ///
 /// # Errors
@@ -22,7 +22,7 @@ pub async fn run(
     task: &Task,
     branches: Vec<(usize, Fault)>,
     stop: impl Future<Output = ()>,
-    mut told: impl FnMut(usize, Verdict),
+    mut on_verdict: impl FnMut(usize, Verdict),
 ) -> std::io::Result<bool> {
     let jobs = settings.jobs.clamp(1, branches.len().max(1));
     let shared = Arc::new(Shared::new(settings, Box::new(|_| None)));
@@ -31,7 +31,7 @@ pub async fn run(
     for (at, branch) in branches.into_iter().enumerate() {
         shares[at % jobs].push(branch);
     }
-    let (notes, mut heard) = mpsc::unbounded_channel();
+    let (notes, mut recorded) = mpsc::unbounded_channel();
     let mut threads = Vec::new();
     for (job, share) in shares.into_iter().enumerate() {
         let (shared, notes, task) = (shared.clone(), notes.clone(), task.clone());
@@ -50,8 +50,8 @@ pub async fn run(
                 end = Ok(false);
                 break;
             }
-            note = heard.recv() => match note {
-                Some(Ok((number, verdict))) => told(number, verdict),
+            note = recorded.recv() => match note {
+                Some(Ok((number, verdict))) => on_verdict(number, verdict),
                 Some(Err(error)) => {
                     end = Err(error);
                     break;
@@ -84,7 +84,7 @@ fn carry_out(
     let mut child = Hand::start(job, shared)?;
     child.order(&Order::Branches(Box::new(task), share))?;
     // A child that ends sends no more; the caller runs the missing branches from the start.
-    while let Some(News::Ended(number, verdict)) = child.hear() {
+    while let Some(News::Ended(number, verdict)) = child.receive() {
         if notes.send(Ok((number, *verdict))).is_err() {
             break;
         }

@@ -18,7 +18,7 @@ use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::invariants::{Violation, declared};
 use crate::report_html::Listener;
-use crate::runner::{self, Attendant, Failure, Outcome};
+use crate::runner::{self, Failure, Outcome, PauseHook};
 use crate::scenario::{self, Scenario};
 
 /// A run to carry out.
@@ -28,7 +28,7 @@ pub struct Task {
     pub text: String,
     /// Seed.
     pub seed: u64,
-    /// Planted defects that are enabled.
+    /// Seeded bugs that are enabled.
     #[serde(default)]
     pub mutants: Vec<String>,
     /// Expected end states: after the steps, and after the teardown.
@@ -36,10 +36,10 @@ pub struct Task {
     pub ends: Option<Vec<EndState>>,
     /// If set, report the end states.
     #[serde(default)]
-    pub tell_ends: bool,
+    pub report_ends: bool,
     /// If set, report the coverage.
     #[serde(default)]
-    pub tell_coverage: bool,
+    pub report_coverage: bool,
 }
 
 /// Class of a run's result, in the order of a table.
@@ -135,9 +135,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Verdict for a run that panicked with the message `said`.
-    pub fn panicked(said: &str) -> Self {
-        Self::without_outcome(Class::Broke, &format!("the run panicked: {said}"))
+    /// Verdict for a run that panicked with the message `wording`.
+    pub fn panicked(wording: &str) -> Self {
+        Self::without_outcome(Class::Broke, &format!("the run panicked: {wording}"))
     }
 
     /// Verdict for a run without an outcome.
@@ -178,8 +178,8 @@ pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) ->
         seed: record.seed,
         mutants: record.mutants.clone(),
         ends: None,
-        tell_ends: true,
-        tell_coverage: false,
+        report_ends: true,
+        report_coverage: false,
     };
     let ends = (record.class == Class::EndDiffers).then(|| {
         let unbroken = document.clone().without_faults(&record.breaks);
@@ -190,12 +190,12 @@ pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) ->
 
 /// Runs `task` in this process.
 pub fn judge(task: &Task, limit: Option<Duration>) -> Verdict {
-    judge_and_tell(task, limit).0
+    judge_with_events(task, limit).0
 }
 
 /// Runs `task` in this process, and returns the lines of its trace, too.
 pub fn judge_and_trace(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<String>) {
-    let (verdict, events) = judge_and_tell(task, limit);
+    let (verdict, events) = judge_with_events(task, limit);
     (verdict, events.iter().map(|event| event.line().text()).collect())
 }
 
@@ -209,7 +209,7 @@ pub fn judge_and_show(task: &Task, limit: Option<Duration>, listener: &Listener)
     judge_with(task, limit, |world| listener.attach(world.trace()))
 }
 
-fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Event>>) {
+fn judge_with_events(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Event>>) {
     let (verdict, outcome) = judge_with(task, limit, |_| {});
     (verdict, outcome.map(|outcome| outcome.events).unwrap_or_default())
 }
@@ -231,7 +231,7 @@ pub(super) fn judge_with(
     match run {
         Ok((outcome, ends)) => {
             let mut verdict = verdict(task, &outcome, ends, Digest::default());
-            if task.tell_coverage {
+            if task.report_coverage {
                 verdict.coverage = Coverage::of(&scenario, &outcome.events);
             }
             (verdict, Some(outcome))
@@ -242,7 +242,7 @@ pub(super) fn judge_with(
 
 /// Returns true if the end states of `task` are needed.
 pub(super) fn compares(task: &Task) -> bool {
-    task.ends.is_some() || task.tell_ends
+    task.ends.is_some() || task.report_ends
 }
 
 /// Runs `scenario` in `world`, and reads the end states if `compare` is set.
@@ -259,7 +259,7 @@ pub(super) async fn play(
             ends.borrow_mut().push(end);
         }
     };
-    let outcome = runner::run_watched(scenario, &cluster, |_| {}, &Attendant::nobody(), rests).await;
+    let outcome = runner::run_watched(scenario, &cluster, |_| {}, &PauseHook::none(), rests).await;
     Ok((outcome, ends.into_inner()))
 }
 
@@ -310,7 +310,7 @@ pub(crate) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>, mut d
         events: outcome.events.len() as u64,
         digest: digest.text(),
         world_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
-        ends: if task.tell_ends { ends } else { Vec::new() },
+        ends: if task.report_ends { ends } else { Vec::new() },
         coverage: Coverage::default(),
     }
 }
@@ -321,7 +321,7 @@ fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
     for (at, (end, usual)) in ends.iter().zip(usual).enumerate() {
         let when = when.get(at).copied().unwrap_or_default();
         match end.differences(usual) {
-            Ok(told) => all.extend(told.into_iter().map(|told| format!("{when}{told}"))),
+            Ok(reported) => all.extend(reported.into_iter().map(|reported| format!("{when}{reported}"))),
             Err(why) => all.push(why),
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controllers::events::LoopState;
-use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent};
+use fake_apiserver::events::{Commit, WatchClosed, WatchEventType, WatchOpened, WatchSent};
 use fake_apiserver::state::EventType;
 use serde::Serialize;
 use substrate::events::ProcessCrashed;
@@ -22,7 +22,7 @@ pub struct Knowledge {
     stored: BTreeMap<(String, String), Vec<Revision>>,
     streams: BTreeMap<u64, Stream>,
     /// State received by each watcher and resource.
-    told: BTreeMap<(String, String), View>,
+    views: BTreeMap<(String, String), View>,
     loops: BTreeMap<(Arc<str>, Text), LoopState>,
 }
 
@@ -90,7 +90,7 @@ pub struct Loop {
 impl Knowledge {
     /// Subscribes to events that are emitted only for subscribers.
     pub fn ask(trace: &Trace) {
-        trace.hear(LoopState::KIND);
+        trace.subscribe(LoopState::KIND);
     }
 
     /// Processes the next event.
@@ -101,16 +101,16 @@ impl Knowledge {
         } else if let Some(opened) = event.get::<WatchOpened>() {
             self.opened(opened);
         } else if let Some(sent) = event.get::<WatchSent>() {
-            let Some(view) = self.streams.get(&sent.stream).and_then(|s| self.told.get_mut(&s.key)) else { return };
+            let Some(view) = self.streams.get(&sent.stream).and_then(|s| self.views.get_mut(&s.key)) else { return };
             match (&sent.r#type, &sent.object) {
-                (Told::Bookmark, _) => view.floor = view.floor.max(sent.rv),
-                (Told::Error, _) | (_, None) => {}
+                (WatchEventType::Bookmark, _) => view.floor = view.floor.max(sent.rv),
+                (WatchEventType::Error, _) | (_, None) => {}
                 (_, Some(object)) => {
                     view.objects.insert(object.to_string(), sent.rv);
                 }
             }
         } else if let Some(WatchClosed { stream }) = event.get() {
-            if let Some(view) = self.streams.remove(stream).and_then(|s| self.told.get_mut(&s.key)) {
+            if let Some(view) = self.streams.remove(stream).and_then(|s| self.views.get_mut(&s.key)) {
                 view.open = false;
             }
         } else if let Some(state) = event.get::<LoopState>() {
@@ -118,14 +118,14 @@ impl Knowledge {
         } else if event.is::<ProcessCrashed>() {
             self.loops.retain(|(process, _), _| *process != event.process);
             let process: &str = &event.process;
-            self.told.retain(|(who, _), _| who != process && !who.starts_with(&format!("{process} ")));
+            self.views.retain(|(who, _), _| who != process && !who.starts_with(&format!("{process} ")));
         }
     }
 
     fn opened(&mut self, opened: &WatchOpened) {
         let who = watcher(opened);
         let key = (who, opened.resource.to_string());
-        let view = self.told.entry(key.clone()).or_default();
+        let view = self.views.entry(key.clone()).or_default();
         view.open = true;
         if opened.initial {
             (view.floor, view.objects) = (0, BTreeMap::new());
@@ -145,7 +145,7 @@ impl Knowledge {
     /// Objects that a process knows at an older revision than the stored one.
     pub fn behind(&self) -> Vec<Behind> {
         let mut all = Vec::new();
-        for ((who, resource), view) in self.told.iter().filter(|(_, view)| !view.scope.unknown) {
+        for ((who, resource), view) in self.views.iter().filter(|(_, view)| !view.scope.unknown) {
             let of = (resource.clone(), String::new());
             for ((_, object), revisions) in self.stored.range(of..).take_while(|((r, _), _)| r == resource) {
                 let Some(stored) = revisions.last() else { continue };
@@ -279,7 +279,7 @@ mod tests {
         let server: Arc<str> = "fake-apiserver".into();
         let before = |trace: &Trace| {
             trace.info(&server, commit(3, false));
-            trace.whisper(&server, || opened(3));
+            trace.show_observers(&server, || opened(3));
             trace.info(&server, commit(5, true));
         };
         let behind = known(before).behind();
@@ -287,11 +287,11 @@ mod tests {
         let (knows, stored) = (revision(3, "not attached"), revision(5, "attached"));
         let object = "volumeattachments/csi-1".to_owned();
         assert_eq!(behind, [Behind { who: "csi-attacher".to_owned(), object, knows, stored, watches: true }]);
-        let told = known(|trace| {
+        let views = known(|trace| {
             before(trace);
-            trace.whisper(&server, || sent(5));
+            trace.show_observers(&server, || sent(5));
         });
-        assert_eq!(told.behind(), []);
+        assert_eq!(views.behind(), []);
         let ended = known(|trace| {
             before(trace);
             trace.info(&"csi-attacher".into(), ProcessCrashed {});
@@ -309,7 +309,7 @@ mod tests {
         let known = known(|trace| {
             Knowledge::ask(trace);
             for desired in ["one", "two"] {
-                trace.mention(&"kube-controller-manager".into(), || state(desired));
+                trace.emit_lazily(&"kube-controller-manager".into(), || state(desired));
             }
         });
         let loops = known.loops();

@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | `document` | a scenario as data: read, changed, written (`yaml`) |
-//! | `patience` | a scenario with longer time limits, for runs with faults |
+//! | `tolerance` | a scenario with longer time limits, for runs with faults |
 //! | `judge` | runs a scenario and judges the result; `signature` gives equal bugs an equal line |
 //! | `end_state` | the end state of a run, and its differences from another (`differences.yaml`) |
 //! | `points` | every point of a run at which a fault can fire |
@@ -32,7 +32,6 @@ pub mod forks;
 pub mod guide;
 pub mod judge;
 pub mod knowledge;
-pub mod patience;
 pub mod points;
 pub mod replay;
 pub mod shard;
@@ -40,6 +39,7 @@ pub mod shrink;
 mod signature;
 pub mod step;
 pub mod sweep;
+pub mod tolerance;
 pub mod worker;
 pub mod workers;
 pub(crate) mod yaml;

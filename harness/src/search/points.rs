@@ -160,12 +160,12 @@ pub fn of(hits: &[Hit], processes: &[String]) -> Points {
         let same = |earlier: &&&Hit| attributes.iter().all(|(key, value)| is(earlier, key, value));
         let nth = 1 + before.iter().filter(same).count() as u64;
         before.push(hit);
-        let place = Place { plane, operation, hit, attributes, nth };
-        if place.is_heartbeat() {
+        let occurrence = Occurrence { plane, operation, hit, attributes, nth };
+        if occurrence.is_heartbeat() {
             points.heartbeats += 1;
             continue;
         }
-        place.points(processes, &mut points.all);
+        occurrence.points(processes, &mut points.all);
     }
     points.all.sort_by_key(|point| point.kind);
     points
@@ -201,7 +201,7 @@ fn is(hit: &Hit, key: &str, value: &str) -> bool {
 }
 
 /// One moment of one operation of the run.
-struct Place<'a> {
+struct Occurrence<'a> {
     plane: Plane,
     operation: &'static Operation,
     hit: &'a Hit,
@@ -209,7 +209,7 @@ struct Place<'a> {
     nth: u64,
 }
 
-impl Place<'_> {
+impl Occurrence<'_> {
     fn attribute(&self, key: &str) -> &str {
         self.hit.attributes.get(key).map_or("", String::as_str)
     }

@@ -136,11 +136,11 @@ pub fn to_moment(
     moment: Moment,
     look: bool,
     limit: Option<Duration>,
-    hears: Option<&Listener>,
+    recorder: Option<&Listener>,
 ) -> Result<Seen, String> {
     let scenario = scenario::parse("replay.yaml", &task.text).map_err(|e| e.to_string())?;
     simulate(options(&scenario, task.seed, &task.mutants, limit), async |world: World| {
-        if let Some(listener) = hears {
+        if let Some(listener) = recorder {
             listener.attach(world.trace());
         }
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).map_err(|e| e.to_string())?;

@@ -104,11 +104,11 @@ fn breaks(step: &Value) -> Option<(&'static str, String, bool)> {
 
 /// Steps whose failure a later step undoes, each with the index of that step.
 fn undone(steps: &[Value]) -> Vec<(usize, usize)> {
-    let told: Vec<_> = steps.iter().map(breaks).collect();
+    let reported: Vec<_> = steps.iter().map(breaks).collect();
     let undo = |at: usize| -> Option<(usize, usize)> {
-        let (kind, what, false) = told[at].as_ref()? else { return None };
+        let (kind, what, false) = reported[at].as_ref()? else { return None };
         let is = |step: &Option<(&str, String, bool)>| matches!(step, Some((k, w, true)) if k == kind && w == what);
-        told[at..].iter().position(is).map(|by| (at, at + by))
+        reported[at..].iter().position(is).map(|by| (at, at + by))
     };
     (0..steps.len()).filter_map(undo).collect()
 }

@@ -13,8 +13,8 @@ use substrate::{Seed, WorldKind};
 use super::branch;
 use super::document::Document;
 use super::judge::{Class, Task, Verdict, judge, options};
-use super::patience::patient;
 use super::points::{self, Point, PointKind, Points};
+use super::tolerance::tolerant;
 use crate::cluster::{Cluster, ClusterSpec, names};
 use crate::runner;
 
@@ -23,7 +23,7 @@ use crate::runner;
 pub struct Plan {
     /// Seed of every run.
     pub seed: u64,
-    /// Planted defects that are enabled.
+    /// Seeded bugs that are enabled.
     pub mutants: Vec<String>,
     /// Kinds of points; empty for all.
     pub only: Vec<PointKind>,
@@ -57,12 +57,12 @@ impl Sweep {
     /// # Errors
     /// If the scenario cannot be read, or its unbroken run cannot be recorded.
     pub fn prepare(document: &Document, plan: Plan, limit: Option<Duration>) -> Result<Self, String> {
-        let (document, left_out) = patient(document);
+        let (document, left_out) = tolerant(document);
         let scenario = document.scenario("search.yaml").map_err(|e| e.to_string())?;
         if !scenario.runs_in(WorldKind::Simulated) {
             return Err(format!("{}: `worlds` says that it does not run in simulation", scenario.name));
         }
-        let task = Task { tell_ends: true, ..task(&document, &plan) };
+        let task = Task { report_ends: true, ..task(&document, &plan) };
         let unbroken = judge(&task, limit);
         if unbroken.class == Class::Unreadable {
             return Err(unbroken.message);
@@ -167,11 +167,11 @@ fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<P
     let spec = ClusterSpec::of_scenario(&scenario);
     let processes: Vec<String> = names::of(&spec).processes.into_iter().collect();
     let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
-    let heard = hits.clone();
+    let recorded = hits.clone();
     simulate(options(&scenario, plan.seed, &plan.mutants, limit), async |world| {
         world.faults().follow(move |hit| {
             if points::is_probe(&hit.fault) {
-                heard.lock().unwrap_or_else(PoisonError::into_inner).push(hit.clone());
+                recorded.lock().unwrap_or_else(PoisonError::into_inner).push(hit.clone());
             }
         });
         let cluster = Cluster::simulate(&world, spec).map_err(|e| e.to_string())?;

@@ -43,9 +43,9 @@ pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
     setrlimit(Resource::As, bounds).map_err(|e| format!("the limit of memory cannot be set: {e}"))?;
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" ({}:{})", at.file(), at.line())).unwrap_or_default();
-        let said = panic.payload().downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let said = said.or_else(|| panic.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
-        LAST.with(|last| last.replace(format!("{said}{place}")));
+        let message = panic.payload().downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = message.or_else(|| panic.payload().downcast_ref::<String>().cloned()).unwrap_or_default();
+        LAST.with(|last| last.replace(format!("{message}{place}")));
     }));
     let mut ends: Option<Vec<EndState>> = None;
     for line in std::io::stdin().lock().lines() {

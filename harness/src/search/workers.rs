@@ -52,7 +52,7 @@ pub(super) struct Shared {
     children: Mutex<BTreeMap<usize, u32>>,
 }
 
-/// Carries out all runs and calls `told` with the number and verdict of each as it ends. `told` returns false to stop.
+/// Carries out all runs and calls `on_verdict` with the number and verdict of each as it ends. `on_verdict` returns false to stop.
 /// Returns false if `stop` came first; the children are killed then.
 ///
 /// # Errors
@@ -61,11 +61,11 @@ pub async fn run(
     settings: Settings,
     work: Box<Next>,
     stop: impl Future<Output = ()>,
-    mut told: impl FnMut(usize, Verdict) -> bool,
+    mut on_verdict: impl FnMut(usize, Verdict) -> bool,
 ) -> std::io::Result<bool> {
     let jobs = settings.jobs.max(1);
     let shared = Arc::new(Shared::new(settings, work));
-    let (notes, mut heard) = mpsc::unbounded_channel();
+    let (notes, mut recorded) = mpsc::unbounded_channel();
     let mut threads = Vec::new();
     for job in 0..jobs {
         let (shared, notes) = (shared.clone(), notes.clone());
@@ -81,9 +81,9 @@ pub async fn run(
                 whole = false;
                 break;
             }
-            note = heard.recv() => match note {
+            note = recorded.recv() => match note {
                 Some(Ok((run, verdict))) => {
-                    if !told(run, verdict) {
+                    if !on_verdict(run, verdict) {
                         shared.closed.store(true, Ordering::SeqCst);
                     }
                 }
@@ -193,11 +193,11 @@ impl Hand {
     /// Runs `task` in the child; none if the child ended first.
     fn ask(&mut self, task: Task) -> Option<Verdict> {
         self.order(&Order::Run(Box::new(task))).ok()?;
-        self.hear()
+        self.receive()
     }
 
     /// Reads the next line of the child, within the time limit of a run; none if the child ended first.
-    pub(super) fn hear<T: serde::de::DeserializeOwned>(&mut self) -> Option<T> {
+    pub(super) fn receive<T: serde::de::DeserializeOwned>(&mut self) -> Option<T> {
         // The child ends itself when it takes too long. If it cannot, it is killed.
         let (pid, limit) = (self.child.id(), self.shared.settings.limit + GRACE);
         let (answered, over) = std::sync::mpsc::channel::<()>();

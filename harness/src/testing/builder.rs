@@ -8,7 +8,7 @@ use fake_apiserver::ServiceAccounts;
 use substrate::WorldKind;
 use substrate::fabric::Latency;
 
-use super::failure::{Error, Place};
+use super::failure::{Error, TestLocation};
 use super::{Cluster, Result, seeds, wait};
 use crate::cluster::live::BackendChoice;
 use crate::cluster::spec::node_name;
@@ -34,7 +34,7 @@ pub struct Builder {
     nodes: usize,
     has_seed: bool,
     mistake: Option<String>,
-    place: Place,
+    place: TestLocation,
 }
 
 /// Command to the thread of a cluster.
@@ -71,7 +71,7 @@ impl Builder {
             backend: None,
             is_bare: false,
         };
-        let place = Place::of(Location::caller());
+        let place = TestLocation::of(Location::caller());
         Self { plan, zones: Vec::new(), nodes: 2, has_seed: false, mistake: None, place }
     }
 

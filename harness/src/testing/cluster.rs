@@ -14,7 +14,7 @@ use substrate::{Line as Event, WorldKind};
 
 use super::builder::{Builder, Plan};
 use super::ctx::{Ctx, Ending};
-use super::failure::{self, Error, ErrorKind, Place, Result};
+use super::failure::{self, Error, ErrorKind, Result, TestLocation};
 use super::fault::Fault;
 use super::injected::Injected;
 use super::kubernetes::plain;
@@ -24,9 +24,9 @@ use super::wait::block_on;
 use crate::invariants::{Violation, declared};
 
 /// Default time limit of a condition in simulation.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The same in the live world.
-const LIVE_PATIENCE: Duration = Duration::from_secs(60);
+const LIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster with its cloud, on its own thread.
 ///
@@ -39,7 +39,7 @@ const LIVE_PATIENCE: Duration = Duration::from_secs(60);
 /// If a test panics, the drop prints the seed, the timeline and the command that runs the test again.
 pub struct Cluster {
     stage: Arc<Stage>,
-    place: Place,
+    place: TestLocation,
     /// Number of events in the last shown report.
     shown: Arc<AtomicU64>,
 }
@@ -52,8 +52,8 @@ impl fmt::Debug for Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let told = self.shown.load(Ordering::Relaxed);
-        if std::thread::panicking() && told != self.stage.world.trace().len() {
+        let reported = self.shown.load(Ordering::Relaxed);
+        if std::thread::panicking() && reported != self.stage.world.trace().len() {
             eprintln!("\n{}\n", self.report());
         }
         self.stage.end();
@@ -75,7 +75,7 @@ impl Cluster {
         Builder::new(WorldKind::Live)
     }
 
-    pub(super) async fn open(plan: Plan, place: Place) -> Result<Self> {
+    pub(super) async fn open(plan: Plan, place: TestLocation) -> Result<Self> {
         let kind = if plan.kind == WorldKind::Live { ErrorKind::Environment } else { ErrorKind::GivenUp };
         let stage = Stage::start(plan).await;
         let stage = stage.map_err(|why| Error::new(kind, format!("the cluster does not start: {why}")))?;
@@ -129,18 +129,18 @@ impl Cluster {
         F: Future<Output = Result<T>> + 'static,
     {
         let outcome = self.stage.ask(work).await.unwrap_or_else(|lost| Err(failure::lost(&lost)));
-        outcome.map_err(|error| self.told(error))
+        outcome.map_err(|error| self.with_report(error))
     }
 
-    fn told(&self, error: Error) -> Error {
+    fn with_report(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Usage {
             return error;
         }
         error.with(self.report(), &self.shown, self.stage.world.trace().len())
     }
 
-    fn patience(&self) -> Duration {
-        if self.stage.world.kind() == WorldKind::Simulated { PATIENCE } else { LIVE_PATIENCE }
+    fn default_timeout(&self) -> Duration {
+        if self.stage.world.kind() == WorldKind::Simulated { TIMEOUT } else { LIVE_TIMEOUT }
     }
 }
 
@@ -265,7 +265,7 @@ impl Cluster {
     /// # Errors
     /// As [`wait_for`](Cluster::wait_for).
     pub async fn wait_for_async(&self, object: &str, condition: &str) -> Result<()> {
-        self.wait_within_async(object, condition, self.patience()).await
+        self.wait_within_async(object, condition, self.default_timeout()).await
     }
 
     /// Waits until a condition holds, at most `limit` of the cluster's time.
@@ -459,7 +459,7 @@ impl Cluster {
     /// # Errors
     /// As [`wait_for_records`](Cluster::wait_for_records).
     pub async fn wait_for_records_async(&self, pod: &str, records: u64) -> Result<()> {
-        let (pod, limit) = (pod.to_owned(), self.patience());
+        let (pod, limit) = (pod.to_owned(), self.default_timeout());
         self.ask(async move |scene| scene::wait_for_records(&scene, &pod, records, limit).await).await
     }
 
@@ -483,8 +483,8 @@ impl Cluster {
         if violations.is_empty() {
             return Ok(());
         }
-        let told: Vec<String> = violations.iter().map(|v| format!("{}: {}", v.id, v.message)).collect();
-        Err(self.told(Error::new(ErrorKind::Broken, told.join("\n"))))
+        let reported: Vec<String> = violations.iter().map(|v| format!("{}: {}", v.id, v.message)).collect();
+        Err(self.with_report(Error::new(ErrorKind::Broken, reported.join("\n"))))
     }
 }
 

@@ -115,12 +115,12 @@ impl std::error::Error for Error {}
 
 /// The place of a cluster in the test's code, and the test.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TestLocation {
     at: String,
     test: Option<String>,
 }
 
-impl Place {
+impl TestLocation {
     /// Returns the place at which a test calls.
     pub(super) fn of(at: &Location<'_>) -> Self {
         Self { at: format!("{}:{}", at.file(), at.line()), test: test_name() }
@@ -166,7 +166,7 @@ fn named(test: Option<&str>) -> String {
 }
 
 /// Returns the report of `world` so far.
-pub(super) fn report(world: &World, place: &Place, violations: Vec<Violation>) -> String {
+pub(super) fn report(world: &World, place: &TestLocation, violations: Vec<Violation>) -> String {
     let (events, seed) = (world.trace().events(), world.options().seed);
     let kind = if world.kind() == WorldKind::Simulated { "virtual" } else { "wall" };
     // The clock cannot be used here: only the threads of the cluster may read it.
@@ -182,8 +182,8 @@ pub(super) fn report(world: &World, place: &Place, violations: Vec<Violation>) -
     if !timeline.volumes.is_empty() {
         text += &format!("\n{}", timeline.render(Style::PLAIN, VOLUMES));
     }
-    let told = Report { violations, fired: Fired::all(&events), ..Report::new("", "", &events) };
-    text += &format!("\n{}\n", told.render(Style::PLAIN));
+    let reported = Report { violations, fired: Fired::all(&events), ..Report::new("", "", &events) };
+    text += &format!("\n{}\n", reported.render(Style::PLAIN));
     text + &match world.kind() {
         WorldKind::Simulated => format!("run it again: {}", place.again(seed)),
         WorldKind::Live => format!("run it again: {} (a live run is not the same twice)", place.again(seed)),

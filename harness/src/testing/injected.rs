@@ -32,8 +32,8 @@ impl Injected {
 
     /// Returns how often the fault fired.
     pub fn hits(&self) -> u64 {
-        let told = self.world.trace().events();
-        let fired = told.iter().filter_map(|event| event.get::<substrate::events::FaultFired>());
+        let reported = self.world.trace().events();
+        let fired = reported.iter().filter_map(|event| event.get::<substrate::events::FaultFired>());
         let recorded = fired.filter(|fired| fired.fault == self.name).count() as u64;
         self.world.faults().get(&self.name).map_or(recorded, |report| report.hits)
     }
@@ -52,7 +52,7 @@ impl Drop for Injected {
         if let Some(stage) = &self.stage {
             let name = std::mem::take(&mut self.name);
             // The cluster removes the fault before the next command. A drop does not wait.
-            stage.tell(async move |scene| {
+            stage.post(async move |scene| {
                 scene.cluster.remove_fault(&name).await;
             });
         }

@@ -35,7 +35,7 @@ pub struct Played {
 #[track_caller]
 pub fn play(file: impl AsRef<Path>) -> Result<Played> {
     let seed = seeds::seed().map_err(Error::usage)?;
-    let scenario = scenario::load_all(file.as_ref()).map_err(|errors| told(&errors))?;
+    let scenario = scenario::load_all(file.as_ref()).map_err(|errors| error_of(&errors))?;
     run(scenario, seed, Location::caller())
 }
 
@@ -46,11 +46,11 @@ pub fn play(file: impl AsRef<Path>) -> Result<Played> {
 #[track_caller]
 pub fn play_text(name: &str, text: &str) -> Result<Played> {
     let seed = seeds::seed().map_err(Error::usage)?;
-    let scenario = scenario::parse_all(name, text).map_err(|errors| told(&errors))?;
+    let scenario = scenario::parse_all(name, text).map_err(|errors| error_of(&errors))?;
     run(scenario, seed, Location::caller())
 }
 
-fn told(errors: &[scenario::ScenarioError]) -> Error {
+fn error_of(errors: &[scenario::ScenarioError]) -> Error {
     let all: Vec<String> = errors.iter().map(|error| error.render(false, Style::PLAIN.width)).collect();
     Error::usage(all.join("\n"))
 }
@@ -78,7 +78,8 @@ fn run(scenario: Scenario, seed: u64, at: &Location<'_>) -> Result<Played> {
     }
     let timeline = crate::timeline::Timeline::build(&outcome.events).render(Style::PLAIN, 4);
     let message = format!("{source} did not pass with seed {seed}, after {}", Span(millis(outcome.elapsed)));
-    let again = format!("run it again: mooring run {source} --seed {seed}; or {}", failure::Place::of(at).again(seed));
+    let again =
+        format!("run it again: mooring run {source} --seed {seed}; or {}", failure::TestLocation::of(at).again(seed));
     let text = format!("{message}\n\n{timeline}\n{}\n{again}", report.render(Style::PLAIN));
     Err(Error::new(ErrorKind::Broken, text))
 }

@@ -16,7 +16,7 @@ use super::failure::{Error, ErrorKind, Result};
 use super::fault::Fault;
 use super::stage::Scene;
 use crate::cluster::{Cluster, Endpoints, access};
-use crate::invariants::Wishes;
+use crate::invariants::AppliedObjects;
 use crate::runner::awaited::{Awaited, Seen};
 use crate::runner::settle;
 use crate::runner::why::Picture;
@@ -145,11 +145,11 @@ pub(super) async fn wait(scene: &Scene, awaited: &Awaited, limit: Duration) -> R
 /// Returns the processes that ended with a panic.
 fn panics(cluster: &Cluster) -> Vec<String> {
     let events = cluster.world().trace().events();
-    let told = events.iter().filter_map(|event| {
+    let reported = events.iter().filter_map(|event| {
         let ProcessPanicked { error } = event.get()?;
         Some(format!("{} has panicked: {error}", event.process))
     });
-    told.collect()
+    reported.collect()
 }
 
 pub(super) async fn inject(scene: &Scene, Fault(mut fault): Fault) -> Result<String> {
@@ -179,9 +179,9 @@ fn pod(scene: &Scene, text: &str) -> Result<(String, String)> {
 fn of_workload(key: &str) -> impl Fn(&Event) -> bool + Send + Sync + 'static {
     let key = key.to_owned();
     move |event| {
-        let pod = event.get::<WorkloadSynced>().map(|told| &told.pod);
-        let pod = pod.or(event.get::<WorkloadStarted>().map(|told| &told.pod));
-        pod.or(event.get::<WorkloadCorrupt>().map(|told| &told.pod)).is_some_and(|pod| **pod == *key)
+        let pod = event.get::<WorkloadSynced>().map(|reported| &reported.pod);
+        let pod = pod.or(event.get::<WorkloadStarted>().map(|reported| &reported.pod));
+        pod.or(event.get::<WorkloadCorrupt>().map(|reported| &reported.pod)).is_some_and(|pod| **pod == *key)
     }
 }
 
@@ -245,8 +245,8 @@ pub(super) async fn come_to_rest(scene: &Scene) -> Result<()> {
         let names = lasting.join(", ");
         return Err(Error::usage(format!("check(): these faults are in force: {names}; drop their guards first")));
     }
-    let wishes = Wishes::new(&cluster.spec().driver_name, &cluster.spec().without);
-    settle::converge_within(cluster, scene.checks.invariants(), &wishes, cluster.scaled(REST)).await;
+    let applied_objects = AppliedObjects::new(&cluster.spec().driver_name, &cluster.spec().without);
+    settle::converge_within(cluster, scene.checks.invariants(), &applied_objects, cluster.scaled(REST)).await;
     Ok(())
 }
 

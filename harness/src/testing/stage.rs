@@ -111,7 +111,7 @@ impl Stage {
                 (Jobs::Live(jobs), Inbox::Live(inbox))
             }
         };
-        let (beats, heard) = mpsc::channel();
+        let (beats, recorded) = mpsc::channel();
         let (open, opened) = oneshot::channel();
         let (give_up, given_up) = oneshot::channel();
         let stop = Arc::new(Notify::new());
@@ -134,7 +134,7 @@ impl Stage {
         let watching = {
             let is_lost = is_lost.clone();
             spawn("mooring-watch", move || {
-                if let Some(lost) = watch(limit, &heard, &stop, &seen) {
+                if let Some(lost) = watch(limit, &recorded, &stop, &seen) {
                     is_lost.store(matches!(lost, Lost::TooLong { is_stuck: true, .. }), Ordering::Relaxed);
                     // There may be no receiver any more.
                     let _ = give_up.send(lost);
@@ -178,7 +178,7 @@ impl Stage {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        let (mut tell, told) = oneshot::channel();
+        let (mut tell, reported) = oneshot::channel();
         let sent = self.send(Box::new(move |scene| {
             Box::pin(async move {
                 tokio::select! { biased;
@@ -191,7 +191,7 @@ impl Stage {
         async move {
             sent?;
             let over = |lost: Option<Lost>| lost.unwrap_or_else(|| Lost::Over(panic_of(&ended)));
-            match select(told, given_up).await {
+            match select(reported, given_up).await {
                 Either::Left((Ok(outcome), _)) => Ok(outcome),
                 Either::Left((Err(_), given_up)) => Err(over(given_up.await.ok())),
                 Either::Right((lost, _)) => Err(over(lost.ok())),
@@ -200,7 +200,7 @@ impl Stage {
     }
 
     /// Runs `work` as [`ask`](Self::ask) does, without waiting for it.
-    pub(super) fn tell<F>(&self, work: impl FnOnce(Arc<Scene>) -> F + Send + 'static)
+    pub(super) fn post<F>(&self, work: impl FnOnce(Arc<Scene>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + 'static,
     {

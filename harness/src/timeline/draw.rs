@@ -63,7 +63,7 @@ pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String 
         let story = layout.story_ms.map(|ms| volume.rows.partition_point(|row| row.start_ms <= ms));
         for (at, row) in volume.rows.iter().enumerate() {
             if story == Some(at) {
-                out += &layout.story_over();
+                out += &layout.steps_over();
             }
             out += &layout.row(row);
         }
@@ -113,7 +113,7 @@ impl Layout {
     }
 
     /// Marks the end of the steps.
-    fn story_over(&self) -> String {
+    fn steps_over(&self) -> String {
         let Some(ms) = self.story_ms else { return String::new() };
         let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "story over") };
         self.style.paint(Tone::Faint, self.row(&row).trim_end()) + "\n"

@@ -104,14 +104,14 @@ impl Gather {
             self.on_call(call, event);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.on_done(done, event);
-        } else if let Some(told) = event.get::<WorkloadSynced>() {
-            self.on_synced(&told.volume, &told.pod);
+        } else if let Some(reported) = event.get::<WorkloadSynced>() {
+            self.on_synced(&reported.volume, &reported.pod);
         } else if let Some(volume) = event.get::<VolumeChanged>() {
             self.on_cloud_volume(volume, ms);
         } else if let Some(attachment) = event.get::<AttachmentChanged>() {
             self.on_cloud_attachment(attachment);
-        } else if let Some(told) = event.get::<EventRecorded>() {
-            self.on_event(told, ms);
+        } else if let Some(reported) = event.get::<EventRecorded>() {
+            self.on_event(reported, ms);
         } else if let Some(staged) = event.get::<DiskStaged>() {
             self.on_staged(staged);
         } else if let Some(DiskCrashed { node }) = event.get() {
@@ -406,8 +406,8 @@ impl Gather {
         let detail = detach.reason.map(|r| format!("forced: {}", word(r))).unwrap_or_default();
         let row = Row { shape: Shape::Warning, detail, ..Row::work(since, "waits for unmount", Some(&node)) };
         // A failed detach is retried; the wait ended with the first attempt.
-        let told = |r: &Row| r.phase == row.phase && r.node == row.node && r.start_ms == since;
-        if self.volume(index).rows.iter().any(told) {
+        let reported = |r: &Row| r.phase == row.phase && r.node == row.node && r.start_ms == since;
+        if self.volume(index).rows.iter().any(reported) {
             return;
         }
         self.add(index, row.until(ms));
@@ -454,26 +454,26 @@ impl Gather {
         }
     }
 
-    fn on_event(&mut self, told: &EventRecorded, ms: u64) {
+    fn on_event(&mut self, reported: &EventRecorded, ms: u64) {
         // The node lifecycle controller records this Event both when a node is unreachable and when it reports itself
         // as not ready.
-        if let ("NodeNotReady", Some(node)) = (told.reason.as_str(), told.object.strip_prefix("node/")) {
+        if let ("NodeNotReady", Some(node)) = (reported.reason.as_str(), reported.object.strip_prefix("node/")) {
             if self.unready.get(node) != Some(&false) {
                 self.on_unknown(node, ms);
             }
             return;
         }
-        if told.r#type != "Warning" {
+        if reported.r#type != "Warning" {
             return;
         }
-        let (object, reason) = (told.object.as_str(), told.reason.as_str());
+        let (object, reason) = (reported.object.as_str(), reported.reason.as_str());
         let (kind, key) = object.split_once('/').unwrap_or(("", object));
         let indexes: Vec<usize> = match kind {
             "pod" => self.pods.get(key).map(|pod| pod.claims.clone()).unwrap_or_default(),
             "persistentvolumeclaim" => self.claims.get(key).copied().into_iter().collect(),
             "persistentvolume" if reason == "VolumeFailedDelete" => {
                 if let Some(index) = self.names.claims_of_pv.get(key).copied() {
-                    self.waits.not_deleted(index, &told.message, ms);
+                    self.waits.not_deleted(index, &reported.message, ms);
                 }
                 return;
             }
@@ -482,7 +482,7 @@ impl Gather {
         let node = self.pods.get(key).filter(|_| kind == "pod").and_then(|pod| pod.node.clone());
         for index in indexes {
             if self.warned.insert((index, reason.to_owned(), object.to_owned())) {
-                let detail = told.message.to_string();
+                let detail = reported.message.to_string();
                 let row = Row { shape: Shape::Warning, detail, node: node.clone(), ..Row::moment(ms, reason) };
                 self.add(index, row);
             }

@@ -95,7 +95,7 @@ impl Timeline {
     }
 
     /// Sets the end of the steps to `ms`.
-    pub fn story_over(mut self, ms: u64) -> Self {
+    pub fn steps_over(mut self, ms: u64) -> Self {
         let last = self.volumes.iter().flat_map(|v| &v.rows).map(|row| row.start_ms).max();
         self.story_ms = Some(ms).filter(|ms| last.is_some_and(|last| last > *ms));
         self

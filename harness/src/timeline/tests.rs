@@ -7,15 +7,15 @@ use crate::output::{Exit, Style};
 const VOL: &str = "vol-0123456789abcdef0";
 
 /// A trace that is read from lines, like that of another process.
-struct Story(Trace, u64);
+struct History(Trace, u64);
 
-impl Default for Story {
+impl Default for History {
     fn default() -> Self {
         Self(Trace::new(Clock::live(), Level::Info), 0)
     }
 }
 
-impl Story {
+impl History {
     fn at(&mut self, ms: u64, process: &str, kind: &str, fields: Value) -> &mut Self {
         // Fields that the timeline ignores.
         let mut whole = match kind {
@@ -204,22 +204,22 @@ impl Story {
     }
 }
 
-fn drawn(story: &Story) -> String {
-    Timeline::build(&story.0.events()).render(Style::PLAIN, 4)
+fn drawn(history: &History) -> String {
+    Timeline::build(&history.0.events()).render(Style::PLAIN, 4)
 }
 
-fn migration() -> Story {
-    let mut story = Story::default();
-    story.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
-    story.pod(13_000, "default/web", "ADDED", "").pod(13_020, "default/web", "MODIFIED", "node-b");
-    story.stay("node-b", "i-0bbbbbbbbbbbbbbbb", "default/web", 15_000, 5);
-    story
+fn migration() -> History {
+    let mut history = History::default();
+    history.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
+    history.pod(13_000, "default/web", "ADDED", "").pod(13_020, "default/web", "MODIFIED", "node-b");
+    history.stay("node-b", "i-0bbbbbbbbbbbbbbbb", "default/web", 15_000, 5);
+    history
 }
 
 #[test]
 fn a_first_volume_reads_like_this() {
-    let mut story = Story::default();
-    story.first_volume();
+    let mut history = History::default();
+    history.first_volume();
     let expected = "\
 pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
     start    took  phase               node    0.000s ───────────────────── 11.010s
@@ -236,12 +236,12 @@ pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
 
 █ was done  ░ was so  · waits  ◆ happened  ✗ broke, or a fault fired
 ";
-    assert_eq!(drawn(&story), expected);
+    assert_eq!(drawn(&history), expected);
 }
 
 /// Formats each row as `phase node detail`.
-fn phases(story: &Story) -> Vec<String> {
-    let timeline = Timeline::build(&story.0.events());
+fn phases(history: &History) -> Vec<String> {
+    let timeline = Timeline::build(&history.0.events());
     let said = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
     timeline.volumes[0].rows.iter().map(|r| said(r).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
@@ -269,9 +269,9 @@ fn a_move_shows_the_way_back_and_the_way_there() {
 
 #[test]
 fn a_crash_shows_what_everybody_waited_for() {
-    let mut story = Story::default();
-    story.first_volume().crash();
-    let said = phases(&story);
+    let mut history = History::default();
+    history.first_volume().crash();
+    let said = phases(&history);
     for row in [
         "power loss node-a",
         "node Unknown node-a",
@@ -282,7 +282,7 @@ fn a_crash_shows_what_everybody_waited_for() {
     ] {
         assert_eq!(said.iter().filter(|s| *s == row).count(), 1, "{row} in {said:#?}");
     }
-    let timeline = Timeline::build(&story.0.events());
+    let timeline = Timeline::build(&history.0.events());
     let row = |phase: &str| timeline.volumes[0].rows.iter().find(|r| r.phase == phase).expect("a row").clone();
     assert_eq!((row("waits for unmount").start_ms, row("waits for unmount").end_ms), (391_000, Some(751_100)));
     assert_eq!((row("running").start_ms, row("running").end_ms), (6_010, Some(31_000)));
@@ -290,17 +290,17 @@ fn a_crash_shows_what_everybody_waited_for() {
 }
 
 /// Text of a run in a terminal of this width.
-fn wide(story: &Story, width: usize) -> String {
-    Timeline::build(&story.0.events()).story_over(20_000).render(Style { width, ..Style::PLAIN }, 4)
+fn wide(history: &History, width: usize) -> String {
+    Timeline::build(&history.0.events()).steps_over(20_000).render(Style { width, ..Style::PLAIN }, 4)
 }
 
 #[test]
 fn no_line_is_longer_than_the_terminal_is_wide() {
-    let mut crash = Story::default();
+    let mut crash = History::default();
     crash.first_volume().crash();
-    for story in [migration(), crash] {
+    for history in [migration(), crash] {
         for width in [80, 100, 120] {
-            for line in wide(&story, width).lines() {
+            for line in wide(&history, width).lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
@@ -309,7 +309,7 @@ fn no_line_is_longer_than_the_terminal_is_wide() {
 
 #[test]
 fn what_a_warning_says_is_read_to_its_end_in_a_narrow_terminal() {
-    let mut crash = Story::default();
+    let mut crash = History::default();
     crash.first_volume().crash();
     let text = wide(&crash, 80);
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -319,7 +319,7 @@ fn what_a_warning_says_is_read_to_its_end_in_a_narrow_terminal() {
 
 #[test]
 fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
-    let text = Timeline::build(&migration().0.events()).story_over(14_000).render(Style::PLAIN, 4);
+    let text = Timeline::build(&migration().0.events()).steps_over(14_000).render(Style::PLAIN, 4);
     let last = text.lines().last().unwrap_or_default();
     for sign in ["█", "░", "·", "◆", "✗"] {
         assert!(last.contains(sign), "{sign} in {last}");
@@ -330,10 +330,10 @@ fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
     assert!(over[0].starts_with("  14.000s") && over[0].ends_with("teardown follows"), "{text}");
     assert!(over[1].starts_with("  15.000s"), "{text}");
     // The end of the steps is not shown if no event follows it.
-    assert!(!Timeline::build(&migration().0.events()).story_over(99_000).render(Style::PLAIN, 4).contains("story"));
+    assert!(!Timeline::build(&migration().0.events()).steps_over(99_000).render(Style::PLAIN, 4).contains("story"));
 }
 
-impl Story {
+impl History {
     /// Node status with these volumes in use.
     fn node_status(&mut self, ms: u64, node: &str, uses: &[&str]) -> &mut Self {
         let name = |handle: &&str| format!("kubernetes.io/csi/ebs.csi.aws.com^{handle}");
@@ -347,45 +347,45 @@ impl Story {
 }
 
 /// Waits of the first volume: start, end, node, detail.
-fn waits(story: &Story) -> Vec<(u64, Option<u64>, String, String)> {
-    let timeline = Timeline::build(&story.0.events());
+fn waits(history: &History) -> Vec<(u64, Option<u64>, String, String)> {
+    let timeline = Timeline::build(&history.0.events());
     let waits = timeline.volumes[0].rows.iter().filter(|row| row.shape == Shape::Wait);
     waits.map(|r| (r.start_ms, r.end_ms, r.node.clone().unwrap_or_default(), r.detail.clone())).collect()
 }
 
 #[test]
 fn a_kubelet_waits_for_its_next_status_before_it_mounts_and_so_does_the_detach() {
-    let mut story = Story::default();
-    story.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
-    story.va(20_000, "ADDED", "node-b", false).va(20_100, "MODIFIED", "node-b", true);
-    story.node_status(27_100, "node-b", &[VOL]).rpc(27_200, 27_300, "NodeStageVolume", VOL, "node-b", "OK");
-    story.rpc(34_000, 34_100, "NodeUnstageVolume", VOL, "node-b", "OK");
+    let mut history = History::default();
+    history.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
+    history.va(20_000, "ADDED", "node-b", false).va(20_100, "MODIFIED", "node-b", true);
+    history.node_status(27_100, "node-b", &[VOL]).rpc(27_200, 27_300, "NodeStageVolume", VOL, "node-b", "OK");
+    history.rpc(34_000, 34_100, "NodeUnstageVolume", VOL, "node-b", "OK");
     // A status with another volume, and one of another node, do not end the wait.
-    story.node_status(35_000, "node-b", &[VOL, "vol-0fedcba9876543210"]).node_status(35_500, "node-a", &[]);
-    story.node_status(39_000, "node-b", &[]);
+    history.node_status(35_000, "node-b", &[VOL, "vol-0fedcba9876543210"]).node_status(35_500, "node-a", &[]);
+    history.node_status(39_000, "node-b", &[]);
     let node = || "node-b".to_owned();
     let expected = [
         (20_100, Some(27_100), node(), "next node status in 7s".to_owned()),
         (34_100, Some(39_000), node(), "next node status in 5s".to_owned()),
     ];
-    assert_eq!(waits(&story), expected);
+    assert_eq!(waits(&history), expected);
     // A wait that is open at the end of the run names its cause.
-    story.va(40_000, "MODIFIED", "node-b", false).va(40_100, "MODIFIED", "node-b", true);
+    history.va(40_000, "MODIFIED", "node-b", false).va(40_100, "MODIFIED", "node-b", true);
     let open = (40_100, None, node(), "for the node status".to_owned());
-    assert_eq!(waits(&story), [&expected[..], &[open]].concat());
+    assert_eq!(waits(&history), [&expected[..], &[open]].concat());
     // A short wait is not shown.
-    story.node_status(40_300, "node-b", &[VOL]);
-    assert_eq!(waits(&story), expected);
+    history.node_status(40_300, "node-b", &[VOL]);
+    assert_eq!(waits(&history), expected);
 }
 
 #[test]
 fn a_lost_node_and_a_volume_that_cannot_be_deleted_are_waited_for() {
-    let mut story = Story::default();
-    story.first_volume().node_status(5_700, "node-a", &[VOL]);
-    story.at(31_000, "node-a", "disk.crashed", json!({ "node": "node-a" }));
-    story.at(80_000, "controllers", "node.unknown", json!({ "node": "node-a" }));
+    let mut history = History::default();
+    history.first_volume().node_status(5_700, "node-a", &[VOL]);
+    history.at(31_000, "node-a", "disk.crashed", json!({ "node": "node-a" }));
+    history.at(80_000, "controllers", "node.unknown", json!({ "node": "node-a" }));
     let user = "kube-controller-manager/v1.36.2 (linux/amd64) kubernetes/mooring/node-controller";
-    story.at(
+    history.at(
         380_000,
         "apiserver",
         "api.commit",
@@ -393,12 +393,12 @@ fn a_lost_node_and_a_volume_that_cannot_be_deleted_are_waited_for() {
     );
     for ms in [400_000, 401_000, 403_000] {
         let message = "persistentvolume pvc-1 is still attached to node node-a";
-        story.at(ms, "provisioner", "k8s.event", json!({ "type": "Warning", "reason": "VolumeFailedDelete", "object": "persistentvolume/pvc-1", "message": message }));
+        history.at(ms, "provisioner", "k8s.event", json!({ "type": "Warning", "reason": "VolumeFailedDelete", "object": "persistentvolume/pvc-1", "message": message }));
     }
-    story.rpc(407_000, 407_003, "DeleteVolume", VOL, "", "OK");
+    history.rpc(407_000, 407_003, "DeleteVolume", VOL, "", "OK");
     let node = || "node-a".to_owned();
     assert_eq!(
-        waits(&story),
+        waits(&history),
         [
             (31_000, Some(80_000), node(), "no heartbeat for 49s".to_owned()),
             (80_000, Some(380_000), node(), "eviction after 5m00s".to_owned()),
@@ -409,18 +409,18 @@ fn a_lost_node_and_a_volume_that_cannot_be_deleted_are_waited_for() {
 
 #[test]
 fn a_fault_is_shown_where_it_fired() {
-    let mut story = Story::default();
-    story.first_volume();
+    let mut history = History::default();
+    history.first_volume();
     for ms in [12_100, 13_200] {
-        story.at(
+        history.at(
             ms - 50,
             "csi-controller",
             "csi.call",
             json!({ "rpc": "ControllerUnpublishVolume", "volume": VOL, "node": "i-0aaaaaaaaaaaaaaaa", "ordinal": ms }),
         );
-        story.fault(ms, "csi-controller", "lost-reply", "ec2 DetachVolume");
+        history.fault(ms, "csi-controller", "lost-reply", "ec2 DetachVolume");
     }
-    let timeline = Timeline::build(&story.0.events());
+    let timeline = Timeline::build(&history.0.events());
     let fired: Vec<&Row> = timeline.volumes[0].rows.iter().filter(|row| row.phase == "fault fired").collect();
     assert_eq!(fired.len(), 1, "{fired:?}");
     assert_eq!((fired[0].shape, &fired[0].at_ms[..]), (Shape::Broken, &[12_100, 13_200][..]));
@@ -429,8 +429,8 @@ fn a_fault_is_shown_where_it_fired() {
     let line = text.lines().find(|line| line.contains("fault fired")).unwrap_or_default();
     assert_eq!(line.matches('✗').count(), 2, "{text}");
     // A claim that is created later is not affected.
-    story.commit(14_000, "persistentvolumeclaims", "default/other", "ADDED", "pvc", json!({ "phase": "Pending" }));
-    let timeline = Timeline::build(&story.0.events());
+    history.commit(14_000, "persistentvolumeclaims", "default/other", "ADDED", "pvc", json!({ "phase": "Pending" }));
+    let timeline = Timeline::build(&history.0.events());
     assert!(timeline.volumes[1].rows.iter().all(|row| row.shape == Shape::Moment), "{:?}", timeline.volumes[1]);
 }
 
@@ -449,25 +449,25 @@ fn colours_change_nothing_but_colour() {
 
 #[test]
 fn a_call_that_never_succeeded_says_so() {
-    let mut story = Story::default();
-    story.first_volume();
+    let mut history = History::default();
+    history.first_volume();
     for ms in [12_000, 13_000] {
-        story.rpc(ms, ms + 100, "NodeUnstageVolume", VOL, "node-a", "INTERNAL");
+        history.rpc(ms, ms + 100, "NodeUnstageVolume", VOL, "node-a", "INTERNAL");
     }
-    let timeline = Timeline::build(&story.0.events());
+    let timeline = Timeline::build(&history.0.events());
     let row = timeline.volumes[0].rows.last().expect("a row");
     assert_eq!((row.detail.as_str(), row.shape, row.end_ms), ("2 tries, INTERNAL", Shape::Warning, Some(13_100)));
 }
 
 #[test]
 fn a_claim_of_the_same_name_is_another_volume() {
-    let mut story = Story::default();
-    story.first_volume();
-    story
+    let mut history = History::default();
+    history.first_volume();
+    history
         .commit(20_000, "persistentvolumeclaims", "default/data", "DELETED", "pvc", json!({ "phase": "Bound" }))
         .commit(21_000, "persistentvolumeclaims", "default/data", "ADDED", "pvc", json!({ "phase": "Pending" }))
         .commit(22_000, "persistentvolumeclaims", "default/data", "MODIFIED", "pvc", json!({ "phase": "Bound" }));
-    let timeline = Timeline::build(&story.0.events());
+    let timeline = Timeline::build(&history.0.events());
     let last = |v: &Volume| v.rows.last().map(|r| (r.phase.clone(), r.start_ms));
     assert_eq!(
         timeline.volumes.iter().map(last).collect::<Vec<_>>(),
@@ -477,8 +477,8 @@ fn a_claim_of_the_same_name_is_another_volume() {
 
 #[test]
 fn a_volume_without_a_claim_has_a_timeline_too() {
-    let mut story = Story::default();
-    story
+    let mut history = History::default();
+    history
         .at(10, "ec2", "ec2.volume", json!({ "volume": VOL, "state": "creating", "zone": "us-east-1a", "size_gib": 4 }))
         .at(
             20,
@@ -487,15 +487,15 @@ fn a_volume_without_a_claim_has_a_timeline_too() {
             json!({ "volume": VOL, "state": "available", "zone": "us-east-1a", "size_gib": 4 }),
         )
         .rpc(30, 40, "NodeStageVolume", VOL, "node-a", "OK");
-    assert_eq!(phases(&story), ["provisioned", "NodeStage node-a"]);
-    assert!(drawn(&story).starts_with("unclaimed volume · vol-0123456789abcdef0 · 4 GiB · us-east-1a\n"));
+    assert_eq!(phases(&history), ["provisioned", "NodeStage node-a"]);
+    assert!(drawn(&history).starts_with("unclaimed volume · vol-0123456789abcdef0 · 4 GiB · us-east-1a\n"));
 }
 
 #[test]
 fn of_many_volumes_the_first_are_shown_and_the_rest_is_counted() {
-    let mut story = Story::default();
+    let mut history = History::default();
     for i in 0..20 {
-        story.commit(
+        history.commit(
             i,
             "persistentvolumeclaims",
             &format!("default/data-{i}"),
@@ -504,14 +504,14 @@ fn of_many_volumes_the_first_are_shown_and_the_rest_is_counted() {
             json!({ "phase": "Pending" }),
         );
     }
-    let text = Timeline::build(&story.0.events()).render(Style::PLAIN, 3);
+    let text = Timeline::build(&history.0.events()).render(Style::PLAIN, 3);
     assert_eq!(text.matches("claim created").count(), 3);
     assert!(text.contains("\nand 17 more volumes\n\n"));
 }
 
 #[test]
 fn a_run_in_which_nothing_happened_has_no_timeline() {
-    assert_eq!(drawn(&Story::default()), "");
+    assert_eq!(drawn(&History::default()), "");
 }
 
 #[test]

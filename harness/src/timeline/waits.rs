@@ -9,7 +9,7 @@ use crate::output::took;
 const SHORT: u64 = 500;
 
 /// A volume (by index) and a node.
-type Place = (usize, String);
+type VolumeOnNode = (usize, String);
 
 /// Open waits.
 #[derive(Debug, Default)]
@@ -17,9 +17,9 @@ pub(super) struct Waits {
     /// Volumes in use by node, from the node status.
     in_use: BTreeMap<String, BTreeSet<usize>>,
     /// Attached volumes that are not yet in the node's status, so that the kubelet does not mount them.
-    to_mount: BTreeMap<Place, u64>,
+    to_mount: BTreeMap<VolumeOnNode, u64>,
     /// Unmounted volumes that are still in the node's status, so that they are not detached.
-    to_detach: BTreeMap<Place, u64>,
+    to_detach: BTreeMap<VolumeOnNode, u64>,
     /// Nodes without power.
     down: BTreeMap<String, u64>,
     /// Unreachable nodes.
@@ -68,7 +68,7 @@ impl Waits {
     /// Records the volumes in use that a node reports. Returns the rows of the waits that this ends.
     pub fn in_use(&mut self, node: &str, used: BTreeSet<usize>, ms: u64) -> Vec<(usize, Row)> {
         let mut over = Vec::new();
-        let mut close = |waits: &mut BTreeMap<Place, u64>, uses: bool| {
+        let mut close = |waits: &mut BTreeMap<VolumeOnNode, u64>, uses: bool| {
             waits.retain(|(index, at), since| {
                 let goes_on = at != node || used.contains(index) != uses;
                 if !goes_on {
@@ -123,7 +123,7 @@ impl Waits {
     /// Rows of the waits that are open at the end.
     pub fn open(self) -> Vec<(usize, Row)> {
         let places = self.to_mount.into_iter().chain(self.to_detach);
-        let row = |((index, node), since): (Place, u64)| {
+        let row = |((index, node), since): (VolumeOnNode, u64)| {
             let detail = "for the node status".to_owned();
             (index, Row { node: Some(node), detail, ..wait(since) })
         };

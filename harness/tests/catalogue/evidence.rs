@@ -20,7 +20,7 @@ const AWAY: u64 = 5_000;
 
 /// The parts of an event that are compared, which exclude its number, and its typed content.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ObservedEvent {
     pub ms: u64,
     pub process: Arc<str>,
     pub kind: &'static str,
@@ -28,13 +28,13 @@ pub struct Told {
     pub fact: Fact,
 }
 
-impl PartialEq for Told {
+impl PartialEq for ObservedEvent {
     fn eq(&self, other: &Self) -> bool {
         (self.ms, self.kind) == (other.ms, other.kind) && self.process == other.process && self.fields == other.fields
     }
 }
 
-impl Told {
+impl ObservedEvent {
     pub fn of(event: &Event) -> Self {
         let Line { ms, process, fields, .. } = event.line();
         let fields = fields.iter().map(|(key, value)| (key.into(), value.clone())).collect();
@@ -131,13 +131,13 @@ pub struct Scene<'a> {
     /// The operation that the fault matched, and its attributes.
     pub op: &'a str,
     pub about: &'a BTreeMap<String, String>,
-    pub fired: &'a Told,
+    pub fired: &'a ObservedEvent,
     /// The events before the firing, which both runs share, and the later events of the run without the fault.
-    pub before: &'a [Told],
-    pub usual: &'a [Told],
-    pub after: &'a [Told],
+    pub before: &'a [ObservedEvent],
+    pub usual: &'a [ObservedEvent],
+    pub after: &'a [ObservedEvent],
     /// First event of the run without the fault that differs.
-    pub missed: Option<&'a Told>,
+    pub missed: Option<&'a ObservedEvent>,
     pub differs: bool,
     /// The run has ended.
     pub over: bool,
@@ -167,11 +167,11 @@ impl Scene<'_> {
     }
 
     /// Returns true if such an event occurs at the time at which the fault fires.
-    fn has(&self, is: impl Fn(&Told) -> bool) -> bool {
+    fn has(&self, is: impl Fn(&ObservedEvent) -> bool) -> bool {
         self.after.iter().take_while(|t| t.ms == self.fired.ms).any(is)
     }
 
-    fn comes(&self, is: impl Fn(&Told) -> bool) -> bool {
+    fn comes(&self, is: impl Fn(&ObservedEvent) -> bool) -> bool {
         self.after.iter().any(is)
     }
 
@@ -181,7 +181,7 @@ impl Scene<'_> {
     }
 
     /// Returns true if `u` does not occur until `grace` milliseconds after its time without the fault.
-    fn away(&self, u: &Told, grace: u64) -> bool {
+    fn away(&self, u: &ObservedEvent, grace: u64) -> bool {
         self.past(u.ms + grace) && !self.after.iter().take_while(|t| t.ms <= u.ms + grace).any(|t| u.is_again(t))
     }
 
@@ -194,19 +194,19 @@ impl Scene<'_> {
     }
 
     /// Returns true if `u` first occurs later by at least the delay.
-    fn late(&self, u: &Told) -> bool {
+    fn late(&self, u: &ObservedEvent) -> bool {
         let again = self.after.iter().find(|t| u.is_again(t));
         again.is_some_and(|t| t.ms >= u.ms + self.delay())
     }
 
     /// Returns true if the first differing event occurs only after the delay.
     fn is_late(&self) -> bool {
-        let again = |u: &Told| self.after.iter().find(|t| u.is_again(t)).map(|t| t.ms);
+        let again = |u: &ObservedEvent| self.after.iter().find(|t| u.is_again(t)).map(|t| t.ms);
         self.missed.and_then(again).is_some_and(|ms| ms >= self.fired.ms + self.delay())
     }
 
     /// Returns the first such event of the run without the fault, from the firing on.
-    fn usual(&self, is: impl Fn(&Told) -> bool) -> Option<&Told> {
+    fn usual(&self, is: impl Fn(&ObservedEvent) -> bool) -> Option<&ObservedEvent> {
         self.usual.iter().find(|t| is(t))
     }
 
@@ -222,7 +222,7 @@ impl Scene<'_> {
                 _ => self.missed.is_some_and(|u| self.away(u, 0)),
             };
         };
-        let is_end = |t: &Told| {
+        let is_end = |t: &ObservedEvent| {
             t.process == self.fired.process && matches!(t.fact, Fact::Done { ordinal, .. } if ordinal == call)
         };
         let end = self.usual(is_end);
@@ -238,7 +238,7 @@ impl Scene<'_> {
             | Effect::WrongCapacity(_)
             | Effect::WrongNode(_)
             | Effect::WrongZone(_) => {
-                let is = |t: &Told| matches!(&t.fact, Fact::Falsified { rpc, effect: e } if rpc == self.op && e == effect.name());
+                let is = |t: &ObservedEvent| matches!(&t.fact, Fact::Falsified { rpc, effect: e } if rpc == self.op && e == effect.name());
                 self.comes(is)
             }
             Effect::Delay(_) => end.is_some_and(|u| self.late(u)),
@@ -277,7 +277,7 @@ impl Scene<'_> {
 
     fn of_cloud(&self, effect: &Effect, at: Moment) -> bool {
         let ended = |error: Option<&str>| {
-            let is = |t: &&Told| matches!(&t.fact, Fact::Ec2 { action, error: e } if action == self.op && e.as_deref() == error);
+            let is = |t: &&ObservedEvent| matches!(&t.fact, Fact::Ec2 { action, error: e } if action == self.op && e.as_deref() == error);
             self.after.iter().take_while(|t| t.ms == self.fired.ms).filter(is).count()
         };
         let reply = || self.usual(|t| matches!(&t.fact, Fact::Reply { to, .. } if to == "ec2"));
@@ -285,7 +285,8 @@ impl Scene<'_> {
         // The request is recorded before its last moment. At that moment only the reply is outstanding.
         let u = if at == Moment::BeforeReply { reply() } else { request() };
         let with = |status: u16| {
-            let answer = |t: &Told| matches!(&t.fact, Fact::Reply { to, status: s, .. } if to == "ec2" && *s == status);
+            let answer =
+                |t: &ObservedEvent| matches!(&t.fact, Fact::Reply { to, status: s, .. } if to == "ec2" && *s == status);
             self.comes(answer)
         };
         match effect {
@@ -298,7 +299,7 @@ impl Scene<'_> {
                 lost && (at == Moment::BeforeReply || ended(Some("reply dropped")) == 1)
             }
             Effect::Duplicate(times) => {
-                let ends = |t: &&Told| matches!(&t.fact, Fact::Ec2 { action, .. } if action == self.op);
+                let ends = |t: &&ObservedEvent| matches!(&t.fact, Fact::Ec2 { action, .. } if action == self.op);
                 let all = self.after.iter().take_while(|t| t.ms == self.fired.ms).filter(ends).count();
                 all == *times as usize
             }
@@ -362,13 +363,13 @@ impl Scene<'_> {
 
     /// Returns true if this method and path are those of the API request that the fault matched.
     fn is_met(&self, method: &str, path: &str) -> bool {
-        let told = |key: &str| self.about.get(key).map_or("", String::as_str);
+        let reported = |key: &str| self.about.get(key).map_or("", String::as_str);
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let named = told("object").rsplit('/').next().unwrap_or_default();
-        let (of, is_watch) = (told("subresource"), query.contains("watch="));
+        let named = reported("object").rsplit('/').next().unwrap_or_default();
+        let (of, is_watch) = (reported("subresource"), query.contains("watch="));
         let collection =
             matches!(self.op, "list" | "watch" | "deletecollection") || self.op == "create" && of.is_empty();
-        let mut end = format!("/{}", told("resource"));
+        let mut end = format!("/{}", reported("resource"));
         for part in [if collection { "" } else { named }, of] {
             end += &if part.is_empty() { String::new() } else { format!("/{part}") };
         }
@@ -383,7 +384,7 @@ impl Scene<'_> {
     }
 
     /// Returns the reply to the matched request in the run without the fault.
-    fn answer(&self) -> Option<&Told> {
+    fn answer(&self) -> Option<&ObservedEvent> {
         self.usual(|t| match &t.fact {
             Fact::Reply { to, method, path, .. } => to == "apiserver" && self.is_met(method, path),
             _ => false,
@@ -402,11 +403,14 @@ impl Scene<'_> {
     }
 
     fn of_link(&self, effect: &Effect) -> bool {
-        let told = |key: &str| self.about.get(key).map_or("", String::as_str);
-        let is = |t: &Told| match &t.fact {
+        let reported = |key: &str| self.about.get(key).map_or("", String::as_str);
+        let is = |t: &ObservedEvent| match &t.fact {
             Fact::Reply { to, method, path, .. } => {
                 let path = path.split('?').next().unwrap_or_default();
-                *t.process == *told("from") && to == told("to") && method == told("method") && path == told("path")
+                *t.process == *reported("from")
+                    && to == reported("to")
+                    && method == reported("method")
+                    && path == reported("path")
             }
             _ => false,
         };
@@ -420,7 +424,9 @@ impl Scene<'_> {
             // The reader of a stream that was reset requests it again. A stalled stream is not requested again.
             Effect::ResetStream(_) => self.comes(|t| match &t.fact {
                 Fact::Request { to, path, .. } => {
-                    *t.process == *told("from") && to == told("to") && path.split('?').next() == Some(told("path"))
+                    *t.process == *reported("from")
+                        && to == reported("to")
+                        && path.split('?').next() == Some(reported("path"))
                 }
                 _ => false,
             }),
@@ -431,7 +437,7 @@ impl Scene<'_> {
 
     /// Returns true if no reply passes between the two.
     fn is_cut(&self, from: &str, to: &str) -> bool {
-        let passes = |t: &Told| {
+        let passes = |t: &ObservedEvent| {
             let here = *t.process == *from || t.process.starts_with(&format!("{from}/"));
             here && matches!(&t.fact, Fact::Reply { to: peer, .. } if peer == to)
         };

@@ -7,7 +7,7 @@ use serde_json::json;
 use substrate::fault::catalogue::{Operation, Possible, Values};
 use substrate::fault::{Fault, Kind, Moment, Plane, Span, When};
 
-use crate::stories::{Story, all_stories};
+use crate::scenario_runs::{ScenarioRun, all_scenario_runs};
 
 /// Planes whose operations are matched one by one. A clock is only read, and fires once.
 pub const PLANES: [Plane; 6] = [Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process];
@@ -103,17 +103,17 @@ impl Row {
 
     /// Returns the scenarios that reach the operation at this moment and how often they do, ordered by when they reach
     /// it first.
-    pub fn stories(&self) -> Vec<(&'static Story, u64)> {
+    pub fn scenario_runs(&self) -> Vec<(&'static ScenarioRun, u64)> {
         let key = (self.operation.plane, self.operation.name.to_owned(), self.at);
-        let mut found: Vec<_> = all_stories()
+        let mut found: Vec<_> = all_scenario_runs()
             .iter()
-            .filter_map(|story| story.reaches.get(&key).map(|(at, times)| (at, *times, story)))
+            .filter_map(|scenario_run| scenario_run.reaches.get(&key).map(|(at, times)| (at, *times, scenario_run)))
             .collect();
         // Long scenarios are only for lasting effects, and for operations that no other scenario reaches.
-        if !self.goes_on() && found.iter().any(|(.., story)| !story.is_long()) {
-            found.retain(|(.., story)| !story.is_long());
+        if !self.goes_on() && found.iter().any(|(.., scenario_run)| !scenario_run.is_long()) {
+            found.retain(|(.., scenario_run)| !scenario_run.is_long());
         }
         found.sort_by_key(|(at, ..)| **at);
-        found.into_iter().map(|(_, times, story)| (story, times)).collect()
+        found.into_iter().map(|(_, times, scenario_run)| (scenario_run, times)).collect()
     }
 }

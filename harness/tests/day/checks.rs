@@ -11,8 +11,11 @@ fn what_the_invariants_have_seen_is_told_and_counted_from_nothing_after_a_reset_
     }
     claim_and_pod(&ready);
     home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
-    let said = home.ok(&check(&["--rest", "--timeout", "30s"]));
-    assert!(said.starts_with("checked: I1 0 · I2 0 · I3 2 · I4 1 · I5 0 ") && said.ends_with("\nall held\n"), "{said}");
+    let message = home.ok(&check(&["--rest", "--timeout", "30s"]));
+    assert!(
+        message.starts_with("checked: I1 0 · I2 0 · I3 2 · I4 1 · I5 0 ") && message.ends_with("\nall held\n"),
+        "{message}"
+    );
     let watched = home.json(&check(&[]));
     assert!(watched["checked"]["I7"].as_u64() > Some(10), "{watched}");
     // With `--empty` mounts that are in use count as left over.

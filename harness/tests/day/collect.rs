@@ -19,8 +19,8 @@ fn a_bundle_has_what_a_bug_report_needs_and_no_secret_live() {
     claim_and_pod(&ready);
     home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
     home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=1ms"]);
-    let said = home.ok(&["collect", "--name", "one", "--to", "bug.tar.gz"]);
-    assert!(said.contains("bug.tar.gz") && said.contains("Secrets are masked"), "{said}");
+    let output = home.ok(&["collect", "--name", "one", "--to", "bug.tar.gz"]);
+    assert!(output.contains("bug.tar.gz") && output.contains("Secrets are masked"), "{output}");
     let unpacked = Command::new("tar").args(["xzf", "bug.tar.gz"]).current_dir(home.path()).status().unwrap();
     assert!(unpacked.success());
     let read = |name: &str| std::fs::read_to_string(home.path().join("mooring-one").join(name)).unwrap();

@@ -59,8 +59,8 @@ fn a_link_is_cut_and_a_process_is_down_until_that_is_over_live() {
     home.ok(&["fault", "rm", "--name", "one", "cut"]);
     home.ok(&["wait", "--name", "one", "--for", "node/node-a=Ready", "--timeout", "60s"]);
 
-    let said = home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
-    assert!(said.contains("mooring fault rm crash:csi-attacher"), "{said}");
+    let output = home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
+    assert!(output.contains("mooring fault rm crash:csi-attacher"), "{output}");
     let up = || {
         let status = home.json(&["status", "--name", "one"]);
         let all = status["cluster"]["processes"].as_array().unwrap().clone();

@@ -37,8 +37,8 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     assert!(unknown.contains("there is no component csi-atacher; did you mean csi-attacher?"), "{unknown}");
     let streamed = home.run(&["logs", "--name", "one", "-f", "--output", "json"]);
     assert_eq!(streamed.status.code(), Some(2));
-    let said = String::from_utf8(streamed.stdout).unwrap();
-    assert!(said.contains("leave out --output json"), "{said}");
+    let output = String::from_utf8(streamed.stdout).unwrap();
+    assert!(output.contains("leave out --output json"), "{output}");
     let nobody = home.fails(3, &["logs", "--name", "two"]);
     assert!(nobody.contains("no Mooring called two is up"), "{nobody}");
     // Following ends with the Mooring.

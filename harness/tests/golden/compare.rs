@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::flow::{ANY, Expected, May, Place};
+use super::flow::{ANY, Expected, May, Position};
 use super::shown::Shown;
 
 /// Describes the differences; none if the writes are as expected.
@@ -86,7 +86,7 @@ pub fn is_before(first: &Expected, second: &Expected) -> bool {
     in_order(&first.place, &second.place)
 }
 
-fn in_order(first: &Place, second: &Place) -> bool {
+fn in_order(first: &Position, second: &Position) -> bool {
     let same = first.iter().zip(second).take_while(|(a, b)| a == b).count();
     // Even levels are ordered lists, odd levels the lists side by side.
     same % 2 == 0 && first.get(same) < second.get(same)

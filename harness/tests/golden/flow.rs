@@ -108,7 +108,7 @@ pub enum May {
 }
 
 /// Position of a line: the index in each list from the outermost on. Odd levels are lists that are not ordered.
-pub type Place = Vec<usize>;
+pub type Position = Vec<usize>;
 
 /// A line of the golden, as it is compared.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ pub struct Expected {
     /// The write.
     pub shown: Shown,
     /// Its position.
-    pub place: Place,
+    pub place: Position,
     /// Its freedoms.
     pub may: Vec<May>,
     /// True for an Event.
@@ -156,7 +156,7 @@ impl Flow {
     }
 }
 
-fn gather(lines: &[Line], place: &mut Place, found: &mut Vec<Expected>) -> Result<(), String> {
+fn gather(lines: &[Line], place: &mut Position, found: &mut Vec<Expected>) -> Result<(), String> {
     for (i, line) in lines.iter().enumerate() {
         place.push(i);
         if line.together.is_empty() {
@@ -175,7 +175,7 @@ fn gather(lines: &[Line], place: &mut Place, found: &mut Vec<Expected>) -> Resul
 }
 
 impl Line {
-    fn expected(&self, place: Place) -> Result<Expected, String> {
+    fn expected(&self, place: Position) -> Result<Expected, String> {
         let what = self.event.as_ref().unwrap_or(&self.does);
         let wrong = |why: &str| format!("{} {what}: {why}", self.by);
         let source: Vec<&str> = self.from.split(' ').collect();

@@ -121,31 +121,33 @@ fn whatever_is_changed_in_a_flow_is_told() {
         assert!(compare(&lines, &written).is_none(), "{name}.yaml is not as it expects itself to be");
         for (i, line) in lines.iter().enumerate() {
             let what = format!("{name}.yaml: {} {}", line.shown.by, line.shown.does);
-            let told = |why: &str, change: &dyn Fn(&mut Vec<Shown>)| {
+            let reported = |why: &str, change: &dyn Fn(&mut Vec<Shown>)| {
                 let mut written = written.clone();
                 change(&mut written);
                 assert!(compare(&lines, &written).is_some(), "{what}: {why}");
             };
-            told("another writer", &|w| w[i].by.push('x'));
-            told("another verb", &|w| w[i].does = format!("APPLY{}", &w[i].does[w[i].does.find(' ').unwrap_or(0)..]));
-            told("another object", &|w| w[i].does.push('x'));
-            told("another answer", &|w| w[i].answer = Some(500));
+            reported("another writer", &|w| w[i].by.push('x'));
+            reported("another verb", &|w| {
+                w[i].does = format!("APPLY{}", &w[i].does[w[i].does.find(' ').unwrap_or(0)..])
+            });
+            reported("another object", &|w| w[i].does.push('x'));
+            reported("another answer", &|w| w[i].answer = Some(500));
             if !line.may.contains(&May::Miss) {
-                told("not written", &|w| drop(w.remove(i)));
+                reported("not written", &|w| drop(w.remove(i)));
             }
             // If two lines are equal, one may be the repetition of the other.
             if !lines.iter().any(|l| l.may.contains(&May::Repeat) && l.shown == line.shown) {
-                told("written twice", &|w| w.push(w[i].clone()));
+                reported("written twice", &|w| w.push(w[i].clone()));
             }
             let mut found = Vec::new();
             leaves("", &line.shown.fields, &mut found);
             for (path, leaf) in found.into_iter().filter(|(path, leaf)| !path.is_empty() && leaf != ANY) {
-                told(&format!("{path} has another value"), &|w| {
+                reported(&format!("{path} has another value"), &|w| {
                     *w[i].fields.pointer_mut(&path).unwrap() = if leaf == "other" { json!(1) } else { json!("other") };
                 });
             }
             if line.shown.fields.is_object() {
-                told("a field more", &|w| w[i].fields["more"] = json!(true));
+                reported("a field more", &|w| w[i].fields["more"] = json!(true));
             }
         }
         for (i, pair) in lines.windows(2).enumerate() {

@@ -66,7 +66,7 @@ impl Recorder {
     }
 
     /// Wraps the server behind `service` in the recorder.
-    fn heard(&self, service: HttpService) -> HttpService {
+    fn recorded(&self, service: HttpService) -> HttpService {
         let recorder = self.clone();
         HttpService::new(move |request| {
             if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method()) {
@@ -127,7 +127,7 @@ pub struct Ear(pub Recorder);
 
 impl Wiring for Ear {
     fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
-        let service = if name == "apiserver" { self.0.heard(service) } else { service };
+        let service = if name == "apiserver" { self.0.recorded(service) } else { service };
         Fabric.publish(ctx, name, service)
     }
 

@@ -359,8 +359,8 @@ fn detach_fails_for_long() -> String {
 }
 
 fn grown_on_its_node() -> String {
-    let told = "expect: {event: {object: pod/web, reason: FileSystemResizeSuccessful, within: 5m}}";
-    format!("{}  - {told}\n", grown())
+    let reported = "expect: {event: {object: pod/web, reason: FileSystemResizeSuccessful, within: 5m}}";
+    format!("{}  - {reported}\n", grown())
 }
 
 /// Two volumes return to a node in another order.

@@ -1,4 +1,4 @@
-//! Planted defects of a small controller: each is found by the perturbation that should, and the controller without one
+//! Seeded bugs of a small controller: each is found by the perturbation that should, and the controller without one
 //! survives the same.
 
 use rstest::rstest;
@@ -45,7 +45,7 @@ fn a_planted_defect_is_found_by_the_perturbation_that_should_live(
     let ran = keeper(&folder, defect, only, at, "0", &[]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     let class = if defect == "no-backoff" { "no backoff" } else { "end differs" };
-    let found = ran.findings().iter().any(|(is, said)| *is == class && said.contains(says));
+    let found = ran.findings().iter().any(|(is, message)| *is == class && message.contains(says));
     assert!(found, "{:?}", ran.findings());
 }
 

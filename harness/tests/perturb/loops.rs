@@ -37,7 +37,7 @@ fn a_seeded_bug_of_a_loop_is_found_by_the_perturbation_that_should_live(
     let more = ["--again", "0", "--at", at, "--trials", "1"];
     let ran = perturb(&folder, component, only, &more, &["--mutant", defect]);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
-    let found = ran.findings().iter().any(|(is, said)| *is == class && said.contains(says));
+    let found = ran.findings().iter().any(|(is, output)| *is == class && output.contains(says));
     assert!(found, "{:?}", ran.findings());
     // It is the bug that is found, not the perturbation.
     let ran = perturb(&folder, component, only, &more, &[]);

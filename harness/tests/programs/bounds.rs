@@ -107,8 +107,8 @@ fn what_a_program_leaves_behind_ends_with_it_and_is_said_live() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let last = ran.program(0)["lastEnd"].as_str().unwrap();
     // The `sleep` of the shell may be there, too.
-    let said = ["one process that it had left behind was ended", "2 processes that it had left behind were ended"];
-    assert!(said.iter().any(|said| last == format!("ended with exit code 4; {said}")), "{last}");
+    let message = ["one process that it had left behind was ended", "2 processes that it had left behind were ended"];
+    assert!(message.iter().any(|message| last == format!("ended with exit code 4; {message}")), "{last}");
     assert!(!folder.left().iter().any(|line| line.starts_with(&format!("{}:", folder.read("left").trim()))));
 }
 

@@ -53,7 +53,7 @@ fn a_driver_without_a_node_service_is_said_by_up_status_and_the_claim_until_ther
     eventually("the provisioner says it in its words", || {
         events(&folder, &ready, "ProvisioningFailed")
             .iter()
-            .any(|said| said.contains("no topology key found for node node-a"))
+            .any(|output| output.contains("no topology key found for node node-a"))
     });
     let status = folder.ran(&["status"]).out;
     assert!(status.contains("drivers     no driver has registered on node-a since "), "{status}");

@@ -61,8 +61,8 @@ fn a_program_watches_through_its_door_in_json_and_in_protobuf_live() {
     let script =
         watch("application/json", "json") + &watch("application/vnd.kubernetes.protobuf;stream=watch", "protobuf");
     // It is done when both streams have named a node, before they have ended.
-    let told = "until grep -q node-a json && grep -qa node-a protobuf; do sleep 0.1; done\n";
-    folder.script("mine.sh", &format!("{script}{told}{SAYS_DONE}\nwhile :; do sleep 1; done\n"));
+    let reported = "until grep -q node-a json && grep -qa node-a protobuf; do sleep 0.1; done\n";
+    folder.script("mine.sh", &format!("{script}{reported}{SAYS_DONE}\nwhile :; do sleep 1; done\n"));
     folder.scenario("run: [{name: mine, command: [./mine.sh]}]", DONE);
     let ran = folder.run(&[]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

@@ -33,7 +33,7 @@ fn listed(error: &scenario::ScenarioError) -> Option<BTreeSet<String>> {
 fn document(path: &[String], mut value: Value) -> Value {
     for key in path.iter().rev() {
         value = match key.as_str() {
-            // The target of a poke is read only if there is a poke.
+            // The target of an admin action is read only if there is an admin action.
             "instance" | "volume" | "snapshot" if path.len() == 4 && path[2] == "ec2" => {
                 json!({ "poke": "stick", key: value })
             }
@@ -206,7 +206,7 @@ fn the_schema_has_the_words_that_the_reader_takes_and_no_others() {
     let schema = schema();
     let mut all = BTreeMap::new();
     all_words(&schema, "", &mut all);
-    let mut heard: BTreeMap<*const Value, BTreeSet<String>> = BTreeMap::new();
+    let mut recorded: BTreeMap<*const Value, BTreeSet<String>> = BTreeMap::new();
     for Example { text, .. } in examples::all() {
         let document: Value = substrate::yaml::from_str(&text).unwrap();
         let mut places = Vec::new();
@@ -223,15 +223,15 @@ fn the_schema_has_the_words_that_the_reader_takes_and_no_others() {
                 let error = refusal(&changed).unwrap_or_else(|| panic!("{at}: any word is taken"));
                 assert_eq!(error.text().trim_matches('"'), STRANGE, "{at}: {error}");
                 let list = listed(&error).unwrap_or_else(|| panic!("{at}: no words are listed: {:?}", error.advice()));
-                heard.entry(of).or_default().extend(list);
+                recorded.entry(of).or_default().extend(list);
             }
         }
     }
     for (of, at) in &all {
         let here = schema.pointer(at).unwrap();
         assert!(std::ptr::eq(here, *of));
-        let heard = heard.get(of).unwrap_or_else(|| panic!("{at}: no example has one of these words"));
-        assert_eq!(Some(heard), words(here).as_ref(), "{at}: the reader and the schema have other words");
+        let recorded = recorded.get(of).unwrap_or_else(|| panic!("{at}: no example has one of these words"));
+        assert_eq!(Some(recorded), words(here).as_ref(), "{at}: the reader and the schema have other words");
     }
     assert!(all.len() > 15, "{all:?}");
 }

@@ -103,13 +103,13 @@ fn what_is_misspelled_in_a_fault_is_refused_with_its_place_and_the_nearest_word(
             .count() as u64
             + 2;
         let place = (error.line(), error.column());
-        let said = format!("{error} {}", error.advice().unwrap_or_default());
+        let output = format!("{error} {}", error.advice().unwrap_or_default());
         if place != (line, column)
             || error.text() != *word
-            || !said.contains(&format!("`{nearest}`")) && !nearest.is_empty()
+            || !output.contains(&format!("`{nearest}`")) && !nearest.is_empty()
         {
             wrong.push(format!(
-                "{fault}\n  want {:?} {word} -> {nearest}\n  got {place:?} {:?} {said}",
+                "{fault}\n  want {:?} {word} -> {nearest}\n  got {place:?} {:?} {output}",
                 (line, column),
                 error.text()
             ));
@@ -135,9 +135,9 @@ fn a_condition_under_which_a_fault_could_never_fire_is_refused_with_its_place() 
         let fault =
             format!("{{name: f, match: {{plane: csi, op: NodeStageVolume}}, when: {when}, effect: {{count: true}}}}");
         let (error, line, written) = refused(&fault);
-        let said = error.to_string();
+        let output = error.to_string();
         let column = written[..written.find(&format!("{field}:")).unwrap()].chars().count() as u64 + 1;
-        assert!(said.contains(&format!("when.{field}: ")) && said.contains(message), "{when}: {said}");
+        assert!(output.contains(&format!("when.{field}: ")) && output.contains(message), "{when}: {output}");
         let value = written[column as usize - 1..].split([':', ',', '}']).nth(1).unwrap().trim().to_owned();
         let place = (error.line(), error.column());
         let at_value = (line, column + field.len() as u64 + 2);

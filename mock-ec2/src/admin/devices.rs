@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::late::Late;
 use super::{App, error};
-use crate::cloud::{Heard, Listener};
+use crate::cloud::{Listener, PublishedEvent};
 use crate::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState};
 use crate::state::State as Machine;
 use crate::state::error::Ec2Error;
@@ -56,7 +56,7 @@ impl Line<'_> {
 
 /// Line on its way to one reader, with its effect on a device.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct PendingLine {
     pub(super) bytes: Bytes,
     pub(super) change: Change,
 }
@@ -72,7 +72,7 @@ pub(super) enum Change {
     Other,
 }
 
-impl Told {
+impl PendingLine {
     fn of(line: &Line<'_>) -> Self {
         let change = match line {
             Line::Attached { volume, device, size_bytes, .. } => {
@@ -92,15 +92,15 @@ pub(super) fn appears(volume: &VolumeId, device: &str, file: &str, size_bytes: u
 
 /// Readers of all device streams.
 #[derive(Debug, Default)]
-pub(super) struct DeviceStreams(Mutex<Vec<(InstanceId, mpsc::Sender<Told>)>>);
+pub(super) struct DeviceStreams(Mutex<Vec<(InstanceId, mpsc::Sender<PendingLine>)>>);
 
 impl DeviceStreams {
-    fn lock(&self) -> MutexGuard<'_, Vec<(InstanceId, mpsc::Sender<Told>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(InstanceId, mpsc::Sender<PendingLine>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a stream of `instance` that starts with the current devices.
-    fn follow(&self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
+    fn follow(&self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<PendingLine>, Ec2Error> {
         let slots = &state.instance(instance)?.slots;
         let (lines, stream) = mpsc::channel(BACKLOG);
         for volume in slots.values().filter_map(|id| state.volume(id).ok()).filter(|v| !v.root) {
@@ -108,14 +108,14 @@ impl DeviceStreams {
             if attachment.state != AttachmentState::Attaching {
                 let line = attached(&volume.id, &attachment.device, volume.size_gib);
                 // The channel has more room than an instance has slots.
-                let _ = lines.try_send(Told::of(&line));
+                let _ = lines.try_send(PendingLine::of(&line));
             }
             if matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy) {
                 let line = Line::Detaching { volume: &volume.id, forced: attachment.forced };
-                let _ = lines.try_send(Told::of(&line));
+                let _ = lines.try_send(PendingLine::of(&line));
             }
         }
-        let _ = lines.try_send(Told::of(&Line::Synced));
+        let _ = lines.try_send(PendingLine::of(&Line::Synced));
         let mut all = self.lock();
         // Closed streams are only noticed here if there was no event since.
         all.retain(|(_, lines)| !lines.is_closed());
@@ -124,7 +124,7 @@ impl DeviceStreams {
     }
 
     /// Sends `event` to the readers of the instance. A closed stream, or one that is too slow, ends.
-    fn tell(&self, event: &Event) {
+    fn forward(&self, event: &Event) {
         let Event::Attachment(AttachmentChanged { volume, instance, device, state, forced }, size_gib) = event else {
             return;
         };
@@ -147,18 +147,18 @@ impl DeviceStreams {
     }
 
     fn send(&self, instance: &InstanceId, line: &Line<'_>) {
-        let told = Told::of(line);
-        self.lock().retain(|(followed, lines)| followed != instance || lines.try_send(told.clone()).is_ok());
+        let line_sent = PendingLine::of(line);
+        self.lock().retain(|(followed, lines)| followed != instance || lines.try_send(line_sent.clone()).is_ok());
     }
 }
 
 impl Listener for DeviceStreams {
-    fn hear(&self, heard: &Heard<'_>) {
-        self.tell(heard.event);
+    fn on_event(&self, published: &PublishedEvent<'_>) {
+        self.forward(published.event);
         if let Event::Modification(ModificationChanged {
             volume, state: ModificationState::Optimizing, size_gib, ..
-        }) = heard.event
-            && let Ok(found) = heard.state.volume(volume)
+        }) = published.event
+            && let Ok(found) = published.state.volume(volume)
         {
             self.resized(volume, *size_gib, found.attachments.keys());
         }

@@ -11,7 +11,7 @@ use substrate::fault::{Effect, Moment, Plane, Point};
 use tokio::sync::mpsc;
 
 use super::App;
-use super::devices::{Change, Told, appears};
+use super::devices::{Change, PendingLine, appears};
 use crate::faults::DEVICES;
 use crate::state::ids::{InstanceId, VolumeId};
 
@@ -19,7 +19,7 @@ use crate::state::ids::{InstanceId, VolumeId};
 pub(super) struct Late {
     app: Arc<App>,
     instance: InstanceId,
-    lines: mpsc::Receiver<Told>,
+    lines: mpsc::Receiver<PendingLine>,
     /// Devices that faults may hold, in order of arrival. Each future returns its line, or None.
     waiting: Vec<(VolumeId, BoxFuture<'static, Option<Bytes>>)>,
 }
@@ -27,32 +27,32 @@ pub(super) struct Late {
 /// Next item for a reader.
 enum Next {
     Line(Bytes),
-    Told(Option<Told>),
+    PendingLine(Option<PendingLine>),
 }
 
 impl Late {
-    pub(super) fn new(app: Arc<App>, instance: InstanceId, lines: mpsc::Receiver<Told>) -> Self {
+    pub(super) fn new(app: Arc<App>, instance: InstanceId, lines: mpsc::Receiver<PendingLine>) -> Self {
         Self { app, instance, lines, waiting: Vec::new() }
     }
 
     /// Returns the next line; None at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let told = match self.step().await {
+            let line_sent = match self.step().await {
                 Next::Line(line) => return Some(line),
-                Next::Told(told) => told?,
+                Next::PendingLine(line_sent) => line_sent?,
             };
-            match told.change {
-                Change::Other => return Some(told.bytes),
+            match line_sent.change {
+                Change::Other => return Some(line_sent.bytes),
                 Change::Goes(volume) => {
                     // A device that has not appeared yet no longer appears.
                     self.waiting.retain(|(late, _)| *late != volume);
-                    return Some(told.bytes);
+                    return Some(line_sent.bytes);
                 }
-                Change::Appears(..) if self.app.ctx.faults().is_empty() => return Some(told.bytes),
+                Change::Appears(..) if self.app.ctx.faults().is_empty() => return Some(line_sent.bytes),
                 Change::Appears(volume, device, size_bytes) => {
                     let meets = meet(self.app.clone(), self.instance.clone(), volume.clone(), device, size_bytes);
-                    let meets = async move { meets.await.unwrap_or(Some(told.bytes)) };
+                    let meets = async move { meets.await.unwrap_or(Some(line_sent.bytes)) };
                     self.waiting.push((volume, Box::pin(meets)));
                 }
             }
@@ -74,7 +74,7 @@ impl Late {
                     }
                 }
             }
-            self.lines.poll_recv(cx).map(Next::Told)
+            self.lines.poll_recv(cx).map(Next::PendingLine)
         })
         .await
     }
@@ -103,7 +103,7 @@ async fn meet(
 
 /// Returns another volume: the newest.
 fn other(app: &App, volume: &VolumeId) -> Option<VolumeId> {
-    app.ec2.poke(&app.ctx, |state, _| {
+    app.ec2.with_state(&app.ctx, |state, _| {
         let others = state.volumes().filter(|v| !v.root && v.id != *volume);
         others.max_by_key(|v| v.create_time).map(|v| v.id.clone())
     })

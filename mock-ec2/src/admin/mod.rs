@@ -1,9 +1,9 @@
 //! The admin API under `/admin/v1/`: operations that EC2 does not offer to its customers. With several regions,
 //! `?region=` selects one. The default is the first region, and for a reset all regions.
 
+mod admin_actions;
 mod devices;
 mod late;
-mod pokes;
 mod watch;
 
 use std::sync::Arc;
@@ -49,16 +49,16 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
         .route("/admin/v1/devices", get(devices::stream))
         .route("/admin/v1/events", get(watch::events))
         .route("/metrics", get(watch::metrics))
-        .route("/admin/v1/switches", get(pokes::switches).post(pokes::switch))
+        .route("/admin/v1/switches", get(admin_actions::switches).post(admin_actions::switch))
         .route("/admin/v1/instances/{id}/crash", post(crash))
-        .route("/admin/v1/instances/{id}/terminate", post(pokes::terminate))
-        .route("/admin/v1/instances/{id}/hardware", post(pokes::hardware))
-        .route("/admin/v1/instances/{id}/{verb}", post(pokes::instance))
-        .route("/admin/v1/instances/{id}/mounts", put(pokes::mounts))
-        .route("/admin/v1/instances/{id}/purge", post(pokes::purge))
-        .route("/admin/v1/volumes/{id}/{verb}", post(pokes::volume))
-        .route("/admin/v1/snapshots/{id}/{verb}", post(pokes::snapshot))
-        .route("/admin/v1/tokens/burn", post(pokes::burn))
+        .route("/admin/v1/instances/{id}/terminate", post(admin_actions::terminate))
+        .route("/admin/v1/instances/{id}/hardware", post(admin_actions::hardware))
+        .route("/admin/v1/instances/{id}/{verb}", post(admin_actions::instance))
+        .route("/admin/v1/instances/{id}/mounts", put(admin_actions::mounts))
+        .route("/admin/v1/instances/{id}/purge", post(admin_actions::purge))
+        .route("/admin/v1/volumes/{id}/{verb}", post(admin_actions::volume))
+        .route("/admin/v1/snapshots/{id}/{verb}", post(admin_actions::snapshot))
+        .route("/admin/v1/tokens/burn", post(admin_actions::burn))
         .fallback(async |uri: Uri| error(StatusCode::NOT_FOUND, format!("nothing is served at {}", uri.path())))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             error(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {}", uri.path()))

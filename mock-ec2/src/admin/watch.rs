@@ -12,7 +12,7 @@ use substrate::json::Value;
 use tokio::sync::mpsc;
 
 use super::App;
-use crate::cloud::{Heard, Listener};
+use crate::cloud::{Listener, PublishedEvent};
 
 /// Number of events that wait for a slow reader before its stream is cut.
 const BACKLOG: usize = 4_096;
@@ -39,14 +39,14 @@ impl Watchers {
 
 impl Listener for Watchers {
     /// Sends an event to all readers. A closed stream, or one that is too slow, ends.
-    fn hear(&self, heard: &Heard<'_>) {
+    fn on_event(&self, published: &PublishedEvent<'_>) {
         let mut all = self.lock();
         if all.is_empty() {
             return;
         }
-        let event = heard.event.content();
+        let event = published.event.content();
         let data = Value::from(event.fields());
-        let ms = heard.now.mono.as_millis();
+        let ms = published.now.mono.as_millis();
         let text = Bytes::from(format!("id: {ms}\nevent: {}\ndata: {data}\n\n", event.kind()));
         all.retain(|events| events.try_send(text.clone()).is_ok());
     }

@@ -8,12 +8,12 @@ use crate::state::event::Event;
 /// Receives every event, in order, while the cloud is locked: it must not call back.
 pub(crate) trait Listener: Send + Sync {
     /// Handles an event.
-    fn hear(&self, heard: &Heard<'_>);
+    fn on_event(&self, published: &PublishedEvent<'_>);
 }
 
 /// Event with its context.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard<'a> {
+pub(crate) struct PublishedEvent<'a> {
     /// The event.
     pub(crate) event: &'a Event,
     /// Time of its publication.

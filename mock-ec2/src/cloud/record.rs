@@ -23,14 +23,14 @@ pub(super) fn open(config: &Config) -> Result<Option<(Journal, Option<Saved>)>, 
 }
 
 /// The journal's view of the cloud.
-struct Keeper<'a> {
+struct CloudSource<'a> {
     ec2: &'a Ec2,
     now: Now,
     /// Context for the event about a file that could not be removed; None before the cloud runs.
     ctx: Option<&'a Ctx>,
 }
 
-impl Source for Keeper<'_> {
+impl Source for CloudSource<'_> {
     fn whole(&self, noted: &mut dyn FnMut()) -> Saved {
         let inner = self.ec2.lock();
         let mut saved = inner.state.save(self.now);
@@ -56,7 +56,7 @@ impl Ec2 {
     /// The error of the write. Answered changes are in the file all the same.
     pub fn save(&self, now: Now) -> io::Result<()> {
         match &self.0.journal {
-            Some(journal) => journal.save(&Keeper { ec2: self, now, ctx: None }),
+            Some(journal) => journal.save(&CloudSource { ec2: self, now, ctx: None }),
             None => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ impl Ec2 {
         }
         let (ec2, own) = (self.clone(), ctx.clone());
         let work = move || match &ec2.0.journal {
-            Some(journal) => journal.flush(last, &Keeper { ec2: &ec2, now: own.now(), ctx: Some(&own) }),
+            Some(journal) => journal.flush(last, &CloudSource { ec2: &ec2, now: own.now(), ctx: Some(&own) }),
             None => Ok(()),
         };
         ctx.blocking(work).await

@@ -45,7 +45,7 @@ struct Queue {
     /// Number of the last change.
     noted: u64,
     /// True if the state was replaced: it is written as a whole.
-    anew: bool,
+    rewrite_next: bool,
 }
 
 /// Change.
@@ -104,7 +104,7 @@ impl Journal {
     /// Creates an empty journal on `medium`: the first [`Journal::flush`] writes the whole state.
     pub(crate) fn new(medium: Box<dyn Medium>, sync: StateSync) -> Self {
         Self {
-            queue: Mutex::new(Queue { anew: true, noted: 1, ..Queue::default() }),
+            queue: Mutex::new(Queue { rewrite_next: true, noted: 1, ..Queue::default() }),
             output: Mutex::new(Output { medium, length: 0, base: 0, torn: false, in_doubt: false }),
             sync,
             written: AtomicU64::new(0),
@@ -121,11 +121,11 @@ impl Journal {
     }
 
     /// Notes that the state was replaced, while the cloud is locked.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn restart_from_state(&self) {
         let mut queue = lock(&self.queue);
         queue.noted += 1;
         queue.notes.clear();
-        queue.anew = true;
+        queue.rewrite_next = true;
     }
 
     /// Returns the number of the last change, if it is not in the file yet.
@@ -159,8 +159,8 @@ impl Journal {
             return Ok(());
         }
         let outweighed = output.length - output.base > output.base.max(LEAST);
-        let anew = output.in_doubt || outweighed || lock(&self.queue).anew;
-        let outcome = if anew { self.rewrite(&mut output, source) } else { self.append(&mut output, source) };
+        let rewrite_next = output.in_doubt || outweighed || lock(&self.queue).rewrite_next;
+        let outcome = if rewrite_next { self.rewrite(&mut output, source) } else { self.append(&mut output, source) };
         self.failed.store(outcome.is_err(), Ordering::Release);
         outcome.map_err(|error| error.to_string())
     }
@@ -188,7 +188,7 @@ impl Journal {
             }
             Err(error) => {
                 let mut queue = lock(&self.queue);
-                if !queue.anew {
+                if !queue.rewrite_next {
                     let later = std::mem::replace(&mut queue.notes, notes);
                     queue.notes.extend(later);
                 }
@@ -227,7 +227,7 @@ impl Journal {
         let (mut notes, mut last) = (Vec::new(), 0);
         let saved = source.whole(&mut || {
             let mut queue = lock(&self.queue);
-            queue.anew = false;
+            queue.rewrite_next = false;
             notes = std::mem::take(&mut queue.notes);
             last = queue.noted;
         });
@@ -244,7 +244,7 @@ impl Journal {
                 // Only the files to remove still matter.
                 let later = std::mem::replace(&mut queue.notes, notes);
                 queue.notes.extend(later);
-                queue.anew = true;
+                queue.rewrite_next = true;
                 Err(error)
             }
         }

@@ -15,7 +15,7 @@ use super::instance::{Instance, InstanceState};
 use super::instance_types;
 use super::latency::Operation;
 use super::switches::{LimitMode, SecondDetach};
-use super::timers::{Hold, Progress, Subject};
+use super::timers::{HoldReason, Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
@@ -48,7 +48,7 @@ impl State {
         if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped) {
             return Err(Ec2Error::InstanceNotRunning(instance_id.clone()));
         }
-        check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.planted.attach_twice)?;
+        check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.seeded_bugs.attach_twice)?;
         if instance.slots.contains_key(&slot) || instance.hidden.contains(&slot) {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
@@ -60,8 +60,8 @@ impl State {
         }
         call.check_dry_run()?;
         let hold = match instance.poisoned.contains(&slot) {
-            true => Some(Hold::PoisonedName),
-            false if full => Some(Hold::OverLimit),
+            true => Some(HoldReason::PoisonedName),
+            false if full => Some(HoldReason::OverLimit),
             false => None,
         };
 
@@ -89,7 +89,7 @@ impl State {
             // Clients treat a volume with two attachments as broken unless Multi-Attach is enabled.
             volume.multi_attach_enabled |= volume.attachments.len() > 1 && self.switches.unsafe_multi_attach;
             debug_assert!(
-                volume.attachments.len() == 1 || volume.multi_attach_enabled || self.planted.attach_twice,
+                volume.attachments.len() == 1 || volume.multi_attach_enabled || self.seeded_bugs.attach_twice,
                 "{id} is attached to {:?} without Multi-Attach",
                 volume.attachments.keys().collect::<Vec<_>>()
             );
@@ -137,7 +137,7 @@ impl State {
         if leaving && !hurries && self.switches.second_detach == SecondDetach::IncorrectState {
             return Err(Ec2Error::VolumeInState { volume: id.clone(), state: attachment.state.as_str() });
         }
-        let mounted = host.holds_mounted(id) && !self.planted.busy_ignored;
+        let mounted = host.holds_mounted(id) && !self.seeded_bugs.busy_ignored;
         call.check_dry_run()?;
 
         if leaving && !hurries {
@@ -165,7 +165,7 @@ impl State {
 
     pub(super) fn end_attachment_transition(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
         let mounted =
-            self.instances.get(instance_id).is_some_and(|i| i.holds_mounted(id)) && !self.planted.busy_ignored;
+            self.instances.get(instance_id).is_some_and(|i| i.holds_mounted(id)) && !self.seeded_bugs.busy_ignored;
         let Some(volume) = self.volumes.get_mut(id) else { return };
         let volume = Arc::make_mut(volume);
         let Some(attachment) = volume.attachments.get_mut(instance_id) else { return };
@@ -185,7 +185,7 @@ impl State {
             AttachmentState::Detaching | AttachmentState::Busy if mounted && !attachment.forced => {
                 let entered = attachment.state != AttachmentState::Busy;
                 attachment.state = AttachmentState::Busy;
-                attachment.progress = Progress::Held(Hold::Mounted);
+                attachment.progress = Progress::Held(HoldReason::Mounted);
                 if entered {
                     self.note_attachment(id, instance_id);
                 }
@@ -202,7 +202,7 @@ impl State {
         self.timers.cancel(&attachment.progress);
         let gone = Event::detached(volume, instance_id, &attachment, attachment.forced);
         let (free, root) = (volume.attachments.is_empty(), volume.root);
-        let going = self.planted.delete_while_attached && volume.state == VolumeState::Deleting;
+        let going = self.seeded_bugs.delete_while_attached && volume.state == VolumeState::Deleting;
         if free && !going {
             volume.state = VolumeState::Available;
             // A detached root volume is an ordinary volume.
@@ -220,7 +220,7 @@ impl State {
                 instance.poisoned.insert(slot);
             }
         }
-        if self.planted.attachment_lingers && !attachment.forced && !root {
+        if self.seeded_bugs.attachment_lingers && !attachment.forced && !root {
             let there = Attachment { state: AttachmentState::Attached, ..attachment };
             self.lingering.insert((id.clone(), instance_id.clone()), there);
         } else if !root {
@@ -237,17 +237,17 @@ impl State {
         // An attachment waits only if there were more devices than slots, so at least as many devices as slots remain.
         let waited = |i: &Arc<Instance>| i.slots.len() >= i.device_limit() as usize;
         if self.instances.get(instance_id).is_some_and(waited) {
-            self.release_held(now, instance_id, Hold::OverLimit);
+            self.release_held(now, instance_id, HoldReason::OverLimit);
         }
     }
 
     /// Returns the number of free slots. Attachments that wait for a slot take none.
     pub(super) fn free_slots(&self, instance: &Instance) -> usize {
-        let waiting = instance.slots.values().filter(|v| self.hold_of(v, &instance.id) == Some(Hold::OverLimit));
+        let waiting = instance.slots.values().filter(|v| self.hold_of(v, &instance.id) == Some(HoldReason::OverLimit));
         (instance.device_limit() as usize + waiting.count()).saturating_sub(instance.slots.len())
     }
 
-    fn hold_of(&self, volume: &VolumeId, instance: &InstanceId) -> Option<Hold> {
+    fn hold_of(&self, volume: &VolumeId, instance: &InstanceId) -> Option<HoldReason> {
         match self.volumes.get(volume)?.attachments.get(instance)?.progress {
             Progress::Held(hold) => Some(hold),
             _ => None,
@@ -255,11 +255,11 @@ impl State {
     }
 
     /// Resumes the attachments of `instance` that `hold` held: all, or as many as there are free slots.
-    pub(super) fn release_held(&mut self, now: Duration, instance_id: &InstanceId, hold: Hold) {
+    pub(super) fn release_held(&mut self, now: Duration, instance_id: &InstanceId, hold: HoldReason) {
         let Some(instance) = self.instances.get(instance_id) else { return };
         let mut held: Vec<VolumeId> =
             instance.slots.values().filter(|v| self.hold_of(v, instance_id) == Some(hold)).cloned().collect();
-        if hold == Hold::OverLimit {
+        if hold == HoldReason::OverLimit {
             let begun = |v: &VolumeId| self.volumes.get(v)?.attachments.get(instance_id).map(|a| a.attach_time);
             held.sort_by_key(begun);
             held.truncate(self.free_slots(instance));
@@ -326,7 +326,7 @@ impl State {
     fn unmounted(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
         let Some(attachment) = self.volumes.get(id).and_then(|v| v.attachments.get(instance_id)) else { return };
         let progress = match (attachment.state, &attachment.progress) {
-            (AttachmentState::Busy, Progress::Held(Hold::Mounted)) => {
+            (AttachmentState::Busy, Progress::Held(HoldReason::Mounted)) => {
                 Progress::Until(self.timers.set(now, Subject::Attachment(id.clone(), instance_id.clone())))
             }
             (AttachmentState::Detaching, old @ Progress::Until(_)) if !attachment.forced => {

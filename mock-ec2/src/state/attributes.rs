@@ -9,8 +9,8 @@ use super::ids::InstanceId;
 use super::instance::InstanceState;
 use super::instance_types;
 use super::listing::{Field, Named, group, list, text};
-use super::nouns::Noun;
 use super::options::{MetadataChange, check_user_data};
+use super::resource_errors::ResourceErrors;
 use super::{Call, State};
 
 /// Attributes that DescribeInstanceAttribute supports.
@@ -166,12 +166,12 @@ impl State {
 
     /// Checks that all groups named by id or by name exist.
     pub(super) fn check_groups(&self, ids: &[String], names: &[String]) -> Result<(), Ec2Error> {
-        let Some(noun) = Noun::of("sg") else { return Ok(()) };
+        let Some(resource_errors) = ResourceErrors::of("sg") else { return Ok(()) };
         let own = self.security_group_id();
-        ids.iter().try_for_each(|id| noun.check(id))?;
+        ids.iter().try_for_each(|id| resource_errors.check(id))?;
         let strangers = ids.iter().filter(|id| **id != own).chain(names.iter().filter(|name| *name != "default"));
         let strangers: Vec<&str> = strangers.map(String::as_str).collect();
-        if strangers.is_empty() { Ok(()) } else { Err(noun.not_found(&strangers)) }
+        if strangers.is_empty() { Ok(()) } else { Err(resource_errors.not_found(&strangers)) }
     }
 
     pub(super) fn modify_metadata_options(

@@ -510,7 +510,7 @@ impl Filterable for InstanceType {
     ];
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
-        let (attachments, kind) = self.limit.told();
+        let (attachments, kind) = self.limit.wire_form();
         let nitro = self.hypervisor() == "nitro";
         match name {
             "auto-recovery-supported" | "dedicated-hosts-supported" | "network-info.ipv6-supported" => found("true"),

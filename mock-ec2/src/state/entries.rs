@@ -10,15 +10,15 @@ use super::instance::InstanceState;
 use super::instance_types;
 use super::kinds::Kind;
 use super::listing::{Entry, Listing, Named, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use super::snapshot::{FastRestore, SnapshotLock};
 
 impl State {
     /// Returns the candidates of `request`, before its ids and filters apply.
     pub(super) fn entries(&self, now: Now, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
         let shape = request.kind.shape();
-        if let Some(noun) = Noun::of(shape.prefix) {
-            request.ids.iter().try_for_each(|id| noun.check(id))?;
+        if let Some(resource_errors) = ResourceErrors::of(shape.prefix) {
+            request.ids.iter().try_for_each(|id| resource_errors.check(id))?;
         }
         Ok(match request.kind {
             Kind::AccountAttribute => self.account_attributes(request.all("AttributeName")),
@@ -46,8 +46,10 @@ impl State {
                 let mut found = self.own_keys(names, with_public);
                 found.extend(self.key_pairs(names));
                 let there = |name: &&String| found.iter().any(|e| e.facets.contains(&("key-name", (*name).clone())));
-                if let (Some(missing), Some(noun)) = (names.iter().find(|name| !there(name)), Noun::of("key")) {
-                    return Err(noun.not_found(&[missing]));
+                if let (Some(missing), Some(resource_errors)) =
+                    (names.iter().find(|name| !there(name)), ResourceErrors::of("key"))
+                {
+                    return Err(resource_errors.not_found(&[missing]));
                 }
                 found
             }

@@ -61,13 +61,13 @@ impl State {
                 if !tags.is_empty() {
                     self.account.tags.insert(id, tags.clone());
                 }
-                let mut told = self.group_fields(name, &made);
+                let mut reported = self.group_fields(name, &made);
                 if !tags.is_empty() {
                     let pair = |(key, value): (&String, &String)| vec![text("key", key), text("value", value)];
-                    told.push(list("tagSet", tags.iter().map(pair)));
+                    reported.push(list("tagSet", tags.iter().map(pair)));
                 }
                 self.account.groups.insert(name.clone(), made);
-                Ok(Reply::Fields(vec![text("return", true), group("placementGroup", told)]))
+                Ok(Reply::Fields(vec![text("return", true), group("placementGroup", reported)]))
             }
             GroupRequest::Delete(name) => {
                 let Some(gone) = self.account.groups.get(name).cloned() else { return Err(unknown(name)) };

@@ -6,7 +6,7 @@ use super::ids::InstanceId;
 use super::images::{ImageDisk, no_image};
 use super::instance::ROOT_DEVICE;
 use super::listing::{Entry, Field, Listing, Named, group, list, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use substrate::ids as make_id;
 
 /// Image, as far as it affects instances.
@@ -140,8 +140,8 @@ impl State {
     /// # Errors
     /// `InvalidAMIID.Malformed`; `InvalidAMIID.NotFound` for a deregistered image.
     pub fn image(&self, id: &str) -> Result<Image, Ec2Error> {
-        if let Some(noun) = Noun::of("ami") {
-            noun.check(id)?;
+        if let Some(resource_errors) = ResourceErrors::of("ami") {
+            resource_errors.check(id)?;
         }
         if let Some(own) = self.account.images.get(id) {
             return Ok(own.image(id, &self.settings.account_id));

@@ -13,7 +13,7 @@ use super::ids::{InstanceId, SnapshotId};
 use super::image::Image;
 use super::instance::InstanceState;
 use super::listing::{Named, list, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use super::snapshot::SnapshotState;
 use super::tags::check_tags;
 use super::volume::VolumeType;
@@ -297,8 +297,8 @@ impl State {
     }
 
     fn deregister_image(&mut self, call: Call<'_>, id: &str, with_snapshots: bool) -> Result<Reply, Ec2Error> {
-        if let Some(noun) = Noun::of("ami") {
-            noun.check(id)?;
+        if let Some(resource_errors) = ResourceErrors::of("ami") {
+            resource_errors.check(id)?;
         }
         if self.account.gone_images.contains(id) {
             let text = format!("The image ID '{id}' is no longer available");

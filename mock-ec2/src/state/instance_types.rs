@@ -32,7 +32,7 @@ impl AttachLimit {
 
 impl AttachLimit {
     /// Returns the fields of DescribeInstanceTypes, if known: the limit, and `shared` or `dedicated`.
-    pub fn told(self) -> (Option<u32>, Option<&'static str>) {
+    pub fn wire_form(self) -> (Option<u32>, Option<&'static str>) {
         match self {
             Self::Shared(devices) | Self::Xen(devices) => (Some(devices), Some("shared")),
             Self::Dedicated(devices) => (Some(devices), Some("dedicated")),

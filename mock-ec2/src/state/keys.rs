@@ -19,7 +19,7 @@ use substrate::ids as make_id;
 use super::command::Reply;
 use super::error::Ec2Error;
 use super::listing::{Entry, Field, Named, list, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use super::tags::check_tags;
 use super::{Call, State};
 
@@ -111,8 +111,8 @@ impl State {
                 let name = match which {
                     Ok(name) => Some(name.clone()),
                     Err(id) => {
-                        if let Some(noun) = Noun::of("key") {
-                            noun.check(id)?;
+                        if let Some(resource_errors) = ResourceErrors::of("key") {
+                            resource_errors.check(id)?;
                         }
                         self.account.keys.iter().find(|(_, key)| key.id == *id).map(|(name, _)| name.clone())
                     }

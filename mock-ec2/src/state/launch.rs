@@ -13,8 +13,8 @@ use super::image::Image;
 use super::instance::Instance;
 use super::instance_types::{self, InstanceType};
 use super::latency::Operation;
-use super::nouns::Noun;
 use super::options::{LaunchOptions, check_user_data};
+use super::resource_errors::ResourceErrors;
 use super::tags::check_tags;
 use super::timers::{Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
@@ -176,8 +176,8 @@ impl State {
         let zones = &self.settings.zones;
         let of_subnet = match &request.subnet {
             Some(id) => {
-                if let Some(noun) = Noun::of("subnet") {
-                    noun.check(id)?;
+                if let Some(resource_errors) = ResourceErrors::of("subnet") {
+                    resource_errors.check(id)?;
                 }
                 let own = self.account.subnets.get(id).map(|subnet| &subnet.zone);
                 let default = || zones.iter().find(|z| self.subnet_id(&z.name) == *id).map(|zone| &zone.name);

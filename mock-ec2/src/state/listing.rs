@@ -10,9 +10,9 @@ use super::State;
 use super::error::Ec2Error;
 use super::filter::{Filter, Filterable, check_names, matches};
 use super::kinds::Kind;
-use super::nouns::Noun;
 use super::page::PageRequest;
 use super::reply::Reply;
+use super::resource_errors::ResourceErrors;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +105,8 @@ impl State {
         if !request.ids.is_empty() {
             let mut missing: Vec<&str> = request.ids.iter().map(String::as_str).collect();
             missing.retain(|id| !all.iter().any(|entry| entry.id == *id));
-            if let (Some(noun), false) = (Noun::of(shape.prefix), missing.is_empty()) {
-                return Err(noun.not_found(&missing));
+            if let (Some(resource_errors), false) = (ResourceErrors::of(shape.prefix), missing.is_empty()) {
+                return Err(resource_errors.not_found(&missing));
             }
             all.retain(|entry| request.ids.contains(&entry.id));
         }

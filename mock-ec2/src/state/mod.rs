@@ -5,6 +5,7 @@
 //! by its purpose, so one more request changes no other draw.
 
 pub mod account;
+pub mod admin_actions;
 pub mod assembly;
 pub mod attributes;
 pub mod changed;
@@ -26,21 +27,20 @@ pub mod latency;
 pub mod listing;
 pub mod modification;
 pub mod network;
-pub mod nouns;
 pub mod opening;
 pub mod options;
 pub mod own_network;
 pub mod page;
 pub mod parameters;
 pub mod patch;
-pub mod planted;
-pub mod pokes;
 pub mod public_access;
 pub mod recycle;
 pub mod replace_root;
 pub mod reply;
 pub mod reservation;
+pub mod resource_errors;
 pub mod saved;
+pub mod seeded_bugs;
 pub mod sharing;
 pub mod snapshot;
 pub mod spec;
@@ -85,7 +85,7 @@ use event::Event;
 use ids::{InstanceId, VolumeId};
 use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
-use planted::{Lingering, Planted};
+use seeded_bugs::{Lingering, SeededBugs};
 use snapshot::Snapshot;
 use spec::InstanceSpec;
 use switches::Switches;
@@ -143,7 +143,7 @@ pub struct State {
     made: Made,
     account: Account,
     events: Vec<Event>,
-    planted: Planted,
+    seeded_bugs: SeededBugs,
     lingering: Lingering,
     /// Last saved state outside the tables; None if the state is not saved.
     recorded: Option<(Made, saved::Rest)>,
@@ -180,7 +180,7 @@ impl State {
             made: Made::default(),
             account: Account::default(),
             events: Vec::new(),
-            planted: Planted::default(),
+            seeded_bugs: SeededBugs::default(),
             lingering: Lingering::new(),
             recorded: None,
         };

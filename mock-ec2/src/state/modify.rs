@@ -75,7 +75,7 @@ impl State {
         let Some(volume) = self.volumes.get(id) else { return };
         let Some(state) = volume.modification.as_ref().map(|m| m.state) else { return };
         match state {
-            ModificationState::Modifying if self.planted.modification_stays => {}
+            ModificationState::Modifying if self.seeded_bugs.modification_stays => {}
             ModificationState::Modifying => {
                 let held = volume.modification.as_ref().and_then(|m| m.stick_optimizing.clone());
                 let stick = held.map(|fault| super::command::Stick { fault, state: "optimizing".to_owned() });

@@ -11,7 +11,7 @@ use super::describe::seconds;
 use super::error::Ec2Error;
 use super::instance::{Instance, InstanceState};
 use super::listing::{Entry, Field, Named, group, list, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use super::zone::Zone;
 
 /// Range that matches every address.
@@ -89,10 +89,10 @@ impl State {
         self.account.tags.get(id).cloned().unwrap_or_default()
     }
 
-    /// Returns the noun of `id`, if the resource exists and has one.
-    pub(super) fn noun_there(&self, id: &str) -> Result<&'static Noun, Ec2Error> {
-        let noun = Noun::of_id(id).ok_or_else(|| Ec2Error::InvalidId(id.to_owned()))?;
-        let there = match noun.prefix {
+    /// Returns the error words of `id`, if the resource exists and has one.
+    pub(super) fn resource_errors_of(&self, id: &str) -> Result<&'static ResourceErrors, Ec2Error> {
+        let resource_errors = ResourceErrors::of_id(id).ok_or_else(|| Ec2Error::InvalidId(id.to_owned()))?;
+        let there = match resource_errors.prefix {
             // Each well-formed image id exists until it is deregistered.
             "ami" => !self.account.gone_images.contains(id),
             "acl" => id == self.network_id("network acl", "acl"),
@@ -111,12 +111,12 @@ impl State {
             "vpc" => id == self.vpc_id() || self.account.vpcs.contains_key(id),
             _ => false,
         };
-        if there { Ok(noun) } else { Err(noun.not_found(&[id])) }
+        if there { Ok(resource_errors) } else { Err(resource_errors.not_found(&[id])) }
     }
 
     /// Returns id, type and tags of all tagged resources other than instances, snapshots and volumes.
     pub(super) fn other_tags(&self) -> impl Iterator<Item = (&str, &'static str, &BTreeMap<String, String>)> {
-        self.account.tags.iter().filter_map(|(id, tags)| Some((id.as_str(), Noun::of_id(id)?.resource, tags)))
+        self.account.tags.iter().filter_map(|(id, tags)| Some((id.as_str(), ResourceErrors::of_id(id)?.resource, tags)))
     }
 
     pub(super) fn retag_other(&mut self, id: &str, change: impl FnOnce(&mut BTreeMap<String, String>)) {
@@ -235,8 +235,10 @@ impl State {
     }
 
     pub(super) fn security_groups(&self, names: &[String]) -> Result<Vec<Entry>, Ec2Error> {
-        if let (Some(other), Some(noun)) = (names.iter().find(|name| *name != "default"), Noun::of("sg")) {
-            return Err(noun.not_found(&[other]));
+        if let (Some(other), Some(resource_errors)) =
+            (names.iter().find(|name| *name != "default"), ResourceErrors::of("sg"))
+        {
+            return Err(resource_errors.not_found(&[other]));
         }
         let (id, vpc, account) = (self.security_group_id(), self.vpc_id(), &self.settings.account_id);
         let about = "default VPC security group";
@@ -295,7 +297,7 @@ impl State {
             facets.push(("route.origin", (*origin).to_owned()));
             facets.push(("route.state", "active".to_owned()));
         }
-        let told = routes.iter().map(|(cidr, target, origin)| {
+        let reported = routes.iter().map(|(cidr, target, origin)| {
             vec![
                 text("destinationCidrBlock", cidr),
                 text("gatewayId", target),
@@ -313,7 +315,7 @@ impl State {
             text("routeTableId", &id),
             text("vpcId", vpc),
             text("ownerId", &self.settings.account_id),
-            list("routeSet", told),
+            list("routeSet", reported),
             list("associationSet", [main]),
             list("propagatingVgwSet", []),
         ];
@@ -389,11 +391,12 @@ impl State {
             facets.push(("key", (*key).to_owned()));
             facets.push(("value", value.clone()));
         }
-        let told = options.map(|(key, value)| vec![text("key", key), list("valueSet", [vec![text("value", value)]])]);
+        let reported =
+            options.map(|(key, value)| vec![text("key", key), list("valueSet", [vec![text("value", value)]])]);
         let fields = vec![
             text("dhcpOptionsId", &id),
             text("ownerId", &self.settings.account_id),
-            list("dhcpConfigurationSet", told),
+            list("dhcpConfigurationSet", reported),
         ];
         vec![self.entry(id, facets, fields)]
     }
@@ -521,10 +524,10 @@ impl State {
     }
 
     pub(super) fn describe_vpc_attribute(&self, id: &str, attribute: &'static str) -> Result<Reply, Ec2Error> {
-        if let Some(noun) = Noun::of("vpc") {
-            noun.check(id)?;
+        if let Some(resource_errors) = ResourceErrors::of("vpc") {
+            resource_errors.check(id)?;
         }
-        self.noun_there(id)?;
+        self.resource_errors_of(id)?;
         let default = id == self.vpc_id();
         let on = match attribute {
             "enableNetworkAddressUsageMetrics" => false,

@@ -10,7 +10,7 @@ use super::command::Reply;
 use super::error::Ec2Error;
 use super::instance::InstanceState;
 use super::listing::{Entry, Field, Named, group, list, text};
-use super::nouns::Noun;
+use super::resource_errors::ResourceErrors;
 use super::tags::check_tags;
 use super::{Call, State};
 
@@ -161,10 +161,10 @@ impl State {
     }
 
     fn known(&self, prefix: &str, id: &str) -> Result<(), Ec2Error> {
-        if let Some(noun) = Noun::of(prefix) {
-            noun.check(id)?;
+        if let Some(resource_errors) = ResourceErrors::of(prefix) {
+            resource_errors.check(id)?;
         }
-        self.noun_there(id).map(drop)
+        self.resource_errors_of(id).map(drop)
     }
 
     fn create_vpc(&mut self, call: Call<'_>, cidr: &str, tags: &BTreeMap<String, String>) -> Result<Reply, Ec2Error> {

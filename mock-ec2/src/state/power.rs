@@ -12,7 +12,7 @@ use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState};
 use super::latency::Operation;
 use super::options::LaunchOptions;
-use super::timers::{Hold, Progress, Subject};
+use super::timers::{HoldReason, Progress, Subject};
 use super::volume::AttachmentState;
 use super::{Call, State};
 use crate::events::InstancePhase;
@@ -74,7 +74,7 @@ impl State {
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
         for volume in held {
             let Some(attachment) = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)) else { continue };
-            let goes = attachment.delete_on_termination || self.planted.goes_with_instance;
+            let goes = attachment.delete_on_termination || self.seeded_bugs.goes_with_instance;
             if goes || attachment.state == AttachmentState::Detaching {
                 continue;
             }
@@ -116,8 +116,8 @@ impl State {
         instance.mounted.clear();
         instance.poisoned.clear();
         instance.impaired = false;
-        self.release_held(now.mono, id, Hold::Mounted);
-        self.release_held(now.mono, id, Hold::PoisonedName);
+        self.release_held(now.mono, id, HoldReason::Mounted);
+        self.release_held(now.mono, id, HoldReason::PoisonedName);
     }
 
     /// Releases everything from the terminated `id`. It stays listed for an hour.
@@ -127,7 +127,7 @@ impl State {
         for volume in held {
             let goes = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)).map(|a| a.delete_on_termination);
             self.remove_attachment(now.mono, &volume, id);
-            if (goes == Some(true) || self.planted.goes_with_instance)
+            if (goes == Some(true) || self.seeded_bugs.goes_with_instance)
                 && let Some(gone) = self.volumes.remove(&volume)
             {
                 self.timers.cancel(&gone.progress);

@@ -114,7 +114,7 @@ impl State {
             ResourceId::Instance(instance) => &self.instance(instance)?.tags,
             ResourceId::Snapshot(snapshot) => &self.snapshot(snapshot)?.tags,
             ResourceId::Other(other) => {
-                self.noun_there(other)?;
+                self.resource_errors_of(other)?;
                 self.account.tags.get(other).unwrap_or(&NONE)
             }
         })

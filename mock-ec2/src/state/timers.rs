@@ -48,12 +48,12 @@ pub enum Progress {
     /// After the fault of this name is removed.
     Stuck(String),
     /// After this cause is gone.
-    Held(Hold),
+    Held(HoldReason),
 }
 
 /// Other causes that hold a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum HoldReason {
     /// A forced detach left the device name in use, until the instance reboots (EC2 user guide).
     PoisonedName,
     /// The instance has no free slot for it ("stick" mode, aws-ebs-csi-driver#1801).
@@ -66,7 +66,7 @@ pub enum Hold {
     Admin,
 }
 
-impl Hold {
+impl HoldReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::PoisonedName => "a poisoned device name",

@@ -13,7 +13,7 @@ use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
 use super::snapshots::check_completed;
 use super::tags::check_tags;
-use super::timers::{Hold, Progress, Subject};
+use super::timers::{HoldReason, Progress, Subject};
 use super::volume::{Initialization, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
@@ -95,7 +95,7 @@ impl State {
         let zone = self.zone_of(request.zone.as_deref(), request.zone_id.as_deref())?;
         request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let token = match &request.client_token {
-            Some(token) if !self.planted.client_token_ignored => {
+            Some(token) if !self.seeded_bugs.client_token_ignored => {
                 self.volume_tokens.replay(call.now.mono, token, &essence(request))?
             }
             _ => None,
@@ -124,12 +124,12 @@ impl State {
             )));
         }
         let iops = volume_type.resolve_iops(size_gib, request.iops)?;
-        let asked = request.throughput.filter(|_| !self.planted.throughput_dropped);
+        let asked = request.throughput.filter(|_| !self.seeded_bugs.throughput_dropped);
         let throughput = volume_type.resolve_throughput(asked)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
         let inherited = snapshot.is_some_and(|s| s.encrypted);
-        let asked = request.encrypted.unwrap_or(false) && !self.planted.encryption_dropped;
+        let asked = request.encrypted.unwrap_or(false) && !self.seeded_bugs.encryption_dropped;
         let encrypted = asked || inherited || self.account.encrypts;
         if request.encrypted == Some(false) && inherited {
             let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
@@ -309,7 +309,7 @@ impl State {
         volume.copying = true;
         // A disk created with its instance has a device as soon as it has its bytes.
         for attachment in volume.attachments.values_mut() {
-            let old = std::mem::replace(&mut attachment.progress, Progress::Held(Hold::Bytes));
+            let old = std::mem::replace(&mut attachment.progress, Progress::Held(HoldReason::Bytes));
             self.timers.cancel(&old);
         }
     }
@@ -320,7 +320,7 @@ impl State {
         volume.copying = false;
         let instances: Vec<_> = volume.attachments.keys().cloned().collect();
         if arrived {
-            instances.iter().for_each(|instance| self.release_held(now.mono, instance, Hold::Bytes));
+            instances.iter().for_each(|instance| self.release_held(now.mono, instance, HoldReason::Bytes));
         }
         let Some(volume) = self.volumes.get(id) else { return };
         if !arrived {
@@ -354,7 +354,7 @@ impl State {
 
     pub(super) fn delete_volume(&mut self, call: Call<'_>, id: &VolumeId) -> Result<Reply, Ec2Error> {
         let volume = self.volume(id)?;
-        if let Some(instance) = volume.attachments.keys().next().filter(|_| !self.planted.delete_while_attached) {
+        if let Some(instance) = volume.attachments.keys().next().filter(|_| !self.seeded_bugs.delete_while_attached) {
             return Err(Ec2Error::VolumeInUse { volume: id.clone(), instance: instance.clone() });
         }
         match volume.state {
@@ -383,7 +383,7 @@ impl State {
                 if let Some(modification) = &v.modification {
                     self.timers.cancel(&modification.progress);
                 }
-                // Normally none; the planted defect deletes an attached volume.
+                // Normally none; the seeded bug deletes an attached volume.
                 for instance in v.attachments.keys() {
                     if let Some(instance) = self.instances.get_mut(instance) {
                         Arc::make_mut(instance).slots.retain(|_, held| held != id);

@@ -39,7 +39,11 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         return Err(Ec2Error::NoSuchVersion { version, service: service.name() });
     }
     if Service::of_action(&name) != service {
-        return Err(Ec2Error::ActionNotServed { action: name, service: service.scope(), served: service.told() });
+        return Err(Ec2Error::ActionNotServed {
+            action: name,
+            service: service.scope(),
+            served: service.description(),
+        });
     }
     form.take("Timestamp");
     form.discard("X-Amz-");

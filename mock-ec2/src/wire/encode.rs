@@ -389,7 +389,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         xml.text("ebsOptimizedSupport", if nitro { "default" } else { "supported" });
         xml.text("encryptionSupport", "supported");
         xml.text("nvmeSupport", if nitro { "required" } else { "unsupported" });
-        let (devices, kind) = t.limit.told();
+        let (devices, kind) = t.limit.wire_form();
         xml.optional("maximumEbsAttachments", devices);
         xml.optional("attachmentLimitType", kind);
         xml.value("maximumEbsCards", t.ebs_cards);

@@ -90,7 +90,7 @@ impl Foreign {
 
     /// Returns the refusal of the request `request_id`.
     pub fn refusal(&self, request_id: &str) -> Refusal {
-        let served: Vec<String> = Service::ALL.iter().map(|service| service.told()).collect();
+        let served: Vec<String> = Service::ALL.iter().map(|service| service.description()).collect();
         let text = format!(
             "The service {} is not served here. Served: {}. Point only these at this endpoint, for example with \
              AWS_ENDPOINT_URL_EC2.",

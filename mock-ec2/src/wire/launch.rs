@@ -6,8 +6,8 @@ use super::tags::tag_specifications;
 use crate::state::command::{Action, LaunchDevice, LaunchDisk, MetadataChange, RunInstances};
 use crate::state::error::Ec2Error;
 use crate::state::no_launch_template;
-use crate::state::nouns::Noun;
 use crate::state::options::{LaunchOptions, MetadataOptions, choice};
+use crate::state::resource_errors::ResourceErrors;
 
 /// Parameters of features that are not emulated, with their neutral values. Other values are refused.
 const ABSENT: &[(&str, &[&str])] = &[
@@ -100,9 +100,9 @@ fn launch_template(form: &mut Form) -> Result<(), Ec2Error> {
             Err(Ec2Error::InvalidParameterCombination(text.to_owned()))
         }
         (Some(id), None) => {
-            let Some(noun) = Noun::of("lt") else { return Ok(()) };
-            noun.check(&id)?;
-            Err(noun.not_found(&[&id]))
+            let Some(resource_errors) = ResourceErrors::of("lt") else { return Ok(()) };
+            resource_errors.check(&id)?;
+            Err(resource_errors.not_found(&[&id]))
         }
         (None, Some(name)) => Err(no_launch_template(&name)),
         (None, None) if version.is_some() => {

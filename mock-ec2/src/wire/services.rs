@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// Returns its scope, with its operations if only a few are served.
-    pub fn told(self) -> String {
+    pub fn description(self) -> String {
         match self.actions() {
             [] => self.scope().to_owned(),
             actions => format!("{} ({})", self.scope(), actions.join(", ")),

@@ -6,7 +6,7 @@ use super::decode::{filters_of, list, page};
 use super::form::Form;
 use crate::state::command::{Action, CreateTags, DeleteTags, DescribeTags, ResourceId};
 use crate::state::error::Ec2Error;
-use crate::state::nouns::Noun;
+use crate::state::resource_errors::ResourceErrors;
 
 pub(super) fn create_tags(form: &mut Form) -> Result<Action, Ec2Error> {
     let resources = resources(form)?;
@@ -36,7 +36,7 @@ fn resources(form: &mut Form) -> Result<Vec<ResourceId>, Ec2Error> {
             let volume = id.parse().map(ResourceId::Volume);
             let other = volume.or_else(|_| id.parse().map(ResourceId::Instance));
             let other = other.or_else(|_| id.parse().map(ResourceId::Snapshot)).ok();
-            let other = other.or_else(|| Noun::of_id(id).map(|_| ResourceId::Other(id.clone())));
+            let other = other.or_else(|| ResourceErrors::of_id(id).map(|_| ResourceId::Other(id.clone())));
             other.ok_or_else(|| Ec2Error::InvalidId(id.clone()))
         })
         .collect()

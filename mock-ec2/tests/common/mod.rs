@@ -69,7 +69,7 @@ pub fn play<T, F: Future<Output = T>>(seed: u64, config: Config, story: impl FnO
     play_with(seed, config, &[], story)
 }
 
-/// Runs `story` with a cloud in virtual time that has planted defects.
+/// Runs `story` with a cloud in virtual time that has seeded bugs.
 pub fn play_with<T, F: Future<Output = T>>(
     seed: u64,
     config: Config,

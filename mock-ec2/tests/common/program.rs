@@ -26,8 +26,8 @@ impl Drop for Running {
 impl Running {
     /// Sends the signal `name` and returns the exit code, if there is one.
     pub fn end(&mut self, name: &str) -> Option<i32> {
-        let told = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status().unwrap();
-        assert!(told.success());
+        let reported = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status().unwrap();
+        assert!(reported.success());
         self.0.wait().unwrap().code()
     }
 }

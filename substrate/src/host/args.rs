@@ -24,7 +24,7 @@ pub struct HostOptions {
     /// File that is written atomically once requests are answered, and removed at the end
     #[arg(long, value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
-    /// Planted defects that are switched on. A component that has a flag for them fills this in.
+    /// Seeded bugs that are switched on. A component that has a flag for them fills this in.
     #[arg(skip)]
     pub mutants: BTreeSet<String>,
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn every_wrong_value_names_its_flag_and_what_it_takes() {
-        for (flag, value, said) in [
+        for (flag, value, message) in [
             ("--time-scale", "0", "from 0.001 to 1000000"),
             ("--time-scale", "-1", "from 0.001 to 1000000"),
             ("--time-scale", "nan", "from 0.001 to 1000000"),
@@ -118,7 +118,7 @@ mod tests {
             ("--token", "with a blank in it", "visible"),
         ] {
             let error = Line::try_parse_from(["x", flag, value]).expect_err(value).to_string();
-            assert!(error.contains(flag) && error.contains(said), "{flag} {value}: {error}");
+            assert!(error.contains(flag) && error.contains(message), "{flag} {value}: {error}");
         }
         let line = Line::try_parse_from(["x", "--time-scale", "0.5"]).expect("valid");
         assert_eq!((line.host.time_scale, line.host.seed), (0.5, 1));

@@ -127,8 +127,8 @@ mod tests {
         assert!(Pin::new(&mut silent).poll(&mut cx).is_pending());
         drop(replier);
         assert!(matches!(Pin::new(&mut silent).poll(&mut cx), Poll::Ready(None)));
-        let (replier, mut told) = reply();
+        let (replier, mut reported) = reply();
         replier.send(answer(None));
-        assert!(matches!(Pin::new(&mut told).poll(&mut cx), Poll::Ready(Some(_))));
+        assert!(matches!(Pin::new(&mut reported).poll(&mut cx), Poll::Ready(Some(_))));
     }
 }

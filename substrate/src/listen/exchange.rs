@@ -77,9 +77,9 @@ impl http_body::Body for Timed {
             this.waits = false;
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let due = this.due.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.life.patience.body)));
+        let due = this.due.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.life.timeouts.body)));
         if !std::mem::replace(&mut this.waits, true) {
-            due.as_mut().reset(Instant::now() + this.life.patience.body);
+            due.as_mut().reset(Instant::now() + this.life.timeouts.body);
         }
         due.as_mut().poll(cx).map(|()| Some(Err(Late.into())))
     }

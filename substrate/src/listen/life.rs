@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 /// Timeouts of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ConnectionTimeouts {
     /// Maximum time without a request; `None` if a connection over HTTP/2 may be idle forever.
     pub idle: Option<Duration>,
     /// Maximum time from the first byte of a request to the end of its head, and for a handshake.
@@ -24,7 +24,7 @@ pub struct Patience {
     pub body: Duration,
 }
 
-impl Patience {
+impl ConnectionTimeouts {
     /// Timeouts of a Kubernetes API server, for clients of an API.
     pub const API: Self =
         Self { idle: Some(Duration::from_secs(90)), head: Duration::from_secs(32), body: Duration::from_secs(32) };
@@ -38,7 +38,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Life {
-    pub(super) patience: Patience,
+    pub(super) timeouts: ConnectionTimeouts,
     state: Mutex<State>,
     /// Notified when the timeout may have changed.
     changed: Notify,
@@ -67,10 +67,10 @@ impl State {
 }
 
 impl Life {
-    pub(super) fn begin(patience: Patience) -> Arc<Self> {
+    pub(super) fn begin(timeouts: ConnectionTimeouts) -> Arc<Self> {
         let state = State { requests: 0, since: Instant::now(), begun: None, preface: Some(0) };
         Arc::new(Self {
-            patience,
+            timeouts,
             state: Mutex::new(state),
             changed: Notify::new(),
             evicted: Notify::new(),
@@ -83,7 +83,7 @@ impl Life {
     }
 
     /// Records bytes from the client.
-    fn heard(&self, bytes: &[u8]) {
+    fn note_bytes(&self, bytes: &[u8]) {
         let mut state = self.lock();
         if state.is_http2() {
             // HTTP/2 frames, such as pings, do not begin a request by themselves.
@@ -120,10 +120,10 @@ impl Life {
         }
         let state = self.lock();
         match (state.requests, state.begun) {
-            (0, Some(begun)) => Some(begun + self.patience.head),
+            (0, Some(begun)) => Some(begun + self.timeouts.head),
             // Without the preface of HTTP/2, even a connection that may be idle forever has a timeout.
-            (0, None) if !state.is_http2() => Some(state.since + self.patience.idle.unwrap_or(self.patience.head)),
-            (0, None) => self.patience.idle.map(|idle| state.since + idle),
+            (0, None) if !state.is_http2() => Some(state.since + self.timeouts.idle.unwrap_or(self.timeouts.head)),
+            (0, None) => self.timeouts.idle.map(|idle| state.since + idle),
             _ => None,
         }
     }
@@ -176,12 +176,12 @@ impl Drop for Asked {
 
 /// The stream of a connection, whose bytes are recorded.
 #[derive(Debug)]
-pub(super) struct Heard<S> {
+pub(super) struct ObservedStream<S> {
     pub(super) stream: S,
     pub(super) life: Arc<Life>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -191,13 +191,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let new = &buffer.filled()[before..];
         if !new.is_empty() {
-            self.life.heard(new);
+            self.life.note_bytes(new);
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -225,7 +225,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
 
 /// All connections of a world, so that an idle one can make room.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct ConnectionSet {
     all: Mutex<BTreeMap<u64, Arc<Life>>>,
     count: AtomicU64,
     dismissed: AtomicBool,
@@ -233,19 +233,19 @@ pub(super) struct Crowd {
     emptied: Notify,
 }
 
-impl Crowd {
+impl ConnectionSet {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Life>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits `life` until the result is dropped.
-    pub(super) fn enter(self: &Arc<Self>, life: &Arc<Life>) -> Place {
+    pub(super) fn enter(self: &Arc<Self>, life: &Arc<Life>) -> Membership {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, life.clone());
         if self.is_dismissed() {
             life.dismiss();
         }
-        Place(self.clone(), number)
+        Membership(self.clone(), number)
     }
 
     /// Asks all connections to close, and new ones, too.
@@ -289,11 +289,11 @@ impl Crowd {
     }
 }
 
-/// Membership of a connection in the crowd.
+/// Membership of a connection in the set.
 #[derive(Debug)]
-pub(super) struct Place(Arc<Crowd>, u64);
+pub(super) struct Membership(Arc<ConnectionSet>, u64);
 
-impl Drop for Place {
+impl Drop for Membership {
     fn drop(&mut self) {
         let mut all = self.0.lock();
         all.remove(&self.1);

@@ -17,7 +17,8 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Time within which a closing connection has closed, on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
-const PATIENCE: Patience = Patience { idle: Some(Duration::from_millis(600)), head: SHORT, body: SHORT };
+const TIMEOUTS: ConnectionTimeouts =
+    ConnectionTimeouts { idle: Some(Duration::from_millis(600)), head: SHORT, body: SHORT };
 
 /// Answers with the length of the body; `/slow` after a while, `/stream` with a piece now and one later.
 async fn answer(request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -40,7 +41,11 @@ async fn answer(request: Request<Body>) -> Result<Response<Body>, BoxError> {
     }
 }
 
-fn play<F: Future<Output = ()>>(patience: Patience, most: Option<usize>, story: impl FnOnce(SocketAddr) -> F) {
+fn play<F: Future<Output = ()>>(
+    timeouts: ConnectionTimeouts,
+    most: Option<usize>,
+    story: impl FnOnce(SocketAddr) -> F,
+) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let world = World::live(Options::default());
@@ -49,9 +54,9 @@ fn play<F: Future<Output = ()>>(patience: Patience, most: Option<usize>, story: 
         let process = Process::start(&world, "server", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
         let service = HttpService::new(|request| Box::pin(answer(request)));
-        let mut doors = Doors::of(&ctx);
-        doors.most = most.unwrap_or(doors.most);
-        ctx.clone().spawn(accept(ctx, listener, service, None, patience, doors));
+        let mut admission = Admission::of(&ctx);
+        admission.most = most.unwrap_or(admission.most);
+        ctx.clone().spawn(accept(ctx, listener, service, None, timeouts, admission));
         story(address).await;
     });
 }
@@ -73,8 +78,8 @@ async fn say(address: SocketAddr, text: &str) -> TcpStream {
 
 #[test]
 fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
-    play(PATIENCE, None, async |address| {
-        for (said, answered) in [
+    play(TIMEOUTS, None, async |address| {
+        for (message, answered) in [
             ("", ""),
             ("POST / HTT", ""),
             ("PRI * HTTP/2.0\r\n", ""),
@@ -85,8 +90,8 @@ fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
             ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", "0 bytes"),
             ("GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HT", "0 bytes"),
         ] {
-            let text = rest(&mut say(address, said).await).await;
-            assert!(text.contains(answered) && text.is_empty() == answered.is_empty(), "{said}: {text}");
+            let text = rest(&mut say(address, message).await).await;
+            assert!(text.contains(answered) && text.is_empty() == answered.is_empty(), "{message}: {text}");
         }
         // The preface of HTTP/2 without a request.
         let mut stream = say(address, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
@@ -96,7 +101,7 @@ fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
 
 #[test]
 fn who_asks_is_answered_however_long_it_takes() {
-    play(PATIENCE, None, async |address| {
+    play(TIMEOUTS, None, async |address| {
         let mut slow = say(address, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
         let mut streamed = say(address, "GET /stream HTTP/1.1\r\nhost: a\r\n\r\n").await;
         // Each piece arrives in time, but all of them together take longer.
@@ -113,7 +118,7 @@ fn who_asks_is_answered_however_long_it_takes() {
 
 #[test]
 fn a_steady_client_keeps_its_connection_and_one_that_never_begins_does_not() {
-    let steady = Patience { idle: None, ..PATIENCE };
+    let steady = ConnectionTimeouts { idle: None, ..TIMEOUTS };
     play(steady, None, async |address| {
         let mut silent = TcpStream::connect(address).await.unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
@@ -134,7 +139,7 @@ fn a_steady_client_keeps_its_connection_and_one_that_never_begins_does_not() {
 
 #[test]
 fn where_there_is_no_room_the_idlest_goes_and_who_still_finds_none_is_told() {
-    let patient = Patience { idle: Some(LONG), head: LONG, body: LONG };
+    let patient = ConnectionTimeouts { idle: Some(LONG), head: LONG, body: LONG };
     play(patient, Some(3), async |address| {
         let ask = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         let mut kept = Vec::new();

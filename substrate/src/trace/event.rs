@@ -166,7 +166,7 @@ macro_rules! events {
         $(#[doc = $about:literal])+
         pub struct $name:ident = $kind:literal {
             $(
-                $(#[doc = $said:literal])+
+                $(#[doc = $message:literal])+
                 $(#[serde($($serde:tt)*)])?
                 pub $field:ident: $of:ty
             ),* $(,)?
@@ -178,7 +178,7 @@ macro_rules! events {
             #[serde(deny_unknown_fields)]
             pub struct $name {
                 $(
-                    $(#[doc = $said])+
+                    $(#[doc = $message])+
                     $(#[serde($($serde)*)])?
                     pub $field: $of,
                 )*
@@ -191,7 +191,7 @@ macro_rules! events {
                     $crate::trace::FieldType {
                         name: stringify!($field),
                         of: stringify!($of),
-                        about: concat!($($said),+),
+                        about: concat!($($message),+),
                     }
                 ),*];
             }
@@ -261,7 +261,7 @@ mod tests {
         trace.info(&"house".into(), Opened { by: "me".into(), key: None });
         for _ in 0..5 {
             trace.trace(&"house".into(), || Closed {});
-            trace.whisper(&"house".into(), || Closed {});
+            trace.show_observers(&"house".into(), || Closed {});
         }
         assert!(trace.events().len() == 1 && trace.events()[0].is::<Opened>());
         assert_eq!(trace.len(), 11);
@@ -308,12 +308,12 @@ mod tests {
         trace.observe(move |_| {
             counts.fetch_add(1, Ordering::Relaxed);
         });
-        trace.mention(&"p".into(), || -> Closed { unreachable!("nobody hears it") });
-        trace.hear("door.opened");
-        trace.mention(&"p".into(), || -> Closed { unreachable!("another kind is heard") });
+        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("nobody hears it") });
+        trace.subscribe("door.opened");
+        trace.emit_lazily(&"p".into(), || -> Closed { unreachable!("another kind is heard") });
         assert_eq!(seen.load(Ordering::Relaxed), 0);
-        trace.hear("door.closed");
-        trace.mention(&"p".into(), || Closed {});
+        trace.subscribe("door.closed");
+        trace.emit_lazily(&"p".into(), || Closed {});
         assert_eq!((seen.load(Ordering::Relaxed), trace.len()), (1, 0));
     }
 }

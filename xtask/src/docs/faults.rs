@@ -50,8 +50,8 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
     for (title, of, says) in SECTIONS {
         text += &format!("\n## {title}\n\n{says}\n\n");
         text += &head(["", "Says"]);
-        for (name, said) in members(&fault, of)? {
-            text += &row([&format!("`{name}`"), &said]);
+        for (name, output) in members(&fault, of)? {
+            text += &row([&format!("`{name}`"), &output]);
         }
     }
     text += PROCESSES;
@@ -123,9 +123,9 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
     let mut text = format!("\n## Plane `{}`\n\n", plane.name());
     text += &head(["Operation", "Description", "Classes", "`where`", "Moments"]);
     for o in operations {
-        let (classes, told) = (code(o.classes.iter().copied()), code(o.attributes.iter().map(|a| a.name)));
+        let (classes, reported) = (code(o.classes.iter().copied()), code(o.attributes.iter().map(|a| a.name)));
         let moments = if o.moments == ALL { "all".to_owned() } else { moments(o.moments) };
-        text += &row([&format!("`{}`", o.name), &one_line(o.about), &classes, &told, &moments]);
+        text += &row([&format!("`{}`", o.name), &one_line(o.about), &classes, &reported, &moments]);
     }
     let attributes = shared(operations, |o| {
         let all = o.attributes.iter().filter(|a| a.name != PROCESS.name);

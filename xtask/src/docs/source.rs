@@ -27,18 +27,18 @@ pub fn block(text: &str) -> Option<String> {
 pub fn members(source: &str, of: &str) -> Result<Vec<(String, String)>, anyhow::Error> {
     let begin = source.find(&format!("{of} {{")).with_context(|| format!("no `{of}` is declared"))?;
     let mut members = Vec::new();
-    let (mut said, mut renamed) = (Vec::new(), None);
+    let (mut output, mut renamed) = (Vec::new(), None);
     for line in source[begin..].lines().skip(1).take_while(|line| !line.starts_with('}')) {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix("///") {
-            said.push(comment.trim());
+            output.push(comment.trim());
         } else if line.starts_with('#') {
             let name = line.split_once("rename = \"").and_then(|(_, rest)| rest.split_once('"'));
             renamed = name.map(|(name, _)| name.to_owned()).or(renamed);
         } else if !line.is_empty() {
             let name = line.trim_start_matches("pub ").split([':', ',', '(']).next().unwrap_or_default();
             let name = renamed.take().unwrap_or_else(|| snake(name.trim_start_matches("r#")));
-            members.push((name, std::mem::take(&mut said).join(" ")));
+            members.push((name, std::mem::take(&mut output).join(" ")));
         }
     }
     Ok(members)
@@ -83,7 +83,7 @@ pub enum Moment {
 ";
         let of = |what| {
             let members = members(source, what).unwrap();
-            members.into_iter().map(|(name, said)| format!("{name}: {said}")).collect::<Vec<_>>()
+            members.into_iter().map(|(name, output)| format!("{name}: {output}")).collect::<Vec<_>>()
         };
         assert_eq!(of("struct When"), ["first: The first of all.", "for: How long."]);
         assert_eq!(of("enum Moment"), ["before: At first.", "after_effect: Then."]);

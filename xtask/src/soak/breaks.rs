@@ -55,7 +55,7 @@ impl Breaks {
     pub fn step(&mut self, running: &Running) -> Result<(), anyhow::Error> {
         let Some(step) = self.steps.pop_front() else { return Ok(()) };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (word, said) = if let Some(process) = step["crash"].as_str() {
+        let (word, output) = if let Some(process) = step["crash"].as_str() {
             ("crashes", running.tries(&["fault", "add", "--crash", process], None)?)
         } else if let Some(process) = step["restart"].as_str() {
             ("restarts", running.tries(&["fault", "rm", &format!("crash:{process}")], None)?)
@@ -66,8 +66,8 @@ impl Breaks {
         } else {
             ("heals", running.tries(&["fault", "rm", &text(&step["heal"])], None)?)
         };
-        let message = text(&said.envelope["error"]["message"]);
-        match said.passed {
+        let message = text(&output.envelope["error"]["message"]);
+        match output.passed {
             true => *self.done.entry(word).or_default() += 1,
             // A drawn run may crash a process that is down, or start one that a fault has already started.
             false if ["is down already", "was not crashed", "no fault"].iter().any(|why| message.contains(why)) => {}

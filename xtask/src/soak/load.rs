@@ -20,7 +20,7 @@ use super::running::Running;
 /// The name of the set.
 const SET: &str = "web";
 /// Time limit of a request, as for a user who gives up and moves on.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest volume, in GiB.
 const LARGEST: u64 = 8;
 
@@ -143,7 +143,7 @@ impl<'a> Load<'a> {
 
     /// The result of a request; none when it times out.
     fn asks<T>(&self, request: impl Future<Output = T>) -> Option<T> {
-        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, request).await }).ok()
+        self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, request).await }).ok()
     }
 
     /// The pods of the set, by their ordinal; none when the API server does not answer.

@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Interval between samples of the process.
 const LOOK: Duration = Duration::from_secs(3);
 /// Time limit for the load to run again once faults are over, and for the cluster to come to rest.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Time after which unused connections must be closed.
 const IDLE: Duration = Duration::from_secs(2 * 60);
@@ -105,21 +105,21 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
         }
         report.hits += breaks.end(running)?;
         load.uncordon();
-        until(Instant::now() + PATIENCE, &mut load, report, false)?;
+        until(Instant::now() + TIMEOUT, &mut load, report, false)?;
         if !load.runs() {
-            bail!("{PATIENCE:?} after the last fault {}", load.missing());
+            bail!("{TIMEOUT:?} after the last fault {}", load.missing());
         }
         load.forget_events();
-        let checked = running.check(&["--rest"], PATIENCE).context("mooring check --rest")?;
+        let checked = running.check(&["--rest"], TIMEOUT).context("mooring check --rest")?;
         report.rests(running.sample()?, checked);
         report.rounds += 1;
         report.breaks = breaks.done();
     }
     load.end()?;
-    let checked = running.check(&["--rest", "--empty"], PATIENCE).context("mooring check --rest --empty")?;
-    let patience = Instant::now() + IDLE;
+    let checked = running.check(&["--rest", "--empty"], TIMEOUT).context("mooring check --rest --empty")?;
+    let deadline = Instant::now() + IDLE;
     let mut sample = running.sample()?;
-    while !report.leaks(&sample).is_empty() && Instant::now() < patience {
+    while !report.leaks(&sample).is_empty() && Instant::now() < deadline {
         std::thread::sleep(LOOK);
         sample = running.sample()?;
     }

@@ -110,9 +110,9 @@ impl Report {
 
     /// Fails for each new violation that is not a declared deviation of upstream's.
     fn judge(&mut self, checked: Value) {
-        let told = |report: &Value| report["violations"].as_array().map_or(0, Vec::len);
+        let reported = |report: &Value| report["violations"].as_array().map_or(0, Vec::len);
         let new: Vec<Value> =
-            checked["violations"].as_array().into_iter().flatten().skip(told(&self.checked)).cloned().collect();
+            checked["violations"].as_array().into_iter().flatten().skip(reported(&self.checked)).cloned().collect();
         for violation in new {
             let (id, message) = (violation["id"].as_str().unwrap_or_default(), violation["message"].to_string());
             match violation["declared"].as_str() {

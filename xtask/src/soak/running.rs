@@ -36,7 +36,7 @@ pub struct Running {
 }
 
 /// The result of a command: its exit code and its envelope.
-pub struct Said {
+pub struct CommandResult {
     /// True for exit code 0.
     pub passed: bool,
     /// Its output with `--output json`.
@@ -96,7 +96,7 @@ impl Running {
     ///
     /// # Errors
     /// When it does not start, or its output cannot be parsed.
-    pub fn tries(&self, args: &[&str], input: Option<&Value>) -> Result<Said, anyhow::Error> {
+    pub fn tries(&self, args: &[&str], input: Option<&Value>) -> Result<CommandResult, anyhow::Error> {
         let mut command = Command::new(&self.program);
         command.args(["--output", "json"]).args(args).args(["--name", NAME]);
         command.env("HOME", self.home.path()).env_remove("XDG_STATE_HOME").env_remove("MOORING_NAME");
@@ -112,7 +112,7 @@ impl Running {
         let envelope = serde_json::from_str(text.trim_end()).with_context(|| {
             format!("mooring {}: {}{}", args.join(" "), text, String::from_utf8_lossy(&output.stderr))
         })?;
-        Ok(Said { passed: output.status.success(), envelope })
+        Ok(CommandResult { passed: output.status.success(), envelope })
     }
 
     /// Runs a command that must pass, and returns its envelope.
@@ -120,9 +120,9 @@ impl Running {
     /// # Errors
     /// When it fails; with its message.
     pub fn asks(&self, args: &[&str], input: Option<&Value>) -> Result<Value, anyhow::Error> {
-        let said = self.tries(args, input)?;
-        ensure!(said.passed, "mooring {}: {}", args.join(" "), said.envelope["error"]["message"]);
-        Ok(said.envelope)
+        let message = self.tries(args, input)?;
+        ensure!(message.passed, "mooring {}: {}", args.join(" "), message.envelope["error"]["message"]);
+        Ok(message.envelope)
     }
 
     /// The violations, by `mooring check`.
@@ -131,11 +131,11 @@ impl Running {
     /// When the command does not work; violations are not an error here.
     pub fn check(&self, args: &[&str], within: Duration) -> Result<Value, anyhow::Error> {
         let within = format!("{}s", within.as_secs());
-        let mut said = self.tries(&[&["check", "--timeout", &within], args].concat(), None)?;
-        if said.envelope["data"].is_null() {
-            bail!("{}", said.envelope["error"]["message"]);
+        let mut message = self.tries(&[&["check", "--timeout", &within], args].concat(), None)?;
+        if message.envelope["data"].is_null() {
+            bail!("{}", message.envelope["error"]["message"]);
         }
-        Ok(said.envelope["data"].take())
+        Ok(message.envelope["data"].take())
     }
 
     /// Stops it, and returns what is left of it.
@@ -143,10 +143,10 @@ impl Running {
     /// # Errors
     /// When the command does not work.
     pub fn down(&self) -> Result<Vec<String>, anyhow::Error> {
-        let said = self.tries(&["down"], None)?;
+        let message = self.tries(&["down"], None)?;
         let mut left = Vec::new();
-        if !said.passed {
-            left.push(format!("`mooring down` says {}", said.envelope["error"]["message"]));
+        if !message.passed {
+            left.push(format!("`mooring down` says {}", message.envelope["error"]["message"]));
         }
         if Sample::of(self.pid, &self.directory).is_ok() {
             left.push(format!("process {} is there after `down`", self.pid));

@@ -6,14 +6,14 @@ use super::*;
 const S: fn(u64) -> Duration = Duration::from_secs;
 const SIX_MINUTES: Duration = Duration::from_secs(360);
 
-fn world() -> Reconciler {
+fn reconciler() -> Reconciler {
     let pending = PendingOperations::new(Duration::from_millis(500), S(122));
-    let mut world = Reconciler::new(pending, SIX_MINUTES, false);
+    let mut reconciler = Reconciler::new(pending, SIX_MINUTES, false);
     for node in ["a", "b"] {
-        world.desired.add_node(node);
-        world.set_node(node, NodeView { ready: true, out_of_service: false });
+        reconciler.desired.add_node(node);
+        reconciler.set_node(node, NodeView { ready: true, out_of_service: false });
     }
-    world
+    reconciler
 }
 
 fn spec() -> Arc<VolumeSpec> {
@@ -26,21 +26,21 @@ fn pod(namespace: &str, name: &str) -> Arc<ObjectReference> {
     Arc::new(ObjectReference { namespace, name, ..ObjectReference::default() })
 }
 
-fn attach(world: &mut Reconciler, now: Duration) {
-    let plan = world.reconcile(now);
+fn attach(reconciler: &mut Reconciler, now: Duration) {
+    let plan = reconciler.reconcile(now);
     let [Action::Attach { key, node, spec, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
-    world.attached(now, key, spec, node, Ok(()));
+    reconciler.attached(now, key, spec, node, Ok(()));
 }
 
 /// Builds a world with a volume attached to `a` and in use there, after its pod is gone.
 fn abandoned() -> Reconciler {
-    let mut world = world();
-    world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-    attach(&mut world, S(1));
-    world.reconcile(S(1));
-    world.actual.set_mounted("a", &[spec().unique_name()]);
-    world.desired.delete_pod("uid-1", &spec().unique_name(), "a");
-    world
+    let mut reconciler = reconciler();
+    reconciler.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+    attach(&mut reconciler, S(1));
+    reconciler.reconcile(S(1));
+    reconciler.actual.set_mounted("a", &[spec().unique_name()]);
+    reconciler.desired.delete_pod("uid-1", &spec().unique_name(), "a");
+    reconciler
 }
 
 fn detach_of(plan: &Plan) -> Option<(&str, Option<ForcedReason>)> {
@@ -52,21 +52,21 @@ fn detach_of(plan: &Plan) -> Option<(&str, Option<ForcedReason>)> {
 
 #[test]
 fn an_attach_is_reported_in_the_node_status_afterwards() {
-    let mut world = world();
-    world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-    attach(&mut world, S(1));
-    let plan = world.reconcile(S(2));
+    let mut reconciler = reconciler();
+    reconciler.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+    attach(&mut reconciler, S(1));
+    let plan = reconciler.reconcile(S(2));
     let [Action::Report { node, volumes }] = plan.actions.as_slice() else { panic!("{plan:?}") };
     assert_eq!((node.as_str(), volumes.as_slice()), ("a", &[spec().unique_name()][..]));
-    assert!(world.reconcile(S(3)).actions.is_empty());
+    assert!(reconciler.reconcile(S(3)).actions.is_empty());
 }
 
 #[test]
 fn a_mounted_volume_is_left_alone_until_the_node_reports_it_unused() {
-    let mut world = abandoned();
-    assert!(world.reconcile(S(10)).actions.is_empty());
-    assert!(world.actual.set_mounted("a", &[]));
-    let plan = world.reconcile(S(20));
+    let mut reconciler = abandoned();
+    assert!(reconciler.reconcile(S(10)).actions.is_empty());
+    assert!(reconciler.actual.set_mounted("a", &[]));
+    let plan = reconciler.reconcile(S(20));
     assert_eq!(detach_of(&plan), Some(("a", None)));
     let Some(Action::Detach { report, .. }) = plan.actions.first() else { panic!("{plan:?}") };
     assert_eq!(report.as_deref(), Some(&[][..]), "the status is written before the detach");
@@ -74,66 +74,66 @@ fn a_mounted_volume_is_left_alone_until_the_node_reports_it_unused() {
 
 #[test]
 fn the_six_minute_rule_needs_more_than_six_minutes_and_an_unhealthy_node() {
-    let mut world = abandoned();
-    let plan = world.reconcile(S(10));
+    let mut reconciler = abandoned();
+    let plan = reconciler.reconcile(S(10));
     assert_eq!(plan.next, Some(S(370) + Duration::from_millis(1)));
-    world.set_node("a", NodeView::default());
-    assert_eq!(detach_of(&world.reconcile(S(370))), None, "exactly six minutes are not more than six minutes");
-    let late = world.reconcile(S(370) + Duration::from_millis(1));
+    reconciler.set_node("a", NodeView::default());
+    assert_eq!(detach_of(&reconciler.reconcile(S(370))), None, "exactly six minutes are not more than six minutes");
+    let late = reconciler.reconcile(S(370) + Duration::from_millis(1));
     assert_eq!(detach_of(&late), Some(("a", Some(ForcedReason::Timeout))));
 }
 
 #[test]
 fn a_healthy_node_keeps_a_mounted_volume_for_ever() {
-    let mut world = abandoned();
-    world.reconcile(S(10));
-    assert_eq!(detach_of(&world.reconcile(S(100_000))), None);
+    let mut reconciler = abandoned();
+    reconciler.reconcile(S(10));
+    assert_eq!(detach_of(&reconciler.reconcile(S(100_000))), None);
 }
 
 #[test]
 fn force_detach_can_be_switched_off() {
-    let mut world = abandoned();
-    world.disable_force_detach = true;
-    world.remove_node("a");
-    world.reconcile(S(10));
-    let plan = world.reconcile(S(100_000));
+    let mut reconciler = abandoned();
+    reconciler.disable_force_detach = true;
+    reconciler.remove_node("a");
+    reconciler.reconcile(S(10));
+    let plan = reconciler.reconcile(S(100_000));
     assert_eq!((detach_of(&plan), plan.next), (None, None));
 }
 
 #[test]
 fn the_out_of_service_taint_detaches_at_once() {
-    let mut world = abandoned();
-    world.set_node("a", NodeView { ready: false, out_of_service: true });
-    assert_eq!(detach_of(&world.reconcile(S(10))), Some(("a", Some(ForcedReason::OutOfService))));
+    let mut reconciler = abandoned();
+    reconciler.set_node("a", NodeView { ready: false, out_of_service: true });
+    assert_eq!(detach_of(&reconciler.reconcile(S(10))), Some(("a", Some(ForcedReason::OutOfService))));
 }
 
 #[test]
 fn timeout_wins_over_out_of_service_as_the_reason() {
-    let mut world = abandoned();
-    world.reconcile(S(10));
-    world.set_node("a", NodeView { ready: false, out_of_service: true });
-    assert_eq!(detach_of(&world.reconcile(S(371))), Some(("a", Some(ForcedReason::Timeout))));
+    let mut reconciler = abandoned();
+    reconciler.reconcile(S(10));
+    reconciler.set_node("a", NodeView { ready: false, out_of_service: true });
+    assert_eq!(detach_of(&reconciler.reconcile(S(371))), Some(("a", Some(ForcedReason::Timeout))));
 }
 
 #[test]
 fn a_second_node_gets_one_multi_attach_warning_and_no_attach() {
-    let mut world = world();
-    world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-    attach(&mut world, S(1));
-    world.reconcile(S(1));
-    world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
-    let plan = world.reconcile(S(2));
+    let mut reconciler = reconciler();
+    reconciler.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+    attach(&mut reconciler, S(1));
+    reconciler.reconcile(S(1));
+    reconciler.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
+    let plan = reconciler.reconcile(S(2));
     let [Action::MultiAttach { message, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
     assert_eq!(message, "Multi-Attach error for volume \"pv-1\" Volume is already used by pod(s) one");
-    assert!(world.reconcile(S(3)).actions.is_empty());
+    assert!(reconciler.reconcile(S(3)).actions.is_empty());
 }
 
 #[test]
 fn an_uncertain_attachment_elsewhere_does_not_stop_an_attach() {
-    let mut world = world();
-    world.actual.add(&spec().unique_name(), Some(&spec()), "a", false);
-    world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
-    let plan = world.reconcile(S(2));
+    let mut reconciler = reconciler();
+    reconciler.actual.add(&spec().unique_name(), Some(&spec()), "a", false);
+    reconciler.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
+    let plan = reconciler.reconcile(S(2));
     assert!(plan.actions.iter().any(|a| matches!(a, Action::Attach { node, .. } if node == "b")), "{plan:?}");
 }
 
@@ -151,32 +151,32 @@ fn multi_attach_texts_hide_names_of_other_namespaces() {
 
 #[test]
 fn a_failed_detach_leaves_the_volume_uncertain_and_backs_off() {
-    let mut world = abandoned();
-    world.actual.set_mounted("a", &[]);
-    let plan = world.reconcile(S(10));
+    let mut reconciler = abandoned();
+    reconciler.actual.set_mounted("a", &[]);
+    let plan = reconciler.reconcile(S(10));
     let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-    world.detached(S(11), key, volume, node, Err("no".to_owned()));
-    assert_eq!(world.actual.state(volume, node), AttachState::Uncertain);
-    let blocked = world.reconcile(S(11));
+    reconciler.detached(S(11), key, volume, node, Err("no".to_owned()));
+    assert_eq!(reconciler.actual.state(volume, node), AttachState::Uncertain);
+    let blocked = reconciler.reconcile(S(11));
     assert_eq!((detach_of(&blocked), blocked.next), (None, Some(Duration::from_millis(11_501))));
-    assert!(detach_of(&world.reconcile(S(12))).is_some());
+    assert!(detach_of(&reconciler.reconcile(S(12))).is_some());
 }
 
 #[test]
 fn a_status_that_cannot_be_written_stops_the_detach() {
-    let mut world = abandoned();
-    world.actual.set_mounted("a", &[]);
-    let plan = world.reconcile(S(10));
+    let mut reconciler = abandoned();
+    reconciler.actual.set_mounted("a", &[]);
+    let plan = reconciler.reconcile(S(10));
     let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-    world.detach_aborted(key, volume, node);
-    let again = world.reconcile(S(11));
+    reconciler.detach_aborted(key, volume, node);
+    let again = reconciler.reconcile(S(11));
     assert!(detach_of(&again).is_some(), "without backoff: {again:?}");
 }
 
 #[test]
 fn a_recreated_node_gets_its_list_back() {
-    let mut world = abandoned();
-    world.actual.touch_report("a");
-    let plan = world.reconcile(S(10));
+    let mut reconciler = abandoned();
+    reconciler.actual.touch_report("a");
+    let plan = reconciler.reconcile(S(10));
     assert!(matches!(plan.actions.as_slice(), [Action::Report { volumes, .. }] if volumes.len() == 1), "{plan:?}");
 }

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use substrate::json::{Value, json};
 
+use super::super::cache::BinderCache;
 use super::super::claim::sync_claim;
 use super::super::object::{ClaimKey, claim_phase, name, volume_phase};
 use super::super::step::{About, Call, Notice, Step};
 use super::super::volume::{Live, sync_volume};
-use super::super::world::World;
 
 /// Objects of the API server.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,7 @@ impl Server {
 
 /// Controller with its caches and a record of its actions.
 pub(super) struct Controller {
-    pub(super) world: World,
+    pub(super) cache: BinderCache,
     pub(super) writes: Vec<String>,
     pub(super) notices: Vec<String>,
     pub(super) budget: usize,
@@ -93,17 +93,17 @@ pub(super) struct Controller {
 impl Controller {
     /// Starts a controller that has just listed everything and crashes after `budget` writes.
     pub(super) fn start(server: &Server, classes: &[StorageClass], budget: usize) -> Self {
-        let mut world = World::default();
+        let mut cache = BinderCache::default();
         for class in classes {
-            world.store_class(Arc::new(class.clone()));
+            cache.store_class(Arc::new(class.clone()));
         }
         for volume in server.volumes.values() {
-            world.store_volume(Arc::new(volume.clone()));
+            cache.store_volume(Arc::new(volume.clone()));
         }
         for claim in server.claims.values() {
-            world.store_claim(Arc::new(claim.clone()));
+            cache.store_claim(Arc::new(claim.clone()));
         }
-        Self { world, writes: Vec::new(), notices: Vec::new(), budget }
+        Self { cache, writes: Vec::new(), notices: Vec::new(), budget }
     }
 
     pub(super) fn crashed(&self) -> bool {
@@ -121,7 +121,7 @@ impl Controller {
     }
 
     pub(super) fn take(&mut self, server: &mut Server, step: Step) -> Option<Live> {
-        assert!(self.world.indexes_agree());
+        assert!(self.cache.indexes_agree());
         self.note(&step.before);
         let call = step.call?;
         let mut live = Live::NotAsked;
@@ -146,20 +146,20 @@ impl Controller {
     pub(super) fn keep_volume(&mut self, what: &str, volume: Option<PersistentVolume>) -> bool {
         let Some(volume) = volume else { return false };
         self.writes.push(format!("{what} {} {}", name(&volume.metadata), volume_phase(&volume)));
-        assert!(self.world.store_volume(Arc::new(volume)));
+        assert!(self.cache.store_volume(Arc::new(volume)));
         true
     }
 
     pub(super) fn keep_claim(&mut self, what: &str, claim: Option<PersistentVolumeClaim>) -> bool {
         let Some(claim) = claim else { return false };
         self.writes.push(format!("{what} {} {}", name(&claim.metadata), claim_phase(&claim)));
-        assert!(self.world.store_claim(Arc::new(claim)));
+        assert!(self.cache.store_claim(Arc::new(claim)));
         true
     }
 
     pub(super) fn claim(&mut self, server: &mut Server, key: &ClaimKey) {
         for _ in 0..10 {
-            let step = sync_claim(&self.world, key);
+            let step = sync_claim(&self.cache, key);
             if self.take(server, step).is_none() {
                 return;
             }
@@ -170,7 +170,7 @@ impl Controller {
     pub(super) fn volume(&mut self, server: &mut Server, name: &str) {
         let mut live = Live::NotAsked;
         for _ in 0..10 {
-            let step = sync_volume(&self.world, name, &live);
+            let step = sync_volume(&self.cache, name, &live);
             match self.take(server, step) {
                 None => return,
                 Some(Live::NotAsked) => {}

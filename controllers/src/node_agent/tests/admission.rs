@@ -31,7 +31,7 @@ impl Rig {
 
 #[test]
 fn a_pod_that_does_not_fit_is_failed_and_never_runs() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         let any = json!({});
@@ -62,7 +62,7 @@ fn a_pod_that_does_not_fit_is_failed_and_never_runs() {
 
 #[test]
 fn a_label_that_is_newer_than_the_cache_counts() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.toy.patch("nodes", "", "node-a", &json!({ "metadata": { "labels": { "disk": "ssd" } } }));
@@ -73,7 +73,7 @@ fn a_label_that_is_newer_than_the_cache_counts() {
 
 #[test]
 fn a_running_pod_that_no_longer_belongs_here_is_stopped_by_a_restarted_kubelet() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.toy.patch("nodes", "", "node-a", &json!({ "metadata": { "labels": { "disk": "ssd" } } }));
@@ -95,7 +95,7 @@ fn a_running_pod_that_no_longer_belongs_here_is_stopped_by_a_restarted_kubelet()
 /// times that the driver was asked for its limit.
 fn unattached(code: i32, period: Option<i64>) -> (Value, usize) {
     let mut result = None;
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.toy.put(
             "csidrivers",

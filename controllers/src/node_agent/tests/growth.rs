@@ -28,7 +28,7 @@ pub(super) fn grown(rig: &Rig) -> bool {
 
 #[test]
 fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
         rig.claim_and_pod("p");
@@ -46,8 +46,8 @@ fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
             (&claim(&rig)["conditions"], &claim(&rig)["allocatedResourceStatuses"]),
             (&Value::Null, &Value::Null)
         );
-        let told = "FileSystemResizeSuccessful MountVolume.NodeExpandVolume succeeded for volume \"pv-1\" node-a";
-        rig.until("events", 2, || rig.toy.events().iter().filter(|e| *e == told).count() == 2).await;
+        let reported = "FileSystemResizeSuccessful MountVolume.NodeExpandVolume succeeded for volume \"pv-1\" node-a";
+        rig.until("events", 2, || rig.toy.events().iter().filter(|e| *e == reported).count() == 2).await;
         tokio::time::sleep(Duration::from_secs(200)).await;
         assert_eq!(rig.count("disk.expanded"), 1, "and that once");
     });
@@ -55,7 +55,7 @@ fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
 
 #[test]
 fn a_filesystem_that_lags_behind_its_volume_grows_once_it_is_published() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
         rig.disk.resize("vol-1", 2 << 30).await.expect("resized");
@@ -74,7 +74,7 @@ fn a_filesystem_that_lags_behind_its_volume_grows_once_it_is_published() {
 
 #[test]
 fn a_size_that_the_device_does_not_have_is_infeasible() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
         rig.claim_and_pod("p");

@@ -11,7 +11,7 @@ fn renewed(rig: &Rig) -> f64 {
 
 #[test]
 fn a_lease_that_hangs_is_renewed_after_ten_seconds() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         let before = renewed(&rig);

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use sha2::{Digest, Sha256};
 
+use super::call_context::{asked, driver};
 use super::real::{Hand, with_hand};
-use super::told::{asked, driver};
 use super::*;
 
 async fn pod(hand: &Hand) -> Pod {

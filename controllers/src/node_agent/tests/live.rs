@@ -21,7 +21,7 @@ fn driver(world: &World, root: &Path, disk: &Arc<dyn Disk>) -> Process {
     })
 }
 
-async fn story(root: &Path) {
+async fn lifecycle(root: &Path) {
     let world = World::live(Options { scale: TimeScale::new(100.0), ..Options::default() });
     let disk: Arc<dyn Disk> =
         Arc::new(DirectoryDisk::new("node-a", &root.join("node"), &root.join("volumes")).expect("a disk"));
@@ -91,5 +91,5 @@ fn a_driver_is_found_by_its_socket_and_a_pod_runs_on_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(story(directory.path()));
+    runtime.block_on(lifecycle(directory.path()));
 }

@@ -30,7 +30,7 @@ async fn text(ctx: &Ctx, query: &str) -> (u16, String) {
 
 #[test]
 fn a_pod_tells_what_its_workload_does_until_it_has_stopped() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         let ctx = reader(&world);
         rig.until("ready", 1, || rig.ready()).await;
@@ -73,12 +73,12 @@ fn a_pod_tells_what_its_workload_does_until_it_has_stopped() {
 
 #[test]
 fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         let ctx = reader(&world);
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
-        for (query, code, said) in [
+        for (query, code, message) in [
             ("q/app", 404, "pod \"q\" does not exist"),
             ("p/other", 404, "container \"other\" not found in pod \"p\""),
             ("p/app?tailLines=x", 400, "{\"message\": \"Unable to decode query.\"}"),
@@ -86,7 +86,7 @@ fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
             ("p/app?previous=true", 400, "previous terminated container \"app\" in pod \"p\" not found"),
             ("p/app/more", 404, "404 page not found"),
         ] {
-            assert_eq!(text(&ctx, query).await, (code, said.to_owned()), "{query}");
+            assert_eq!(text(&ctx, query).await, (code, message.to_owned()), "{query}");
         }
         // The logs of a machine are lost when it goes down.
         rig.node.restart();

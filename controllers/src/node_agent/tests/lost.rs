@@ -22,7 +22,7 @@ impl Rig {
 
 #[test]
 fn a_pod_that_runs_gets_its_volume_published_anew_and_its_metadata_with_it() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -40,7 +40,7 @@ fn a_pod_that_runs_gets_its_volume_published_anew_and_its_metadata_with_it() {
 
 #[test]
 fn a_pod_whose_mount_nobody_can_take_down_stays_until_an_administrator_does() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -51,10 +51,10 @@ fn a_pod_whose_mount_nobody_can_take_down_stays_until_an_administrator_does() {
         rig.node.machine.restart();
         rig.node.kubelet.restart();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let told = rig.failures();
+        let reported = rig.failures();
         let text = "UnmountVolume.NewUnmounter failed for volume \"pv-1\" : kubernetes.io/csi: unmounter failed to load \
                     volume data file [/var/lib/kubelet/pods/uid-of-p/volumes/kubernetes.io~csi/pv-1/mount]";
-        assert_eq!(told.iter().filter(|error| error.starts_with(text)).count(), 1, "{told:?}");
+        assert_eq!(reported.iter().filter(|error| error.starts_with(text)).count(), 1, "{reported:?}");
         assert!(!rig.toy.get("pods", "default", "p").is_null(), "something is mounted for the pod");
         rig.disk.unpublish("vol-1", &Rig::volume_dir("p").join("mount")).await.expect("unpublished");
         rig.until("deleted", 3, || rig.toy.get("pods", "default", "p").is_null()).await;
@@ -63,7 +63,7 @@ fn a_pod_whose_mount_nobody_can_take_down_stays_until_an_administrator_does() {
 
 #[test]
 fn directories_without_metadata_of_a_pod_that_is_gone_go_when_nothing_is_mounted_there() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;

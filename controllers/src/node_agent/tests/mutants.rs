@@ -1,4 +1,4 @@
-//! Each planted defect has its described effect.
+//! Each seeded bug has its described effect.
 
 use super::*;
 

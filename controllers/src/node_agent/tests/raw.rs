@@ -48,7 +48,7 @@ fn records(disks: &MemoryDisks) -> u64 {
 
 #[test]
 fn a_pod_gets_a_raw_device_writes_to_it_and_leaves_nothing_behind() {
-    story(async |world| {
+    in_simulation(async |world| {
         let disks = MemoryDisks::new();
         let rig = Rig::new(&world, &disks);
         rig.until("ready", 1, || rig.ready()).await;
@@ -99,7 +99,7 @@ fn a_pod_gets_a_raw_device_writes_to_it_and_leaves_nothing_behind() {
 
 #[test]
 fn a_restarted_agent_opens_the_devices_of_its_pods_again() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_raw_pod("p").await;
@@ -122,7 +122,7 @@ fn a_restarted_agent_opens_the_devices_of_its_pods_again() {
 
 #[test]
 fn a_restarted_agent_takes_down_the_device_of_a_pod_that_is_gone() {
-    story(async |world| {
+    in_simulation(async |world| {
         let disks = MemoryDisks::new();
         let rig = Rig::new(&world, &disks);
         rig.until("ready", 1, || rig.ready()).await;
@@ -140,7 +140,7 @@ fn a_restarted_agent_takes_down_the_device_of_a_pod_that_is_gone() {
 
 #[test]
 fn a_power_loss_costs_a_raw_device_exactly_what_was_not_synced() {
-    story(async |world| {
+    in_simulation(async |world| {
         let disks = MemoryDisks::new();
         let rig = Rig::new(&world, &disks);
         rig.until("ready", 1, || rig.ready()).await;
@@ -159,7 +159,7 @@ fn a_power_loss_costs_a_raw_device_exactly_what_was_not_synced() {
 
 #[test]
 fn a_device_that_is_pulled_fails_the_workload_and_is_still_taken_down() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_raw_pod("p").await;
@@ -175,7 +175,7 @@ fn a_device_that_is_pulled_fails_the_workload_and_is_still_taken_down() {
 
 #[test]
 fn a_raw_device_grows_under_a_running_pod() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
         rig.raw_claim_and_pod("p");
@@ -195,7 +195,7 @@ fn a_raw_device_grows_under_a_running_pod() {
 
 #[test]
 fn a_raw_device_that_lags_behind_its_volume_grows_before_the_pod_starts() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
         rig.disk.resize("vol-1", 2 << 30).await.expect("resized");
@@ -215,7 +215,7 @@ fn a_raw_device_that_lags_behind_its_volume_grows_before_the_pod_starts() {
 
 #[test]
 fn a_raw_device_that_a_container_would_mount_is_refused() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.plug().await;
@@ -228,7 +228,7 @@ fn a_raw_device_that_a_container_would_mount_is_refused() {
 
 #[test]
 fn a_driver_that_cannot_publish_a_device_is_told_as_a_failed_map() {
-    story(async |world| {
+    in_simulation(async |world| {
         let fault = json!({
             "name": "f", "match": { "plane": "csi", "op": "NodePublishVolume" }, "when": { "first": 1 },
             "effect": { "grpc": "INTERNAL" },

@@ -156,7 +156,7 @@ pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec
     hand.until("running", 3, running).await;
 }
 
-async fn story(hand: &Hand, disk: &Arc<dyn Disk>) {
+async fn lifecycle(hand: &Hand, disk: &Arc<dyn Disk>) {
     bring_up(hand, disk, Value::Null, Value::Null).await;
     hand.ctx.sleep(Duration::from_secs(5)).await;
     hand.client.namespaced::<Pod>("default").delete("p", &DeleteParams::default()).await.expect("deleted");
@@ -187,7 +187,7 @@ pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl Asyn
 
 #[test]
 fn a_pod_comes_and_goes() {
-    with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| story(&hand, &disk).await);
+    with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| lifecycle(&hand, &disk).await);
 }
 
 #[test]
@@ -198,11 +198,11 @@ fn what_others_write_over_the_status_of_a_pod_does_not_stay() {
             let conditions = hand.pod().await.and_then(|p| p.status).and_then(|s| s.conditions).unwrap_or_default();
             conditions.into_iter().find(|c| c.type_ == "PodScheduled").expect("a condition")
         };
-        let told = json!([
+        let reported = json!([
             { "type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "no answer" },
             { "type": "example.com/gate", "status": "True" },
         ]);
-        hand.status::<Pod>("default", "p", json!({ "conditions": told, "phase": "Pending" })).await;
+        hand.status::<Pod>("default", "p", json!({ "conditions": reported, "phase": "Pending" })).await;
         assert_eq!(scheduled().await.reason.as_deref(), Some("SchedulerError"));
         hand.until("it is as kubelet says", 11, async || scheduled().await.status == "True").await;
         let condition = scheduled().await;

@@ -5,7 +5,7 @@ use super::*;
 /// Runs and deletes a pod while the `first` removals at `path` fail. Checks how often each operation failed and was
 /// repeated.
 fn left_behind(op: &'static str, path: &'static str, failed: usize, unpublished: usize, unstaged: usize) {
-    story(async |world| {
+    in_simulation(async |world| {
         let fault = json!({
             "name": "f", "match": { "plane": "disk", "op": op, "where": { "path": path, "process": "node-a/kubelet" } },
             "when": { "first": 2 }, "effect": { "io_error": "EIO" },
@@ -51,7 +51,7 @@ fn a_staging_path_that_cannot_be_removed_is_unstaged_again() {
 
 #[test]
 fn a_pod_directory_that_cannot_be_removed_is_removed_later_and_keeps_nobody_waiting() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;

@@ -14,7 +14,7 @@ impl Rig {
         self.toy.get("pods", "default", pod)["status"]["containerStatuses"][0].clone()
     }
 
-    fn told(&self, reason: &str) -> usize {
+    fn event_count(&self, reason: &str) -> usize {
         self.toy.events().iter().filter(|event| event.starts_with(&format!("{reason} "))).count()
     }
 
@@ -42,7 +42,7 @@ impl Rig {
 
 #[test]
 fn a_kubelet_that_comes_back_leaves_a_pod_that_writes_alone() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -59,7 +59,10 @@ fn a_kubelet_that_comes_back_leaves_a_pod_that_writes_alone() {
         assert!(steady, "{synced:?}");
         assert!(rig.in_use());
         assert_eq!(rig.toy.get("pods", "default", "p")["status"], before);
-        assert_eq!(["Pulled", "Created", "Started", "SandboxChanged"].map(|reason| rig.told(reason)), [1, 1, 1, 0]);
+        assert_eq!(
+            ["Pulled", "Created", "Started", "SandboxChanged"].map(|reason| rig.event_count(reason)),
+            [1, 1, 1, 0]
+        );
         // The kubelet still manages the pod.
         rig.delete_gracefully("p");
         rig.until("deleted", 2, || rig.toy.get("pods", "default", "p").is_null()).await;
@@ -70,7 +73,7 @@ fn a_kubelet_that_comes_back_leaves_a_pod_that_writes_alone() {
 
 #[test]
 fn a_kubelet_that_comes_back_to_a_slow_api_leaves_a_pod_that_writes_alone() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -88,7 +91,7 @@ fn a_kubelet_that_comes_back_to_a_slow_api_leaves_a_pod_that_writes_alone() {
 
 #[test]
 fn a_pod_that_was_deleted_meanwhile_is_stopped_before_its_volume_goes() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -105,7 +108,7 @@ fn a_pod_that_was_deleted_meanwhile_is_stopped_before_its_volume_goes() {
 
 #[test]
 fn containers_whose_pod_is_gone_are_stopped_before_its_volume_goes() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -121,7 +124,7 @@ fn containers_whose_pod_is_gone_are_stopped_before_its_volume_goes() {
 
 #[test]
 fn containers_that_went_with_their_machine_are_started_anew() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_pod("p").await;
@@ -138,14 +141,14 @@ fn containers_that_went_with_their_machine_are_started_anew() {
         let after = rig.container("p");
         assert_ne!(before["containerID"], after["containerID"]);
         assert_eq!(after["lastState"]["terminated"]["containerID"], before["containerID"]);
-        assert_eq!(rig.told("SandboxChanged"), 1);
+        assert_eq!(rig.event_count("SandboxChanged"), 1);
         assert_eq!(rig.pod_phase("p"), "Running");
     });
 }
 
 #[test]
 fn an_order_to_stop_that_comes_while_containers_are_made_stops_them() {
-    story(async |world| {
+    in_simulation(async |world| {
         let slow = json!({
             "name": "slow", "effect": { "delay": "5s" },
             "match": { "plane": "link", "op": "request", "where": { "path": "/v1/pods", "method": "POST" } },
@@ -169,7 +172,7 @@ fn an_order_to_stop_that_comes_while_containers_are_made_stops_them() {
 
 #[test]
 fn a_kubelet_waits_for_its_runtime() {
-    story(async |world| {
+    in_simulation(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.node.machine.crash();
         rig.until("ready", 1, || rig.ready()).await;

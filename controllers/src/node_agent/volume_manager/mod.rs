@@ -1,7 +1,7 @@
 //! Kubelet's volume manager as a pure machine (upstream `pkg/kubelet/volumemanager`).
 //!
 //! The populator fills the desired state. The machine compares it with the actual state and returns the operations to
-//! start. Each operation is a short list of steps: the shell performs them one by one and reports back. This module
+//! start. Each operation is a short list of steps: the async loop performs them one by one and reports back. This module
 //! does not wait, call, or read a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,7 @@ use super::names::VolumeName;
 use crate::pending::PendingOperations;
 
 pub mod actual;
+mod debug_state;
 pub mod desired;
 pub mod operation;
 mod progress;
@@ -19,7 +20,6 @@ mod reconcile;
 pub mod spec;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use actual::{ActualStateOfWorld, Attachability, MountState, MountedPod};
 use desired::{DesiredMount, DesiredStateOfWorld};
@@ -29,7 +29,7 @@ pub use spec::VolumeSpec;
 /// Result of one pass of the reconciler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Operations now marked as running. The shell must perform them.
+    /// Operations now marked as running. The async loop must perform them.
     pub started: Vec<Operation>,
     /// Volumes that left the actual state, and so leave volumesInUse at the next status tick.
     pub detached: Vec<VolumeName>,
@@ -93,18 +93,18 @@ pub struct VolumeManager {
     /// True once each pod of the pod source has been populated (`hasAddedPods`).
     populated: bool,
     /// Pods that are gone from the pod source while their containers run.
-    strays: BTreeSet<String>,
+    orphans: BTreeSet<String>,
     reconstruction: Reconstruction,
     /// Volumes that could not be reconstructed and have not been cleaned up yet (`volumesFailedReconstruction`).
     failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
-    /// Planted defects.
-    pub(super) planted: Planted,
+    /// Seeded bugs.
+    pub(super) seeded_bugs: SeededBugs,
 }
 
-/// Planted defects of the machine.
+/// Seeded bugs of the machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Planted {
+pub struct SeededBugs {
     /// Mounts a volume before the node's status lists it as attached.
     pub ignores_attached: bool,
     /// Mounts a volume before the node's status lists it as in use.
@@ -124,15 +124,15 @@ impl VolumeManager {
             running: BTreeMap::new(),
             attached_in_status: BTreeSet::new(),
             populated: false,
-            strays: BTreeSet::new(),
+            orphans: BTreeSet::new(),
             reconstruction: Reconstruction::Unread,
             failed: Vec::new(),
             retry_at: None,
-            planted: Planted::default(),
+            seeded_bugs: SeededBugs::default(),
         }
     }
 
-    // --- input from the shell ------------------------------------------------------------------------------------
+    // --- input from the async loop ------------------------------------------------------------------------------------
 
     /// Takes the volumes found on disk at the start: each becomes attach-, device- and mount-uncertain. Entries of
     /// `failed` wait until it is certain that no pod wants them.
@@ -207,8 +207,8 @@ impl VolumeManager {
 
     /// Sets the pods, by uid, that are gone while their containers run. They keep their volumes until the containers
     /// stop.
-    pub fn set_strays(&mut self, strays: BTreeSet<String>) {
-        self.strays = strays;
+    pub fn set_orphans(&mut self, orphans: BTreeSet<String>) {
+        self.orphans = orphans;
     }
 
     /// Adds a pod's use of a volume.
@@ -233,7 +233,7 @@ impl VolumeManager {
         self.desired.retain_pods(wanted)
     }
 
-    // --- questions of the shell ----------------------------------------------------------------------------------
+    // --- questions of the async loop ----------------------------------------------------------------------------------
 
     /// Returns `status.volumesInUse`: the sorted union of attachable desired and attachable actual volumes. None until
     /// reconstruction is done: the old list must stay until then (kubernetes#101791).

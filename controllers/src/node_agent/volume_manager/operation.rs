@@ -131,7 +131,7 @@ pub struct NodeFacts<'a> {
     pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
-/// One action of the shell.
+/// One action of the async loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Live GET of the Node: `status.volumesAttached` must list the volume.

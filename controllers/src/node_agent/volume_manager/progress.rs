@@ -191,8 +191,8 @@ impl VolumeManager {
     fn failed(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &str) -> Next {
         let block = task.spec.block;
         let reason = if block { "FailedMapVolume" } else { "FailedMount" };
-        let told = matches!(operation, Operation::Mount { .. }).then_some(reason);
-        self.fail(now, operation, step.what(block), error, told)
+        let reported = matches!(operation, Operation::Mount { .. }).then_some(reason);
+        self.fail(now, operation, step.what(block), error, reported)
     }
 
     fn fail(
@@ -201,12 +201,12 @@ impl VolumeManager {
         operation: &Operation,
         what: &str,
         error: &str,
-        told: Option<&'static str>,
+        reported: Option<&'static str>,
     ) -> Next {
         let task = self.running.get(operation);
         let message = task.map(|task| format!("{what} for volume \"{}\" : {error}", task.spec.pv)).unwrap_or_default();
-        let pod = task.and_then(|task| task.pod.clone()).filter(|_| told.is_some());
-        self.finish(now, operation, Some(Failure { message, pod, reason: told.unwrap_or_default() }))
+        let pod = task.and_then(|task| task.pod.clone()).filter(|_| reported.is_some());
+        self.finish(now, operation, Some(Failure { message, pod, reason: reported.unwrap_or_default() }))
     }
 
     fn finish(&mut self, now: Duration, operation: &Operation, failure: Option<Failure>) -> Next {

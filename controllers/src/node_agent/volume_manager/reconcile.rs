@@ -31,7 +31,7 @@ impl VolumeManager {
             .actual
             .volumes()
             .flat_map(|(name, volume)| volume.pods.keys().map(move |uid| (name, uid, volume)))
-            .filter(|(name, uid, _)| !self.desired.pod_wants(name, uid) && !self.strays.contains(*uid))
+            .filter(|(name, uid, _)| !self.desired.pod_wants(name, uid) && !self.orphans.contains(*uid))
             .map(|(name, uid, volume)| {
                 let pod = volume.pods.get(uid).map(|p| p.pod.clone()).unwrap_or_default();
                 let task = Task { pod_name: pod, ..Task::of(volume.spec.clone()) };
@@ -50,8 +50,9 @@ impl VolumeManager {
             for (uid, mount) in &volume.pods {
                 let operation = if !attached {
                     // Two silent preconditions, so that no backoff builds up while the controller works.
-                    let is_attached = self.attached_in_status.contains(name.as_str()) || self.planted.ignores_attached;
-                    let seen = is_attached && (volume.reported_in_use || self.planted.ignores_in_use);
+                    let is_attached =
+                        self.attached_in_status.contains(name.as_str()) || self.seeded_bugs.ignores_attached;
+                    let seen = is_attached && (volume.reported_in_use || self.seeded_bugs.ignores_in_use);
                     if volume.attachable && !seen {
                         continue;
                     }
@@ -84,7 +85,7 @@ impl VolumeManager {
             .actual
             .volumes()
             .filter(|(name, volume)| {
-                let is_published = !volume.pods.is_empty() && !self.planted.unstages_published;
+                let is_published = !volume.pods.is_empty() && !self.seeded_bugs.unstages_published;
                 !is_published && self.desired.get(name).is_none()
             })
             .map(|(name, volume)| (name.clone(), volume.device, volume.spec.clone()))
@@ -106,7 +107,7 @@ impl VolumeManager {
     /// again (`cleanOrphanVolumes`).
     fn clean_orphans(&mut self, now: Duration, done: &mut Reconciled) {
         for FailedMount { uid, pv } in std::mem::take(&mut self.failed) {
-            if self.strays.contains(&uid) {
+            if self.orphans.contains(&uid) {
                 self.failed.push(FailedMount { uid, pv });
                 continue;
             }

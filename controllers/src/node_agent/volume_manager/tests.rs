@@ -493,9 +493,9 @@ fn two_names_of_one_volume_in_a_pod_share_its_mount() {
     }
     let expected = ["left", "right", "other"].map(str::to_owned);
     assert_eq!(rig.vm.unmounted("a", &expected), ["left", "right", "other"]);
-    let told = rig.vm.explain("a", &expected, "cause");
+    let reported = rig.vm.explain("a", &expected, "cause");
     let text = "unmounted volumes=[left right other], unattached volumes=[left right], failed to process volumes=[other]: cause";
-    assert_eq!(told, text);
+    assert_eq!(reported, text);
     rig.attach("v");
     rig.ticks(10);
     assert_eq!(rig.published.len(), 1, "{:?}", rig.log);

@@ -12,7 +12,7 @@ use rustix::mount::{
     unmount as unmount_path,
 };
 
-use crate::disk::root::Place;
+use crate::disk::root::PathAt;
 use crate::disk::{Backend, DiskError};
 
 /// Mount options, split into those of the mount and those of the filesystem.
@@ -171,7 +171,7 @@ impl Detached {
 }
 
 /// Unmounts `place`; `lazily` detaches the mount even while it is in use.
-pub(super) fn unmount(place: &Place, path: &Path, lazily: bool) -> Result<(), DiskError> {
+pub(super) fn unmount(place: &PathAt, path: &Path, lazily: bool) -> Result<(), DiskError> {
     let by_fd = format!("/proc/self/fd/{}/{}", place.parent.as_raw_fd(), place.name.display());
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match patiently(|| unmount_path(&by_fd, flags | UnmountFlags::NOFOLLOW)) {

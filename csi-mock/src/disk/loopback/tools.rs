@@ -36,7 +36,7 @@ fn run(name: &str, arguments: &[&str], device: &Path) -> Result<Output, DiskErro
 }
 
 /// Returns the output of a program in one line.
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").chars().take(500).collect()
 }
@@ -68,7 +68,7 @@ pub(super) fn probe(device: &Path) -> Result<Found, DiskError> {
         }
         // 8: several contradictory signatures.
         Some(8) => Ok(Found::Other("signatures that contradict one another".to_owned())),
-        code => Err(DiskError::Environment(format!("blkid ended with {code:?}: {}", said(&output)))),
+        code => Err(DiskError::Environment(format!("blkid ended with {code:?}: {}", stderr_of(&output)))),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn make(device: &Path, fs_type: &str, options: &[String]) -> Result<(
     if output.status.success() {
         return Ok(());
     }
-    let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(&output));
+    let failure = format!("{program} ended with {:?}: {}", output.status.code(), stderr_of(&output));
     Err(DiskError::io("mkfs", device.display().to_string(), std::io::Error::other(failure)))
 }
 
@@ -102,21 +102,21 @@ pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), D
     if output.status.success() {
         return Ok(());
     }
-    if fs_type == "ext4" && said(&output).contains("Permission denied") {
+    if fs_type == "ext4" && stderr_of(&output).contains("Permission denied") {
         return Err(DiskError::Environment(format!(
             "an ext4 that is mounted grows only with CAP_SYS_RESOURCE (docker: --cap-add SYS_RESOURCE), which this \
              process lacks; the one at {} grows when it is staged again",
             mounted.display()
         )));
     }
-    let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(&output));
+    let failure = format!("{program} ended with {:?}: {}", output.status.code(), stderr_of(&output));
     Err(DiskError::io("resize", mounted.display().to_string(), std::io::Error::other(failure)))
 }
 
 /// Grows an unmounted ext4 to its device; resize2fs requires a full check first.
 pub(super) fn grow_ext4_unmounted(device: &Path) -> Result<(), DiskError> {
     let fail = |program: &str, output: &Output| {
-        let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(output));
+        let failure = format!("{program} ended with {:?}: {}", output.status.code(), stderr_of(output));
         Err(DiskError::io("resize", device.display().to_string(), std::io::Error::other(failure)))
     };
     let checked = run("e2fsck", &["-f", "-p"], device)?;
@@ -139,7 +139,7 @@ pub(super) fn check(device: &Path, fs_type: &str) -> Result<(), String> {
     match run(&program, &["-a"], device) {
         Err(error) => Err(error.to_string()),
         Ok(output) if output.status.code() == Some(4) => {
-            Err(format!("{program} found errors that it cannot repair: {}", said(&output)))
+            Err(format!("{program} found errors that it cannot repair: {}", stderr_of(&output)))
         }
         Ok(_) => Ok(()),
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::model::{Cached, Node, Place, Volume, clean, text};
+use super::model::{Cached, Node, PathTarget, Volume, clean, text};
 use crate::disk::{DiskError, Usage};
 
 type Volumes = BTreeMap<String, Volume>;
@@ -18,7 +18,7 @@ const RESERVED_INODES: u64 = 11;
 impl Node {
     pub fn usage(&mut self, volumes: &Volumes, path: &Path) -> Result<Usage, DiskError> {
         let path = clean(path)?;
-        let Place::Volume { volume, block, .. } = self.place(&path) else {
+        let PathTarget::Volume { volume, block, .. } = self.place(&path) else {
             return Err(DiskError::errno("statfs", text(&path), Errno::NOENT));
         };
         let (total, durable) = volumes.get(&volume).map_or((0, 0), |v| (v.room(), v.used()));
@@ -57,7 +57,7 @@ impl Node {
 
     pub fn list_dir(&mut self, path: &Path) -> Result<Option<Vec<String>>, DiskError> {
         let path = clean(path)?;
-        if let Place::Volume { volume, name, .. } = self.place(&path) {
+        if let PathTarget::Volume { volume, name, .. } = self.place(&path) {
             let prefix = if name.is_empty() { name } else { format!("{name}/") };
             let cache = self.alive(&volume, "readdir", &path)?;
             let mut names: Vec<String> = cache
@@ -76,8 +76,8 @@ impl Node {
     pub fn append(&mut self, volumes: &Volumes, path: &Path, data: &[u8]) -> Result<(), DiskError> {
         let path = clean(path)?;
         match self.place(&path) {
-            Place::Volume { readonly: true, .. } => Err(DiskError::errno("write", text(&path), Errno::ROFS)),
-            Place::Volume { volume, name, block, .. } => {
+            PathTarget::Volume { readonly: true, .. } => Err(DiskError::errno("write", text(&path), Errno::ROFS)),
+            PathTarget::Volume { volume, name, block, .. } => {
                 if name.is_empty() != block {
                     let errno = if block { Errno::NOTDIR } else { Errno::ISDIR };
                     return Err(DiskError::errno("write", text(&path), errno));
@@ -92,7 +92,7 @@ impl Node {
                 file.data.extend_from_slice(data);
                 Ok(())
             }
-            Place::Root => {
+            PathTarget::Root => {
                 self.root_file("write", &path)?.extend_from_slice(data);
                 Ok(())
             }
@@ -102,15 +102,15 @@ impl Node {
     pub fn write(&mut self, volumes: &mut Volumes, path: &Path, data: &[u8]) -> Result<(), DiskError> {
         let path = clean(path)?;
         match self.place(&path) {
-            Place::Volume { readonly: true, .. } => Err(DiskError::errno("write", text(&path), Errno::ROFS)),
-            Place::Volume { volume, name, .. } => {
+            PathTarget::Volume { readonly: true, .. } => Err(DiskError::errno("write", text(&path), Errno::ROFS)),
+            PathTarget::Volume { volume, name, .. } => {
                 let durable = volumes.entry(volume.clone()).or_default();
                 let cache = self.alive(&volume, "write", &path)?;
                 cache.files.insert(name.clone(), Cached { data: data.to_vec(), synced: data.len(), exists: true });
                 durable.files.insert(name, data.to_vec());
                 Ok(())
             }
-            Place::Root => {
+            PathTarget::Root => {
                 *self.root_file("write", &path)? = data.to_vec();
                 Ok(())
             }
@@ -119,7 +119,7 @@ impl Node {
 
     pub fn sync(&mut self, volumes: &mut Volumes, path: &Path) -> Result<(), DiskError> {
         let path = clean(path)?;
-        let Place::Volume { volume, name, .. } = self.place(&path) else {
+        let PathTarget::Volume { volume, name, .. } = self.place(&path) else {
             return self.root_file("fsync", &path).map(drop);
         };
         let durable = volumes.entry(volume.clone()).or_default();
@@ -134,10 +134,10 @@ impl Node {
     pub fn read(&mut self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
         let path = clean(path)?;
         match self.place(&path) {
-            Place::Volume { volume, name, .. } => {
+            PathTarget::Volume { volume, name, .. } => {
                 Ok(self.alive(&volume, "read", &path)?.files.get(&name).map(|c| c.data.clone()))
             }
-            Place::Root => match self.root.get(&path) {
+            PathTarget::Root => match self.root.get(&path) {
                 Some(None) => Err(DiskError::errno("read", text(&path), Errno::ISDIR)),
                 found => Ok(found.cloned().flatten()),
             },
@@ -147,15 +147,15 @@ impl Node {
     pub fn remove_file(&mut self, volumes: &mut Volumes, path: &Path) -> Result<(), DiskError> {
         let path = clean(path)?;
         match self.place(&path) {
-            Place::Volume { readonly: true, .. } => Err(DiskError::errno("unlink", text(&path), Errno::ROFS)),
-            Place::Volume { volume, name, .. } => {
+            PathTarget::Volume { readonly: true, .. } => Err(DiskError::errno("unlink", text(&path), Errno::ROFS)),
+            PathTarget::Volume { volume, name, .. } => {
                 self.alive(&volume, "unlink", &path)?.files.remove(&name);
                 if let Some(durable) = volumes.get_mut(&volume) {
                     durable.files.remove(&name);
                 }
                 Ok(())
             }
-            Place::Root => {
+            PathTarget::Root => {
                 if matches!(self.root.get(&path), Some(None)) {
                     return Err(DiskError::errno("unlink", text(&path), Errno::ISDIR));
                 }

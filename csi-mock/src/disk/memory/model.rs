@@ -148,7 +148,7 @@ pub(super) fn text(path: &Path) -> String {
 }
 
 /// Target of a path.
-pub(super) enum Place {
+pub(super) enum PathTarget {
     /// File of a mounted volume: the volume, the name in it, true if the path refuses writes, and true for a raw
     /// device.
     Volume { volume: String, name: String, readonly: bool, block: bool },
@@ -157,15 +157,15 @@ pub(super) enum Place {
 }
 
 impl Node {
-    pub fn place(&self, path: &Path) -> Place {
+    pub fn place(&self, path: &Path) -> PathTarget {
         match self.mounts.nearest(path) {
-            Some((mount, name)) => Place::Volume {
+            Some((mount, name)) => PathTarget::Volume {
                 volume: mount.volume.clone(),
                 name,
                 readonly: mount.readonly,
                 block: mount.kind.is_raw(),
             },
-            None => Place::Root,
+            None => PathTarget::Root,
         }
     }
 

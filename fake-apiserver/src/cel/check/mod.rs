@@ -50,10 +50,10 @@ impl Expression {
             return Ok(self.checked(checker));
         }
         let source = self.program.source_info();
-        let mut said: Vec<((usize, usize), String)> =
+        let mut message: Vec<((usize, usize), String)> =
             checker.wrong.into_iter().map(|(id, why)| (position(source, &self.source, id), why)).collect();
-        said.sort();
-        let lines: Vec<String> = said.into_iter().map(|(at, why)| shown(&self.source, at, &why)).collect();
+        message.sort();
+        let lines: Vec<String> = message.into_iter().map(|(at, why)| shown(&self.source, at, &why)).collect();
         Err(lines.join("\n"))
     }
 

@@ -31,11 +31,11 @@ pub struct Over {
 /// An item and the results for it.
 struct Row {
     item: Arc<Item>,
-    said: Vec<Option<Said>>,
+    answers: Vec<Option<Answer>>,
 }
 
 /// Result of an expression for an item.
-enum Said {
+enum Answer {
     Yes,
     No,
     Value(CelValue),
@@ -88,14 +88,14 @@ impl Over {
         for item in items {
             // The order of a list seldom changes, so an item is found at once unless it is new.
             let found = former[at..].iter().position(|row| Arc::ptr_eq(&row.item, item)).map(|n| at + n);
-            let said = match found {
+            let answers = match found {
                 Some(found) => {
                     at = found + 1;
-                    std::mem::take(&mut former[found].said)
+                    std::mem::take(&mut former[found].answers)
                 }
                 None => Vec::new(),
             };
-            self.rows.push(Row { item: item.clone(), said });
+            self.rows.push(Row { item: item.clone(), answers });
         }
     }
 
@@ -133,11 +133,11 @@ impl Over {
                 yes(found.sum::<Result<usize, Unclear>>()? == 1)
             }
             How::Map(ask) => {
-                let values = rows.into_iter().map(|row| match self.say(row, ask) {
-                    Said::Yes => Ok(CelValue::Bool(true)),
-                    Said::No => Ok(CelValue::Bool(false)),
-                    Said::Value(value) => Ok(value.clone()),
-                    Said::Unclear => Err(Unclear),
+                let values = rows.into_iter().map(|row| match self.result_of(row, ask) {
+                    Answer::Yes => Ok(CelValue::Bool(true)),
+                    Answer::No => Ok(CelValue::Bool(false)),
+                    Answer::Value(value) => Ok(value.clone()),
+                    Answer::Unclear => Err(Unclear),
                 });
                 let list = CelValue::List(Arc::new(values.collect::<Result<_, _>>()?));
                 let list: Box<dyn Val> = list.try_into().map_err(|_| Unclear)?;
@@ -186,39 +186,39 @@ impl Over {
     }
 
     fn is(&mut self, row: usize, ask: usize) -> Result<bool, Unclear> {
-        match self.say(row, ask) {
-            Said::Yes => Ok(true),
-            Said::No => Ok(false),
-            Said::Value(_) | Said::Unclear => Err(Unclear),
+        match self.result_of(row, ask) {
+            Answer::Yes => Ok(true),
+            Answer::No => Ok(false),
+            Answer::Value(_) | Answer::Unclear => Err(Unclear),
         }
     }
 
     /// Returns the result for an item; evaluates it only the first time.
-    fn say(&mut self, row: usize, ask: usize) -> &Said {
-        let known = self.rows[row].said.get(ask).is_some_and(Option::is_some);
+    fn result_of(&mut self, row: usize, ask: usize) -> &Answer {
+        let known = self.rows[row].answers.get(ask).is_some_and(Option::is_some);
         let fresh = (!known).then(|| {
             self.asked += 1;
             self.ask(&self.rows[row], ask)
         });
-        let said = &mut self.rows[row].said;
-        said.resize_with(said.len().max(ask + 1), || None);
+        let answers = &mut self.rows[row].answers;
+        answers.resize_with(answers.len().max(ask + 1), || None);
         if fresh.is_some() {
-            said[ask] = fresh;
+            answers[ask] = fresh;
         }
-        said[ask].get_or_insert(Said::Unclear)
+        answers[ask].get_or_insert(Answer::Unclear)
     }
 
-    fn ask(&self, row: &Row, ask: usize) -> Said {
+    fn ask(&self, row: &Row, ask: usize) -> Answer {
         let ask = &self.plan.asks[ask];
-        let Some(item) = self.converted(row) else { return Said::Unclear };
+        let Some(item) = self.converted(row) else { return Answer::Unclear };
         let names = Names(vec![(ask.name.clone(), item)]);
         let mut context = Context::with_env(self.expression.env.clone());
         context.set_variable_resolver(&names);
-        let Ok(value) = CelValue::resolve_val(&ask.of, &context) else { return Said::Unclear };
+        let Ok(value) = CelValue::resolve_val(&ask.of, &context) else { return Answer::Unclear };
         match value.downcast_ref::<CelBool>() {
-            Some(is) if *is.inner() => Said::Yes,
-            Some(_) => Said::No,
-            None => CelValue::try_from(&*value).map_or(Said::Unclear, Said::Value),
+            Some(is) if *is.inner() => Answer::Yes,
+            Some(_) => Answer::No,
+            None => CelValue::try_from(&*value).map_or(Answer::Unclear, Answer::Value),
         }
     }
 }

@@ -218,12 +218,12 @@ mod tests {
         let old = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": "a", "securityContext": {}});
         let mut new = old.clone();
         new["nodeName"] = "b".into();
-        let told = pod_diff(&old, &new);
-        assert!(told.contains(" \"ServiceAccountName\": \"\",\n"), "{told}");
-        assert!(told.contains("- \"NodeName\": \"a\",\n+ \"NodeName\": \"b\",\n"), "{told}");
+        let reported = pod_diff(&old, &new);
+        assert!(reported.contains(" \"ServiceAccountName\": \"\",\n"), "{reported}");
+        assert!(reported.contains("- \"NodeName\": \"a\",\n+ \"NodeName\": \"b\",\n"), "{reported}");
         new = old.clone();
         new["hostNetwork"] = true.into();
-        let told = pod_diff(&old, &new);
-        assert!(told.contains("-  \"HostNetwork\": false,\n+  \"HostNetwork\": true,\n"), "{told}");
+        let reported = pod_diff(&old, &new);
+        assert!(reported.contains("-  \"HostNetwork\": false,\n+  \"HostNetwork\": true,\n"), "{reported}");
     }
 }

@@ -17,15 +17,15 @@ const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// Returns the fields of other managers that an apply may take: the annotation has them with their present value.
 pub(super) fn allowed(writer: &Writer<'_>, live: &Value) -> Fields {
-    let told = text(live, &["metadata", "annotations", ANNOTATION]);
-    if writer.manager != MANAGER || told.is_empty() {
+    let reported = text(live, &["metadata", "annotations", ANNOTATION]);
+    if writer.manager != MANAGER || reported.is_empty() {
         return Fields::default();
     }
-    match serde_json::from_str::<Value>(told) {
-        Ok(told) if text(&told, &["apiVersion"]) == writer.kind.api_version() => {
+    match serde_json::from_str::<Value>(reported) {
+        Ok(reported) if text(&reported, &["apiVersion"]) == writer.kind.api_version() => {
             let topology = writer.topology();
-            let differs = compare(Some(&told), Some(live), topology);
-            fields_of(&told, topology).without(&differs.written).without(&differs.removed)
+            let differs = compare(Some(&reported), Some(live), topology);
+            fields_of(&reported, topology).without(&differs.written).without(&differs.removed)
         }
         _ => Fields::default(),
     }
@@ -40,9 +40,9 @@ pub(super) fn refresh(writer: &Writer<'_>, object: &mut Value, sent: &Value) {
     if let Some(annotations) = annotations(&mut sent) {
         annotations.remove(ANNOTATION);
     }
-    let told = as_go_writes(&sent);
+    let reported = as_go_writes(&sent);
     let Some(annotations) = annotations(object) else { return };
-    annotations.insert(ANNOTATION, told.into());
+    annotations.insert(ANNOTATION, reported.into());
     let length: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if length > MAX_ANNOTATIONS {
         annotations.remove(ANNOTATION);

@@ -97,16 +97,16 @@ fn updated(who: &str, live: &Value, wanted: &Data) -> Value {
 }
 
 /// Reads the keys and their managers from a server's object.
-fn told(object: &Value) -> Keys {
-    let mut told = BTreeMap::new();
+fn managed_keys(object: &Value) -> Keys {
+    let mut keys_of = BTreeMap::new();
     for (key, value) in object["data"].as_object().into_iter().flatten() {
         let path = format!("f:{key}");
         let has_it = |fields: &Value| fields["f:data"].get(path.as_str()).is_some();
         let owners = managers(object).into_iter().filter(|m| has_it(&m.fields.to_value()));
         let owners = owners.map(|m| (m.name, if m.operation == "Apply" { "Apply" } else { "Update" })).collect();
-        told.insert(key.to_string(), (value.as_str().unwrap().parse().unwrap(), owners));
+        keys_of.insert(key.to_string(), (value.as_str().unwrap().parse().unwrap(), owners));
     }
-    told
+    keys_of
 }
 
 fn data() -> impl Strategy<Value = Data> {
@@ -170,7 +170,7 @@ proptest! {
                     model.set(&who, wanted);
                 }
             }
-            prop_assert_eq!(told(&live), model.keys.clone());
+            prop_assert_eq!(managed_keys(&live), model.keys.clone());
         }
     }
 }

@@ -114,7 +114,7 @@ fn parse(labels: Option<&Value>) -> Policy {
     Policy { enforce, warn, errors }
 }
 
-fn told(forbidden: &[Forbidden]) -> String {
+fn describe(forbidden: &[Forbidden]) -> String {
     let each = forbidden
         .iter()
         .map(|f| if f.detail.is_empty() { f.reason.clone() } else { format!("{} ({})", f.reason, f.detail) });
@@ -148,13 +148,13 @@ impl Store {
         if is_pod {
             let forbidden = policy.enforce.judge(&pod);
             if !forbidden.is_empty() {
-                let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, told(&forbidden));
+                let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, describe(&forbidden));
                 return Err(Status::forbidden(kind, request.name(), &why));
             }
         }
         let warned = policy.warn.judge(&pod);
         if !warned.is_empty() {
-            self.warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, told(&warned)));
+            self.warnings.push(format!("would violate PodSecurity \"{}\": {}", policy.warn, describe(&warned)));
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Store {
     /// Returns warnings about the existing pods of a namespace that violate a standard.
     fn violations(&self, namespace: &str, standard: Standard) -> Vec<String> {
         let prefix = super::list::prefix(Some(namespace));
-        let pods = super::list::within(self.shelf(kinds::PODS).objects(), &prefix, &prefix);
+        let pods = super::list::within(self.kind_store(kinds::PODS).objects(), &prefix, &prefix);
         let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for (_, object) in pods.take(MOST_PODS) {
             let pod = Pod { metadata: &object.value["metadata"], spec: &object.value["spec"] };
@@ -235,7 +235,7 @@ mod tests {
 
     fn says(level: Level, minor: Option<u32>, spec: &Value) -> String {
         let pod = Pod { metadata: &Value::Null, spec };
-        told(&Standard { level, minor }.judge(&pod))
+        describe(&Standard { level, minor }.judge(&pod))
     }
 
     #[test]

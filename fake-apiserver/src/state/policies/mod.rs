@@ -32,7 +32,7 @@ pub const EVERYTHING: &str = "this server does not check access";
 impl Store {
     /// Runs the bound policies. Refuses a request that one of them denies; warnings are kept for the answer.
     pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        if self.shelf(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() {
+        if self.kind_store(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() {
             return Ok(());
         }
         let mut warnings = Vec::new();
@@ -77,14 +77,14 @@ impl Store {
                     denied = Some((denies(&failure.why), failure.reason));
                 }
             }
-            for (key, said) in judged.annotations {
+            for (key, wording) in judged.annotations {
                 let all = noted.entry(format!("{policy_name}/{key}")).or_default();
-                if !all.contains(&said) {
-                    all.push(said);
+                if !all.contains(&wording) {
+                    all.push(wording);
                 }
             }
         }
-        self.annotations.extend(noted.into_iter().map(|(key, said)| (key, said.join(", "))));
+        self.annotations.extend(noted.into_iter().map(|(key, wording)| (key, wording.join(", "))));
         if !failed.is_empty() {
             failed.truncate(MOST_FAILURES);
             self.annotations.push((FAILURES.to_owned(), Value::Array(failed).to_string()));
@@ -199,7 +199,7 @@ impl Store {
         let asking = self.asking.as_ref();
         let (user, dry_run, options) =
             asking.map_or_else(server, |by| (by.user.clone(), by.dry_run, by.options.clone()));
-        let said = json!({
+        let wording = json!({
             "kind": of,
             "resource": resource,
             "subResource": request.subresource,
@@ -216,7 +216,7 @@ impl Store {
         let variables = vec![
             ("object", request.object.clone()),
             ("oldObject", request.old.clone()),
-            ("request", said),
+            ("request", wording),
             ("params", params),
             ("namespaceObject", namespace.unwrap_or_default()),
         ];
@@ -305,7 +305,7 @@ fn validate(scope: &mut Scope, spec: &Value) -> Result<Vec<Failure>, Wrong> {
     // Messages are evaluated last, with the rest of the budget.
     for failure in found.iter_mut().filter(|failure| !failure.broken) {
         match scope.message(&validations[failure.at]) {
-            Ok(said) => failure.why = said,
+            Ok(wording) => failure.why = wording,
             Err(why) => *failure = Failure::error(failure.at, format!("failed messageExpression: {}", why.text())),
         }
     }

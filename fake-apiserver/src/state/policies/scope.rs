@@ -216,24 +216,24 @@ impl Scope {
     /// Returns the message of a failed validation.
     pub fn message(&mut self, validation: &Value) -> Result<String, Wrong> {
         let by_expression = text(validation, &["messageExpression"]);
-        let mut said = String::new();
+        let mut wording = String::new();
         if !by_expression.trim().is_empty() {
             match self.evaluate(by_expression, Expression::compile, Expression::evaluate_for) {
-                Ok(CelValue::String(text)) => said = text.trim().to_owned(),
+                Ok(CelValue::String(text)) => wording = text.trim().to_owned(),
                 Err(Wrong::Spent) => return Err(Wrong::Spent),
                 Ok(_) | Err(Wrong::This(_)) => {}
             }
         }
-        if said.len() > LONGEST_MESSAGE || said.contains('\n') {
-            said.clear();
+        if wording.len() > LONGEST_MESSAGE || wording.contains('\n') {
+            wording.clear();
         }
-        if said.is_empty() {
-            said = text(validation, &["message"]).trim().to_owned();
+        if wording.is_empty() {
+            wording = text(validation, &["message"]).trim().to_owned();
         }
-        if said.is_empty() {
-            said = format!("failed expression: {}", text(validation, &["expression"]).trim());
+        if wording.is_empty() {
+            wording = format!("failed expression: {}", text(validation, &["expression"]).trim());
         }
-        Ok(said)
+        Ok(wording)
     }
 
     /// Evaluates the audit annotations of a policy. Returns them by key, and the errors.
@@ -243,11 +243,11 @@ impl Scope {
         for annotation in list(spec, &["auditAnnotations"]) {
             let source = text(annotation, &["valueExpression"]).trim();
             match self.evaluate(source, Expression::compile, Expression::evaluate_for) {
-                Ok(CelValue::String(said)) if said.trim().is_empty() => {}
-                Ok(CelValue::String(said)) => {
-                    let mut said = said.trim().to_owned();
-                    said.truncate(said.floor_char_boundary(LONGEST_ANNOTATION));
-                    found.push((text(annotation, &["key"]).to_owned(), said));
+                Ok(CelValue::String(wording)) if wording.trim().is_empty() => {}
+                Ok(CelValue::String(wording)) => {
+                    let mut wording = wording.trim().to_owned();
+                    wording.truncate(wording.floor_char_boundary(LONGEST_ANNOTATION));
+                    found.push((text(annotation, &["key"]).to_owned(), wording));
                 }
                 Ok(CelValue::Null) => {}
                 Ok(other) => failed.push(format!(

@@ -25,7 +25,7 @@ pub(super) type Charge = (Key, Value);
 impl Store {
     fn quotas(&self, namespace: &str) -> Vec<(Key, Arc<Object>)> {
         let prefix = prefix(Some(namespace));
-        let quotas = within(self.shelf(kinds::RESOURCE_QUOTAS).objects(), &prefix, &prefix);
+        let quotas = within(self.kind_store(kinds::RESOURCE_QUOTAS).objects(), &prefix, &prefix);
         quotas.map(|(key, quota)| (key.clone(), quota.clone())).collect()
     }
 
@@ -40,7 +40,9 @@ impl Store {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Vec<Charge>, Status> {
-        if self.shelf(kinds::RESOURCE_QUOTAS).objects().is_empty() || !kind.namespaced || !is_judged(kind, object, old)
+        if self.kind_store(kinds::RESOURCE_QUOTAS).objects().is_empty()
+            || !kind.namespaced
+            || !is_judged(kind, object, old)
         {
             return Ok(Vec::new());
         }
@@ -103,15 +105,15 @@ impl Store {
     /// Updates quotas after a commit: counts the use of a new or changed quota, and gives back what a deleted or
     /// finished object used.
     pub(super) fn follow_quotas(&mut self, now: Now, event: &Event) {
-        if self.shelf(kinds::RESOURCE_QUOTAS).objects().is_empty() {
+        if self.kind_store(kinds::RESOURCE_QUOTAS).objects().is_empty() {
             return;
         }
         let is_new = |quota: &&Arc<Object>| quota.value["status"]["hard"] != quota.value["spec"]["hard"];
         if event.kind == kinds::RESOURCE_QUOTAS
             && let Some(quota) = event.new.as_ref().filter(is_new)
         {
-            let told = self.counted(now, &quota.value);
-            self.put(now, kinds::RESOURCE_QUOTAS, event.key.clone(), told);
+            let reported = self.counted(now, &quota.value);
+            self.put(now, kinds::RESOURCE_QUOTAS, event.key.clone(), reported);
         }
         let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
         let before = usage(&event.kind, &old.value, now.wall);
@@ -156,7 +158,7 @@ impl Store {
                 continue;
             }
             known.extend(mine);
-            for (_, object) in within(self.shelf(kinds::stored(&kind)).objects(), &prefix, &prefix) {
+            for (_, object) in within(self.kind_store(kinds::stored(&kind)).objects(), &prefix, &prefix) {
                 if in_scope(quota, &kind, &object.value) {
                     add(&mut used, &usage(&kind, &object.value, now.wall));
                 }
@@ -166,11 +168,11 @@ impl Store {
         for resource in known {
             used.entry(resource.clone()).or_insert(Quantity::ZERO);
         }
-        let mut told = with_used(quota, &used);
-        if let Some(status) = value::map_mut(&mut told, "status") {
+        let mut reported = with_used(quota, &used);
+        if let Some(status) = value::map_mut(&mut reported, "status") {
             status.insert("hard", quota["spec"]["hard"].clone());
         }
-        told
+        reported
     }
 }
 
@@ -193,14 +195,14 @@ fn is_judged(kind: &Kind, object: &Value, old: Option<&Value>) -> bool {
 }
 
 fn with_used(quota: &Value, used: &Amounts) -> Value {
-    let mut told = quota.clone();
+    let mut reported = quota.clone();
     let used: substrate::json::Map =
         used.iter().filter_map(|(resource, amount)| Some((resource.clone(), amount.text()?.into()))).collect();
-    let status = told.as_object_mut().map(|quota| quota.entry("status").or_insert_with(|| json!({})));
+    let status = reported.as_object_mut().map(|quota| quota.entry("status").or_insert_with(|| json!({})));
     if let Some(status) = status.and_then(Value::as_object_mut) {
         status.insert("used", used.into());
     }
-    told
+    reported
 }
 
 #[cfg(test)]

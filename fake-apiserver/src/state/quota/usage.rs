@@ -242,7 +242,7 @@ pub fn unnamed<'a>(kind: &Kind, object: &Value, limited: impl Iterator<Item = &'
             missing.entry(name).or_default().push(text(container, &["name"]));
         }
     }
-    let said: Vec<String> = missing
+    let message: Vec<String> = missing
         .into_iter()
         .map(|(name, mut of)| {
             of.sort_unstable();
@@ -250,7 +250,7 @@ pub fn unnamed<'a>(kind: &Kind, object: &Value, limited: impl Iterator<Item = &'
             format!("{name} for: {}", of.join(","))
         })
         .collect();
-    (!said.is_empty()).then(|| format!("must specify {}", said.join("; ")))
+    (!message.is_empty()).then(|| format!("must specify {}", message.join("; ")))
 }
 
 /// Returns true if all scopes of a quota match an object.

@@ -8,19 +8,19 @@ use crate::state::value::{list, text};
 
 /// Path of a file, with its source in a projected volume.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
+struct VolumePath {
     path: String,
     source: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for VolumePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.path)?;
         if self.source.is_empty() { Ok(()) } else { write!(f, " ({})", self.source) }
     }
 }
 
-impl Place {
+impl VolumePath {
     fn new(path: &str, source: &str) -> Self {
         Self { path: path.trim_end_matches('/').to_owned(), source: source.to_owned() }
     }
@@ -40,7 +40,7 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
         for (source, named) in [("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")] {
             let Some(of) = volume.get(source) else { continue };
             let described = describe(source, text(of, &[named]));
-            tell(name, &described, items(of, ""), &mut found);
+            warn(name, &described, items(of, ""), &mut found);
         }
         let mut all = Vec::new();
         for source in list(volume, &["projected", "sources"]) {
@@ -49,7 +49,7 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
             }
             all.extend(projected(source));
         }
-        tell(name, "Projected", all, &mut found);
+        warn(name, "Projected", all, &mut found);
     }
     found
 }
@@ -62,11 +62,11 @@ fn describe(source: &str, name: &str) -> String {
     }
 }
 
-fn items(of: &Value, source: &str) -> Vec<Place> {
-    list(of, &["items"]).iter().map(|item| Place::new(text(item, &["path"]), source)).collect()
+fn items(of: &Value, source: &str) -> Vec<VolumePath> {
+    list(of, &["items"]).iter().map(|item| VolumePath::new(text(item, &["path"]), source)).collect()
 }
 
-fn projected(source: &Value) -> Vec<Place> {
+fn projected(source: &Value) -> Vec<VolumePath> {
     for kind in ["configMap", "secret", "downwardAPI"] {
         let of = &source[kind];
         if !list(of, &["items"]).is_empty() {
@@ -75,7 +75,7 @@ fn projected(source: &Value) -> Vec<Place> {
     }
     let one = |field: &str, path: &str, said: &str| {
         let path = text(source, &[field, path]);
-        (!path.is_empty()).then(|| Place::new(path, said))
+        (!path.is_empty()).then(|| VolumePath::new(path, said))
     };
     let bundle = &source["clusterTrustBundle"];
     let bundle = [text(bundle, &["name"]), text(bundle, &["signerName"])].into_iter().find(|name| !name.is_empty());
@@ -91,10 +91,10 @@ fn projected(source: &Value) -> Vec<Place> {
     .collect()
 }
 
-fn tell(volume: &str, described: &str, places: Vec<Place>, found: &mut Vec<String>) {
-    for (i, place) in places.iter().enumerate() {
-        for other in places[..i].iter().filter(|other| place.collides(other)) {
-            found.push(format!("volume \"{volume}\" ({described}): overlapping paths: {place} with {other}"));
+fn warn(volume: &str, described: &str, volume_paths: Vec<VolumePath>, found: &mut Vec<String>) {
+    for (i, volume_path) in volume_paths.iter().enumerate() {
+        for other in volume_paths[..i].iter().filter(|other| volume_path.collides(other)) {
+            found.push(format!("volume \"{volume}\" ({described}): overlapping paths: {volume_path} with {other}"));
         }
     }
 }

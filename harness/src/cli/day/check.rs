@@ -6,7 +6,7 @@ use substrate::fault::Span;
 
 use super::Done;
 use super::client::Running;
-use super::place::Which;
+use super::state_directory::Which;
 use crate::cli::refusal::{Refusal, usage};
 use crate::output::Exit;
 
@@ -31,7 +31,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
         return Err(usage("--timeout: must be longer than 0s"));
     }
-    let client = Running::at(args.which.place()?)?.client()?.patient(args.timeout.0 * 2);
+    let client = Running::at(args.which.place()?)?.client()?.with_more_time(args.timeout.0 * 2);
     let asked = json!({ "rest": args.rest, "empty": args.empty, "within": args.timeout });
     let (method, asked) = if args.rest || args.empty { (Method::POST, Some(&asked)) } else { (Method::GET, None) };
     let report = client.json(method, "/checks", asked)?;

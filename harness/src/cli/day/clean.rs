@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Done;
-use super::place::{self, State};
+use super::state_directory::{self, State};
 use crate::cli::refusal::Refusal;
 use crate::cluster::live;
 
@@ -13,7 +13,7 @@ pub(in crate::cli) struct Args {}
 
 pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
     let (mut removed, mut warnings) = (Vec::new(), Vec::new());
-    for place in place::all()? {
+    for place in state_directory::all()? {
         if place.state() == Some(State::Killed) {
             match place.clean() {
                 Ok(paths) => removed.extend(paths),

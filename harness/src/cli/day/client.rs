@@ -9,7 +9,7 @@ use serde_json::Value;
 use substrate::HttpService;
 use substrate::body::{Body, call, collect, full};
 
-use super::place::{self, Place, State};
+use super::state_directory::{self, State, StateDirectory};
 use crate::cli::compose;
 use crate::cli::refusal::{Refusal, lacking, next};
 use crate::cluster::Secret;
@@ -19,12 +19,12 @@ use crate::runner::Objects;
 /// Maximum size of an answer in bytes: the whole state, or the whole trace.
 const LIMIT: usize = 512 << 20;
 /// Time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running Mooring.
 pub(in crate::cli) struct Running {
     /// Its state directory.
-    pub place: Place,
+    pub place: StateDirectory,
     /// Its ready file.
     pub ready: Value,
 }
@@ -34,7 +34,7 @@ impl Running {
     ///
     /// # Errors
     /// If it is not up, with a list of those that are.
-    pub(in crate::cli) fn at(place: Place) -> Result<Self, Refusal> {
+    pub(in crate::cli) fn at(place: StateDirectory) -> Result<Self, Refusal> {
         let name = place.name().to_owned();
         match place.state() {
             Some(State::Up(ready)) => Ok(Self { place, ready }),
@@ -47,7 +47,7 @@ impl Running {
                 "`mooring clean` removes what it left behind",
             )),
             None => {
-                let up: Vec<String> = place::all()?
+                let up: Vec<String> = state_directory::all()?
                     .into_iter()
                     .filter(|other| matches!(other.state(), Some(State::Up(_))))
                     .map(|other| other.name().to_owned())
@@ -104,7 +104,7 @@ pub(in crate::cli) struct Client {
     runtime: tokio::runtime::Runtime,
     service: HttpService,
     token: Option<Secret>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Client {
@@ -118,12 +118,12 @@ impl Client {
             let _inside = runtime.enter();
             substrate::dial::http(base).map_err(|e| lacking(format!("the admin API: {e}")))?
         };
-        Ok(Self { runtime, service, token, patience: PATIENCE })
+        Ok(Self { runtime, service, token, timeout: TIMEOUT })
     }
 
     /// Extends the time limit for answers by `more`.
-    pub(in crate::cli) fn patient(mut self, more: Duration) -> Self {
-        self.patience += more;
+    pub(in crate::cli) fn with_more_time(mut self, more: Duration) -> Self {
+        self.timeout += more;
         self
     }
 
@@ -141,9 +141,9 @@ impl Client {
         let (status, bytes) = crate::block_on(
             &self.runtime,
             Box::pin(async {
-                let answer = tokio::time::timeout(self.patience, sending).await;
+                let answer = tokio::time::timeout(self.timeout, sending).await;
                 answer.unwrap_or_else(|_| {
-                    Err(lacking(format!("the admin API does not answer within {:?}", self.patience)))
+                    Err(lacking(format!("the admin API does not answer within {:?}", self.timeout)))
                 })
             }),
         )?;

@@ -10,7 +10,7 @@ use super::Done;
 use super::bundle::Bundle;
 use super::client::Running;
 use super::mask::{MASK, mask};
-use super::place::Which;
+use super::state_directory::Which;
 use super::timeline;
 use crate::cli::doctor;
 use crate::cli::refusal::{Refusal, lacking};

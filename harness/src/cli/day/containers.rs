@@ -103,7 +103,7 @@ pub(super) fn status(of: &Containers) -> Result<Done, Refusal> {
 }
 
 /// A line of a container's log.
-struct Said {
+struct LogLine {
     at: Timestamp,
     service: String,
     /// An event of its trace, or a line for people.
@@ -111,20 +111,20 @@ struct Said {
 }
 
 /// Parses the output of `docker logs` of a service, whose lines begin with docker's timestamp.
-fn read(service: &str, stdout: &str, stderr: &str) -> Vec<Said> {
+fn read(service: &str, stdout: &str, stderr: &str) -> Vec<LogLine> {
     let line = |text: &str, is_trace: bool| {
         let (stamp, text) = text.split_once(' ')?;
         let at: Timestamp = stamp.parse().ok()?;
         let event = Some(text).filter(|text| is_trace && text.starts_with('{'));
         let event = event.and_then(|text| serde_json::from_str(text).ok());
-        Some(Said { at, service: service.to_owned(), what: event.ok_or_else(|| text.to_owned()) })
+        Some(LogLine { at, service: service.to_owned(), what: event.ok_or_else(|| text.to_owned()) })
     };
     let events = stdout.lines().filter_map(|text| line(text, true));
     events.chain(stderr.lines().filter_map(|text| line(text, false))).collect()
 }
 
 /// Reads the log lines of services, oldest first.
-fn said(project: &Project, services: &BTreeSet<String>, since: Option<Span>) -> Result<Vec<Said>, Refusal> {
+fn log_lines(project: &Project, services: &BTreeSet<String>, since: Option<Span>) -> Result<Vec<LogLine>, Refusal> {
     let mut all = Vec::new();
     for service in services {
         let mut command = Command::new("docker");
@@ -181,14 +181,14 @@ pub(super) fn logs(of: &Containers, wanted: &Wanted<'_>) -> Result<Done, Refusal
     if services.is_empty() {
         services = project.services().map(str::to_owned).collect();
     }
-    let lines = said(&project, &services, wanted.since)?;
+    let lines = log_lines(&project, &services, wanted.since)?;
     let lines = shown(&lines, wanted);
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     Ok(Done::new(json!({ "lines": lines }), text))
 }
 
 /// Formats log lines.
-fn shown(said: &[Said], wanted: &Wanted<'_>) -> Vec<String> {
+fn shown(said: &[LogLine], wanted: &Wanted<'_>) -> Vec<String> {
     let kinds = crate::events::all();
     let wording = Wording::new(&kinds);
     let several = wanted.components.len() != 1 || wanted.components[0].starts_with("node-");
@@ -196,7 +196,7 @@ fn shown(said: &[Said], wanted: &Wanted<'_>) -> Vec<String> {
         let is_it = |one: &String| *one == service || *one == process;
         wanted.components.is_empty() || wanted.components.iter().any(is_it)
     };
-    let line = |said: &Said| {
+    let line = |said: &LogLine| {
         let (process, text): (String, String) = match &said.what {
             Ok(line) => {
                 let event = event(&kinds, line, line.ms)?;
@@ -223,22 +223,22 @@ pub(super) fn events(of: &Containers) -> Result<Vec<Arc<Event>>, Refusal> {
     let project = project(of)?;
     let (runtime, objects, _) = compose::objects(of)?;
     let nodes = crate::block_on(&runtime, Box::pin(objects.list(Kind::node()))).map_err(|e| failed(e.to_string()))?;
-    let lines = said(&project, &project.services().map(str::to_owned).collect(), None)?;
+    let lines = log_lines(&project, &project.services().map(str::to_owned).collect(), None)?;
     let trace = Trace::new(Clock::live(), Level::Info);
     for node in &nodes {
         let text = |value: &substrate::json::Value| value.as_str().unwrap_or_default().to_owned();
         let id = text(&node["spec"]["providerID"]);
         let zone = text(&node["metadata"]["labels"]["topology.kubernetes.io/zone"]);
         let instance = id.rsplit('/').next().unwrap_or_default().into();
-        let told = ClusterNode { node: text(&node["metadata"]["name"]).into(), instance, zone: zone.into() };
-        trace.info(&"cluster".into(), told);
+        let reported = ClusterNode { node: text(&node["metadata"]["name"]).into(), instance, zone: zone.into() };
+        trace.info(&"cluster".into(), reported);
     }
-    Ok(told(trace, &lines))
+    Ok(events_of(trace, &lines))
 }
 
 /// Adds the events of log lines to a trace. Each process counts time from its own start, so docker's timestamps are
 /// used.
-fn told(trace: Trace, lines: &[Said]) -> Vec<Arc<Event>> {
+fn events_of(trace: Trace, lines: &[LogLine]) -> Vec<Arc<Event>> {
     let kinds = crate::events::all();
     let first = lines.iter().find(|said| said.what.is_ok()).map(|said| said.at);
     for said in lines {
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn events_of_several_processes_have_the_time_of_docker() {
-        let events = told(
+        let events = events_of(
             Trace::new(Clock::live(), Level::Info),
             &read("csi-controller", &(OUT.to_owned() + &OUT.replace(":05.5", ":09.5")), ""),
         );

@@ -8,7 +8,7 @@ use serde_json::json;
 use substrate::fault::Span;
 
 use super::Done;
-use super::place::{self, Place, State, Which};
+use super::state_directory::{self, State, StateDirectory, Which};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 
 /// Interval between two checks.
@@ -34,7 +34,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
         return Err(usage("--timeout: must be longer than 0s"));
     }
-    let places = if args.all { place::all()? } else { vec![args.which.place()?] };
+    let places = if args.all { state_directory::all()? } else { vec![args.which.place()?] };
     let (mut ended, mut text) = (Vec::new(), String::new());
     for place in &places {
         if end(place, args)? {
@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 }
 
 /// Ends a Mooring, and returns whether there was one. Also removes the files of a killed one.
-fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
+fn end(place: &StateDirectory, args: &Args) -> Result<bool, Refusal> {
     match place.state() {
         None => return Ok(false),
         Some(State::Killed) => return place.clean().map(|_| true),
@@ -88,7 +88,7 @@ fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn kill(pid: Pid, signal: Signal, place: &Place) -> Result<(), Refusal> {
+fn kill(pid: Pid, signal: Signal, place: &StateDirectory) -> Result<(), Refusal> {
     match kill_process(pid, signal) {
         // It may have ended just now.
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -101,7 +101,7 @@ fn is_over(since: Timestamp, within: Duration) -> bool {
 }
 
 /// Waits until the name is free, and returns whether that happened in time.
-fn gone(place: &Place, within: Duration) -> bool {
+fn gone(place: &StateDirectory, within: Duration) -> bool {
     let since = Timestamp::now();
     while place.is_held() {
         if is_over(since, within) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Done;
 use super::client::Running;
-use super::place::Which;
+use super::state_directory::Which;
 use crate::cli::announce;
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, usage};

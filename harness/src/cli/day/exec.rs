@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use super::client::Running;
 use super::env;
-use super::place::Which;
+use super::state_directory::Which;
 use crate::cli::refusal::Refusal;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use substrate::fault::Span;
 
 use super::client::{Client, Running};
-use super::place::Which;
+use super::state_directory::Which;
 use super::{Done, containers, table};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, next, usage};
@@ -157,9 +157,9 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
 
 fn add(args: &Add) -> Result<Done, Refusal> {
     let faults = if args.crash.is_some() { Vec::new() } else { args.faults()? };
-    let desk = Desk::of(&args.which, &args.containers)?;
+    let fault_admin = FaultAdmin::of(&args.which, &args.containers)?;
     if let Some(process) = &args.crash {
-        let done = desk.crash(process)?;
+        let done = fault_admin.crash(process)?;
         let flag = if args.containers.compose { "--compose " } else { "" };
         return Ok(Done::new(
             done,
@@ -168,7 +168,7 @@ fn add(args: &Add) -> Result<Done, Refusal> {
     }
     let (mut reports, mut text) = (Vec::new(), String::new());
     for fault in &faults {
-        reports.push(desk.add(fault)?);
+        reports.push(fault_admin.add(fault)?);
         text.push_str(&format!("fault {} is in force\n", fault["name"].as_str().unwrap_or_default()));
     }
     Ok(Done::new(json!({ "faults": reports }), text))
@@ -280,8 +280,8 @@ fn read(path: &std::path::Path) -> Result<Vec<Value>, Refusal> {
 }
 
 fn list(args: &Ls) -> Result<Done, Refusal> {
-    let desk = Desk::of(&args.which, &args.containers)?;
-    let (faults, crashes) = (desk.faults()?, desk.crashes()?);
+    let fault_admin = FaultAdmin::of(&args.which, &args.containers)?;
+    let (faults, crashes) = (fault_admin.faults()?, fault_admin.crashes()?);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut near = String::new();
     for report in &faults {
@@ -334,13 +334,13 @@ fn effect_of(fault: &Value) -> String {
 }
 
 fn remove(args: &Rm) -> Result<Done, Refusal> {
-    let desk = Desk::of(&args.which, &args.containers)?;
-    let names = if args.all { desk.all()? } else { args.faults.clone() };
+    let fault_admin = FaultAdmin::of(&args.which, &args.containers)?;
+    let names = if args.all { fault_admin.all()? } else { args.faults.clone() };
     let (mut ended, mut text) = (Vec::new(), String::new());
     for name in &names {
-        let (done, said) = match name.strip_prefix(CRASH) {
-            Some(process) => (desk.start(process), format!("{process} runs again\n")),
-            None => (desk.end(name), format!("fault {name} is over\n")),
+        let (done, wording) = match name.strip_prefix(CRASH) {
+            Some(process) => (fault_admin.start(process), format!("{process} runs again\n")),
+            None => (fault_admin.end(name), format!("fault {name} is over\n")),
         };
         match done {
             Ok(report) => ended.push(report),
@@ -348,7 +348,7 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
             Err(_) if args.all => continue,
             Err(refusal) => return Err(next(refusal, "`mooring fault ls` lists what is in force")),
         }
-        text.push_str(&said);
+        text.push_str(&wording);
     }
     if names.is_empty() {
         text = "no fault is in force\n".to_owned();
@@ -357,12 +357,12 @@ fn remove(args: &Rm) -> Result<Done, Refusal> {
 }
 
 /// Access to the faults: the admin API of a Mooring, or docker and the admin APIs of the servers in containers.
-enum Desk {
+enum FaultAdmin {
     Mooring(Client),
     Containers(Box<Project>, BTreeMap<&'static str, Client>),
 }
 
-impl Desk {
+impl FaultAdmin {
     fn of(which: &Which, of: &Containers) -> Result<Self, Refusal> {
         if !of.compose {
             return Ok(Self::Mooring(Running::at(which.place()?)?.client()?));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Done;
 use super::client::Running;
-use super::place::Which;
+use super::state_directory::Which;
 use crate::cli::refusal::{Refusal, lacking};
 
 /// Arguments of `mooring kubeconfig`.

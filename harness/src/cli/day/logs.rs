@@ -8,7 +8,7 @@ use substrate::fault::Span;
 
 use super::client::Running;
 use super::containers::Wanted;
-use super::place::Which;
+use super::state_directory::Which;
 use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, next, usage};

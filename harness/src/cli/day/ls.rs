@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::place::{self, State};
+use super::state_directory::{self, State};
 use super::{Done, table};
 use crate::cli::refusal::Refusal;
 
@@ -13,7 +13,7 @@ pub(in crate::cli) struct Args {}
 
 pub(super) fn main(_: &Args) -> Result<Done, Refusal> {
     let (mut rows, mut data, mut killed) = (Vec::new(), Vec::new(), false);
-    for place in place::all()? {
+    for place in state_directory::all()? {
         // It may have ended since.
         let Some(state) = place.state() else { continue };
         let record = place.record();

@@ -6,7 +6,7 @@ use substrate::fault::Span;
 
 use super::Done;
 use super::client::Running;
-use super::place::Which;
+use super::state_directory::Which;
 use super::wait;
 use crate::cli::refusal::Refusal;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::Running;
 use super::ls::age;
-use super::place::Which;
+use super::state_directory::Which;
 use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking};
@@ -59,8 +59,8 @@ pub(super) fn troubled(waiting: &[Waiting], disk: Option<&str>) -> String {
         put("disk", disk);
     }
     let mut title = "waiting";
-    let mut told = BTreeSet::new();
-    for line in waiting.iter().take(SHOWN).flat_map(|one| one.lines(&mut told)) {
+    let mut reported = BTreeSet::new();
+    for line in waiting.iter().take(SHOWN).flat_map(|one| one.lines(&mut reported)) {
         put(std::mem::take(&mut title), &line);
     }
     if waiting.len() > SHOWN {

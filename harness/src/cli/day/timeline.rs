@@ -8,7 +8,7 @@ use serde_json::json;
 use substrate::{Clock, Event, Level, Line, Trace};
 
 use super::client::{Client, Running};
-use super::place::Which;
+use super::state_directory::Which;
 use super::{Done, containers};
 use crate::cli::compose::Containers;
 use crate::cli::refusal::{Refusal, lacking, next, usage};
@@ -75,13 +75,13 @@ fn shown(args: &Args, mut timeline: Timeline) -> Result<Done, Refusal> {
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Maximum number of failed requests in a row.
-const PATIENCE: u32 = 25;
+const TIMEOUT: u32 = 25;
 
 /// Redraws the timeline until the Mooring or the user ends it.
 fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
     let client = running.client()?;
     let style = Style::stdout();
-    let (mut seen, mut told, mut missed) = (None, BTreeSet::new(), 0);
+    let (mut seen, mut reported, mut missed) = (None, BTreeSet::new(), 0);
     loop {
         let drawn = client.get("/status").and_then(|status| {
             let now = status["events"].as_u64();
@@ -94,7 +94,7 @@ fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
                 }
                 match style.terminal {
                     true => output::say(&format!("\x1b[H{}\x1b[J", screen(&timeline, style, rows()))),
-                    false => output::say(&news(&timeline, &mut told)),
+                    false => output::say(&news(&timeline, &mut reported)),
                 }
             }
             Ok(())
@@ -106,7 +106,7 @@ fn follow(args: &Args, running: &Running) -> Result<Done, Refusal> {
                 return Ok(Done::new(json!({ "ended": name }), format!("the Mooring called {name} has ended\n")));
             }
             // The Mooring may be about to end.
-            Err(refusal) if missed >= PATIENCE => return Err(refusal),
+            Err(refusal) if missed >= TIMEOUT => return Err(refusal),
             Err(_) => missed + 1,
         };
         std::thread::sleep(LOOK);
@@ -145,7 +145,7 @@ fn screen(timeline: &Timeline, style: Style, rows: usize) -> String {
 }
 
 /// Phases that have ended and were not printed yet, one line each.
-fn news(timeline: &Timeline, told: &mut BTreeSet<(Option<String>, String, Option<String>, u64)>) -> String {
+fn news(timeline: &Timeline, reported: &mut BTreeSet<(Option<String>, String, Option<String>, u64)>) -> String {
     let mut rows: Vec<(u64, String)> = Vec::new();
     for volume in &timeline.volumes {
         let claim = volume.claim.as_deref().map(|claim| claim.strip_prefix("default/").unwrap_or(claim));
@@ -153,7 +153,7 @@ fn news(timeline: &Timeline, told: &mut BTreeSet<(Option<String>, String, Option
         for row in &volume.rows {
             let is_over = row.end_ms.is_some() || !matches!(row.shape, Shape::Work | Shape::State | Shape::Wait);
             let key = (volume.claim.clone(), row.phase.clone(), row.node.clone(), row.start_ms);
-            if is_over && told.insert(key) {
+            if is_over && reported.insert(key) {
                 let end = row.end_ms.unwrap_or(row.start_ms);
                 let lasted = row.end_ms.map(|end| took(end.saturating_sub(row.start_ms)));
                 let words = [Some(row.phase.clone()), row.node.clone(), lasted, Some(row.detail.clone())];
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn a_phase_is_told_once_when_it_is_over() {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         let mut timeline = timeline(1, 2);
         timeline.volumes[0].rows[1].end_ms = None;
-        assert_eq!(news(&timeline, &mut told), "   0.500s  pvc/data-0  phase-0  node-a  500ms\n");
-        assert_eq!(news(&timeline, &mut told), "");
+        assert_eq!(news(&timeline, &mut reported), "   0.500s  pvc/data-0  phase-0  node-a  500ms\n");
+        assert_eq!(news(&timeline, &mut reported), "");
         timeline.volumes[0].rows[1].end_ms = Some(1200);
-        assert_eq!(news(&timeline, &mut told), "   1.200s  pvc/data-0  phase-1  node-a  200ms\n");
+        assert_eq!(news(&timeline, &mut reported), "   1.200s  pvc/data-0  phase-1  node-a  200ms\n");
     }
 }

@@ -9,7 +9,7 @@ use substrate::fault::Span;
 
 use super::Done;
 use super::client::Running;
-use super::place::{Place, State, Which};
+use super::state_directory::{State, StateDirectory, Which};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 use crate::output::Progress;
@@ -21,7 +21,7 @@ use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time after which a note says that the Mooring is not up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `mooring wait`.
 #[derive(Debug, clap::Args)]
@@ -145,8 +145,8 @@ fn node_conditions(running: &Running) -> Vec<Awaited> {
 }
 
 /// Waits until a Mooring answers.
-fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
-    let mut told = false;
+fn up(place: StateDirectory, clock: &Clock) -> Result<Running, Refusal> {
+    let mut reported = false;
     loop {
         match place.state() {
             Some(State::Up(ready)) => return Ok(Running { place, ready }),
@@ -158,7 +158,7 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
             let why = format!("the Mooring called {} is not up after {}", place.name(), Span(clock.within));
             return Err(next(late(why), "`mooring ls` lists those that are"));
         }
-        if clock.has_lasted(PATIENCE) && !std::mem::replace(&mut told, true) {
+        if clock.has_lasted(TIMEOUT) && !std::mem::replace(&mut reported, true) {
             let name = place.name();
             Progress::stderr()
                 .note(&format!("waiting for the Mooring called {name}: `mooring up --detach` starts one"));

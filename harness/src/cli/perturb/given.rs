@@ -12,11 +12,11 @@ use crate::program::ProgramSpec;
 use crate::scenario::object::check_name;
 use crate::scenario::{self, Scenario};
 use crate::search::document::Document;
-use crate::search::patience::patient;
+use crate::search::tolerance::tolerant;
 
 /// A story with its programs.
 pub(super) struct Given {
-    /// The story with its programs, and with patience.
+    /// The story with its programs, and with longer time limits.
     pub document: Document,
     /// The scenario of that.
     pub scenario: Scenario,
@@ -83,7 +83,7 @@ pub(super) fn read(args: &Args) -> Result<Given, Refused> {
     if !written.faults.is_empty() {
         return Err(format!("{source}: the story has faults of its own: perturbations come one at a time").into());
     }
-    let (story, left_out) = patient(&tree);
+    let (story, left_out) = tolerant(&tree);
     let mut notes = Vec::new();
     if left_out > 0 {
         notes.push(format!("{left_out} demands of the story are not made: they count, or look at a moment"));

@@ -119,7 +119,7 @@ fn perturb(
     let evidence = work.trials(&mut campaign, &mut runs, &phase)?;
     about.wall_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let seconds = (campaign.walls.values().sum::<u64>() as f64 / 1_000.0).max(0.001);
-    let said = format!(
+    let wording = format!(
         "{} of {} trials in {}, {:.2}s each",
         campaign.verdicts.len(),
         campaign.trials.len(),
@@ -128,9 +128,9 @@ fn perturb(
     );
     let whole = !runs.is_halted();
     if whole {
-        phase.done(&said);
+        phase.done(&wording);
     } else {
-        phase.interrupted(&said);
+        phase.interrupted(&wording);
     }
     campaign.gather(&evidence, baseline);
     if whole && args.again > 0 && !campaign.findings.is_empty() {

@@ -13,8 +13,8 @@ use crate::perturb::kind::Kind;
 use crate::perturb::plan::{self, Calls, Trial, Unbroken};
 use crate::perturb::recorded::Line;
 use crate::perturb::runs::Runs;
-use crate::perturb::story::{self, Changed};
 use crate::perturb::trial::{self, Ended, Setting};
+use crate::perturb::user_acts::{self, Changed};
 use crate::perturb::verdict::Norm;
 use crate::search::judge;
 
@@ -28,7 +28,7 @@ const LEAST: Duration = Duration::from_secs(20);
 const LINES: usize = 20;
 
 /// A story in which the user acts while the program is down, by the perturbation, the step, and the program.
-type Story = (Kind, usize, String);
+type ActKey = (Kind, usize, String);
 
 /// The unbroken runs, as trials need them.
 pub(super) struct References {
@@ -43,7 +43,7 @@ pub(super) struct References {
     /// The journal of the first run.
     pub journal: Vec<Line>,
     /// Changed stories, and where they end.
-    stories: BTreeMap<Story, (Changed, Usual)>,
+    acts: BTreeMap<ActKey, (Changed, Usual)>,
     /// Trials that cannot be made, a sentence each.
     pub notes: Vec<String>,
 }
@@ -69,13 +69,14 @@ pub(super) fn carry_out(
     let slowest = ended.iter().map(|ended| ended.wall).max().unwrap_or_default();
     setting.limit = args.within.map_or((slowest * 4).max(LEAST), |within| within.0);
     setting.start_up = ended.iter().map(|ended| ended.recorded.start_up()).max().unwrap_or_default();
-    let calls = |ended: &Ended| Unbroken { heard: ended.recorded.heard.clone(), steps: ended.recorded.steps.clone() };
+    let calls =
+        |ended: &Ended| Unbroken { observed: ended.recorded.observed.clone(), steps: ended.recorded.steps.clone() };
     let calls = plan::learn(&ended.iter().map(calls).collect::<Vec<_>>());
     let usual = Usual::of(&ended.iter().map(|ended| ended.ends.clone()).collect::<Vec<_>>());
     let norm = ended.iter().map(Ended::norm).fold(Norm::default(), most);
     phase.done(&format!("{} calls", calls.all.len()));
     let journal = ended.swap_remove(0).recorded.journal;
-    Ok(References { setting, calls, usual, norm, journal, stories: BTreeMap::new(), notes: Vec::new() })
+    Ok(References { setting, calls, usual, norm, journal, acts: BTreeMap::new(), notes: Vec::new() })
 }
 
 /// Runs the story, as many runs at a time as there are trials later: load and fixed ports have their effect here already.
@@ -153,34 +154,34 @@ impl References {
         progress: &Progress,
     ) -> Result<Vec<Trial>, Trouble> {
         let key = |trial: &Trial| Some((trial.kind, trial.call.step?, trial.call.key.program.clone()));
-        let mut wanted: BTreeMap<Story, Option<Changed>> = BTreeMap::new();
+        let mut wanted: BTreeMap<ActKey, Option<Changed>> = BTreeMap::new();
         for story in trials.iter().filter(|trial| trial.kind.changes_story()).filter_map(key) {
             let (kind, step, program) = &story;
-            let changed = story::changed(&given.document, &given.scenario, *kind, *step, program);
+            let changed = user_acts::changed(&given.document, &given.scenario, *kind, *step, program);
             wanted.insert(story, changed);
         }
-        let stories: Vec<(Story, Changed)> =
+        let acts: Vec<(ActKey, Changed)> =
             wanted.into_iter().filter_map(|(story, changed)| Some((story, changed?))).collect();
-        if !args.list && !stories.is_empty() {
-            let phase = progress.phase(format!("{} stories in which the user goes on", stories.len()));
+        if !args.list && !acts.is_empty() {
+            let phase = progress.phase(format!("{} stories in which the user goes on", acts.len()));
             let mut left_out = 0;
             let setting = self.setting.clone();
             let mut ended = BTreeMap::new();
             runs.all(
                 usize::from(args.jobs),
-                stories.len(),
-                |at, halt| trial::run(&setting, &stories[at].1.unbroken, None, site, halt),
+                acts.len(),
+                |at, halt| trial::run(&setting, &acts[at].1.unbroken, None, site, halt),
                 |at, result| ended.insert(at, result).is_none(),
             );
             if runs.is_halted() {
                 return Err(Trouble::Interrupted);
             }
-            for (at, (story, changed)) in stories.into_iter().enumerate() {
+            for (at, (story, changed)) in acts.into_iter().enumerate() {
                 let well = [judge::Class::Survived, judge::Class::Declared];
                 match ended.remove(&at) {
                     Some(Ok(ended)) if well.contains(&ended.judged.class) => {
                         let usual = Usual::of_one(&ended.ends, &self.usual);
-                        self.stories.insert(story, (changed, usual));
+                        self.acts.insert(story, (changed, usual));
                     }
                     _ => left_out += 1,
                 }
@@ -193,11 +194,11 @@ impl References {
             }
             phase.done("");
         } else {
-            let planned = stories.into_iter().map(|(story, changed)| (story, (changed, Usual::default())));
-            self.stories.extend(planned);
+            let planned = acts.into_iter().map(|(story, changed)| (story, (changed, Usual::default())));
+            self.acts.extend(planned);
         }
         let can = |trial: &Trial| {
-            !trial.kind.changes_story() || key(trial).is_some_and(|story| self.stories.contains_key(&story))
+            !trial.kind.changes_story() || key(trial).is_some_and(|story| self.acts.contains_key(&story))
         };
         Ok(trials.into_iter().filter(can).collect())
     }
@@ -209,7 +210,7 @@ impl References {
         trial: &Trial,
     ) -> (&'a crate::search::document::Document, &'a Usual) {
         let step = trial.call.step.unwrap_or_default();
-        match self.stories.get(&(trial.kind, step, trial.call.key.program.clone())) {
+        match self.acts.get(&(trial.kind, step, trial.call.key.program.clone())) {
             Some((changed, usual)) if trial.kind.changes_story() => (&changed.broken, usual),
             _ => (&given.document, &self.usual),
         }

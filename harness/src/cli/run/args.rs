@@ -174,7 +174,7 @@ impl Args {
     }
 
     /// Attaches the listener to `world` if there is to be a report.
-    pub fn hear(&self, world: &World) {
+    pub fn observe(&self, world: &World) {
         if self.report.is_some() {
             self.listener.attach(world.trace());
         }

@@ -84,29 +84,29 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     let batch = Arc::new(Batch { scenarios, seeds, traces });
     let jobs = if args.live { 1 } else { args.jobs.map_or_else(processors, usize::from).min(batch.runs()) };
-    let mut teller = Teller::new(format, style);
-    teller.say(&report.skipped_lines(style));
+    let mut printer = ProgressPrinter::new(format, style);
+    printer.say(&report.skipped_lines(style));
     let began = Instant::now();
-    let mut told = |run: usize, ended: Ended| {
+    let mut on_end = |run: usize, ended: Ended| {
         report.take(batch.place(run), ended, began.elapsed());
-        teller.say(&report.new_lines(style, false));
-        teller.progress(report.counts());
+        printer.say(&report.new_lines(style, false));
+        printer.progress(report.counts());
     };
     let result = match args.live {
-        true => one_after_another(args, &batch, &mut told),
-        false => at_a_time(args, &batch, jobs, &mut told),
+        true => one_after_another(args, &batch, &mut on_end),
+        false => at_a_time(args, &batch, jobs, &mut on_end),
     };
     let wall = began.elapsed();
     match result {
         Ok(true) => {}
         Ok(false) => report.interrupt(),
         Err(why) => {
-            teller.clear();
+            printer.clear();
             return environment(why);
         }
     }
-    teller.say(&report.new_lines(style, true));
-    teller.clear();
+    printer.say(&report.new_lines(style, true));
+    printer.clear();
     let text = report.end(args, wall, jobs, style);
     let data = report.data(args, wall, jobs);
     let mut exit = report.exit();
@@ -155,7 +155,7 @@ fn at_a_time(
     args: &Args,
     batch: &Arc<Batch>,
     jobs: usize,
-    told: &mut impl FnMut(usize, Ended),
+    on_end: &mut impl FnMut(usize, Ended),
 ) -> Result<bool, String> {
     pool::keep_panics();
     let plan = Plan { runs: batch.runs(), jobs, limit: args.limit(), fail_fast: args.fail_fast };
@@ -172,7 +172,7 @@ fn at_a_time(
     };
     with_signals(async |mut stop| {
         let stop = async { _ = stop.wait().await };
-        let done = pool::run(plan, Box::new(work), stop, &late, told).await;
+        let done = pool::run(plan, Box::new(work), stop, &late, on_end).await;
         done.map_err(|e| format!("no thread starts: {e}"))
     })
 }
@@ -196,7 +196,7 @@ fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, 
 }
 
 /// Does live runs one after another. Returns false if the user interrupted them.
-fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, Ended)) -> Result<bool, String> {
+fn one_after_another(args: &Args, batch: &Batch, on_end: &mut impl FnMut(usize, Ended)) -> Result<bool, String> {
     with_signals(async |mut stop| {
         for run in 0..batch.runs() {
             let at = batch.place(run);
@@ -209,7 +209,7 @@ fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, En
             let ended = children::run(args, one, &mut stop).await;
             let Some(ended) = ended.map_err(|e| format!("mooring does not start: {e}"))? else { return Ok(false) };
             let failed = ended.exit != Exit::Passed;
-            told(run, ended);
+            on_end(run, ended);
             if failed && args.fail_fast {
                 break;
             }
@@ -236,14 +236,14 @@ fn finish(format: Format, envelope: &Envelope, text: &str) -> ExitCode {
 }
 
 /// Prints lines to stdout as files end, and the progress on a terminal.
-struct Teller {
+struct ProgressPrinter {
     lines: bool,
     terminal: bool,
     style: Style,
     last: Option<Instant>,
 }
 
-impl Teller {
+impl ProgressPrinter {
     fn new(format: Format, style: Style) -> Self {
         let terminal = Style::stderr().terminal && std::io::stderr().is_terminal();
         Self { lines: format == Format::Human, terminal, style, last: None }
@@ -268,7 +268,7 @@ impl Teller {
         output::complain(&format!("\r\x1b[K{mark} {ended} of {all} runs{failed}"));
     }
 
-    /// Erases the line of [`Teller::progress`].
+    /// Erases the line of [`ProgressPrinter::progress`].
     fn clear(&mut self) {
         if self.last.take().is_some() {
             output::complain("\r\x1b[K");

@@ -12,7 +12,7 @@ use crate::cluster::compose::project::Project;
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::invariants::Id;
 use crate::output::{Format, Progress};
-use crate::runner::{self, Attendant, Outcome};
+use crate::runner::{self, Outcome, PauseHook};
 use crate::scenario::model::{LatencyProfile, Scenario};
 
 /// Time allowed for the steps to report that they exceeded their time.
@@ -38,19 +38,19 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
             let mut stop = Stop::install()
                 .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
             let world = World::live(options(args, scenario, seed));
-            args.hear(&world);
+            args.observe(&world);
             open_trace(trace, &world)?;
             let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
             let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
             let limit = args.live_limit(scenario);
-            let nobody = Attendant::nobody().patient(limit);
+            let no_pauses = PauseHook::none().with_timeout(limit);
             let note = |step: &crate::scenario::model::Step| progress.note(&format!("  {step}"));
             let begin = tokio::time::Instant::now();
             let outcome = tokio::select! { biased;
-                outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
+                outcome = runner::run_with_pauses(scenario, &cluster, note, &no_pauses) => Ok(outcome),
                 _ = stop.wait() => Err(Trouble::Interrupted),
                 // The steps themselves end at the limit.
-                () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
+                () = no_pauses.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
             };
             cluster.release().await;
             close_trace(trace, &world)?;

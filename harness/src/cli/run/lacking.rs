@@ -96,14 +96,14 @@ mod tests {
         let no_growth = machine(Ok(()), false);
         let all = machine(Ok(()), true);
         let why = |name: &str, backend, machine| why_not(&scenario(name), backend, machine);
-        let said = why("block", BackendChoice::Directory, &no_root).unwrap();
+        let message = why("block", BackendChoice::Directory, &no_root).unwrap();
         assert_eq!(
-            said,
+            message,
             "pvc/data needs a block device, and loop devices do not work here: root: run as root (sudo) to use loop devices"
         );
         assert!(why("block", BackendChoice::Directory, &all).unwrap().contains("leave out --backend directory"));
-        let said = why("expansion", BackendChoice::Loop, &no_growth).unwrap();
-        assert_eq!(said, "pvc/data grows while it is mounted: no CAP_SYS_RESOURCE: …");
+        let message = why("expansion", BackendChoice::Loop, &no_growth).unwrap();
+        assert_eq!(message, "pvc/data grows while it is mounted: no CAP_SYS_RESOURCE: …");
         for (name, backend, machine) in [
             ("block", BackendChoice::Loop, &no_growth),
             ("expansion", BackendChoice::Directory, &no_root),

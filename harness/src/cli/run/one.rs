@@ -17,7 +17,7 @@ use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::report;
-use crate::runner::{self, Attendant, Outcome};
+use crate::runner::{self, Outcome, PauseHook};
 use crate::scenario::model::{Action, Scenario, Step};
 use crate::timeline::{Summary, Timeline};
 
@@ -28,13 +28,13 @@ const VOLUMES_SHOWN: usize = 4;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Output of a run.
-struct Said {
+struct RunOutput {
     envelope: Envelope,
     text: String,
     exit: Exit,
 }
 
-impl Said {
+impl RunOutput {
     /// Adds the access to a kept cluster to the data.
     fn keeps(&mut self, ready: &Value) {
         if self.envelope.data.is_null() {
@@ -78,24 +78,24 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let mut report = Report::new([(scenario.name.clone(), scenario.source.clone())], &[seed], Vec::new());
     let junit = match JunitFile::begin(args.junit.as_deref(), &report) {
         Ok(junit) => junit,
-        Err(why) => return said(args, format, &give_up(Trouble::Environment(why))),
+        Err(why) => return print(args, format, &give_up(Trouble::Environment(why))),
     };
     let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
         let page = outcome.as_ref().map_or(Ok(()), |outcome| page::write(args, &scenario, seed, outcome, wall));
-        let (mut said, ended) = match outcome {
+        let (mut wording, ended) = match outcome {
             Ok(outcome) => (judge(args, &scenario, seed, outcome, wall), Ended::of(&scenario, outcome, wall)),
             Err(trouble) => {
-                let said = give_up(trouble);
-                let failure = said.envelope.error.clone().unwrap_or_else(|| Failure::new("failed", ""));
-                let ended = Ended::without_outcome(said.exit, failure, wall);
-                (said, ended)
+                let wording = give_up(trouble);
+                let failure = wording.envelope.error.clone().unwrap_or_else(|| Failure::new("failed", ""));
+                let ended = Ended::without_outcome(wording.exit, failure, wall);
+                (wording, ended)
             }
         };
         report.take((0, 0), ended, wall);
         if let Some(kept) = &kept {
-            said.keeps(&kept.ready);
+            wording.keeps(&kept.ready);
         }
-        let code = self::said(args, format, &said);
+        let code = self::print(args, format, &wording);
         annotate(args, format, &report.annotations(args));
         if let (Some(kept), Format::Human) = (&kept, format) {
             output::say(&format!("\n{}\n", kept.text));
@@ -104,7 +104,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
             Ok(()) => code,
             Err(why) => {
                 output::complain(&format!("error: {why}\n"));
-                Exit::of([said.exit, Exit::Environment]).into()
+                Exit::of([wording.exit, Exit::Environment]).into()
             }
         }
     };
@@ -128,7 +128,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let watched = watchdog::start(args.limit(), &scenario, format);
     let result = simulate_and_leave(options(args, &scenario, seed), async |world| {
         watched.looks_at(world.trace());
-        args.hear(&world);
+        args.observe(&world);
         play::simulated(&scenario, trace, world).await
     });
     watched.call_off();
@@ -169,29 +169,30 @@ fn run_live(
             let mut stop = Stop::install()
                 .map_err(|e| Trouble::Environment(format!("cannot install the signal handlers: {e}")))?;
             let world = World::live(options(args, scenario, seed));
-            args.hear(&world);
+            args.observe(&world);
             open_trace(trace, &world)?;
             let spec = ClusterSpec { program_logs: programs::logs(args)?, ..ClusterSpec::of_scenario(scenario) };
             let cluster = Cluster::live(&world, spec, &site, &live::Addresses::default());
             let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
             let limit = args.live_limit(scenario);
-            let attendant = pause::attendant(&site, &progress, format).map(|attendant| attendant.patient(limit));
+            let pause_hook =
+                pause::pause_hook(&site, &progress, format).map(|pause_hook| pause_hook.with_timeout(limit));
             let note = |step: &Step| {
                 progress.note(&format!("  {step}"));
-                if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
+                if let (Action::Pause(text), Err(why)) = (&step.action, &pause_hook) {
                     // Printed even without progress: the author of the step expects the pause.
                     output::complain(&format!("note: the pause \"{text}\" is skipped: {why}\n"));
                 }
             };
-            let nobody = Attendant::nobody().patient(limit);
-            let attendant = attendant.as_ref().unwrap_or(&nobody);
+            let no_pauses = PauseHook::none().with_timeout(limit);
+            let pause_hook = pause_hook.as_ref().unwrap_or(&no_pauses);
             let begin = tokio::time::Instant::now();
-            let story = runner::run_attended(scenario, &cluster, note, attendant);
+            let story = runner::run_with_pauses(scenario, &cluster, note, pause_hook);
             let outcome = tokio::select! { biased;
                 outcome = story => Ok(outcome),
                 _ = stop.wait() => Err(Trouble::Interrupted),
                 // The steps themselves end at the limit.
-                () = attendant.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
+                () = pause_hook.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
             };
             let mut kept = None;
             if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
@@ -226,7 +227,7 @@ fn run_live(
 }
 
 /// Timeline and figures of a run with the result `exit`, for the terminal and the report.
-pub(super) fn told(
+pub(super) fn judged(
     args: &Args,
     scenario: &Scenario,
     seed: u64,
@@ -234,7 +235,7 @@ pub(super) fn told(
     wall: Duration,
     exit: Exit,
 ) -> (Timeline, Summary) {
-    let timeline = Timeline::build(&outcome.events).story_over(millis(outcome.story_over));
+    let timeline = Timeline::build(&outcome.events).steps_over(millis(outcome.steps_over));
     let summary = Summary {
         time_scale: options(args, scenario, seed).scale.factor(),
         seed,
@@ -248,11 +249,11 @@ pub(super) fn told(
 }
 
 /// Returns the timeline, the failures, and the exit code.
-fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
+fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> RunOutput {
     let style = Style::stdout();
     let report = report::Report::of(scenario, outcome);
     let exit = report.exit();
-    let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
+    let (timeline, summary) = judged(args, scenario, seed, outcome, wall, exit);
     let mut text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
     if exit == Exit::Passed {
         // On failure the report says more about them.
@@ -282,18 +283,18 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
             Envelope::failed("run", exit, failure).with_data(data)
         }
     };
-    Said { envelope, text, exit }
+    RunOutput { envelope, text, exit }
 }
 
-fn give_up(trouble: Trouble) -> Said {
+fn give_up(trouble: Trouble) -> RunOutput {
     let (exit, failure) = trouble.failure();
-    Said { envelope: Envelope::failed("run", exit, failure), text: String::new(), exit }
+    RunOutput { envelope: Envelope::failed("run", exit, failure), text: String::new(), exit }
 }
 
-fn said(args: &Args, format: Format, said: &Said) -> ExitCode {
+fn print(args: &Args, format: Format, wording: &RunOutput) -> ExitCode {
     if args.trace.as_deref().is_some_and(is_stdout) {
-        output::complain(&said.text);
-        return output::finish(format, &said.envelope, "", Style::stderr()).into();
+        output::complain(&wording.text);
+        return output::finish(format, &wording.envelope, "", Style::stderr()).into();
     }
-    output::finish(format, &said.envelope, &said.text, Style::stderr()).into()
+    output::finish(format, &wording.envelope, &wording.text, Style::stderr()).into()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::args::Args;
-use super::one::told;
+use super::one::judged;
 use crate::cli::report;
 use crate::output::Exit;
 use crate::program::MASK;
@@ -22,8 +22,8 @@ fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Dura
         Exit::Passed => Tone::Good,
         _ => Tone::Bad,
     };
-    let message = if exit == Exit::Passed { String::new() } else { said(&report) };
-    let (timeline, summary) = told(args, scenario, seed, outcome, wall, exit);
+    let message = if exit == Exit::Passed { String::new() } else { report_text(&report) };
+    let (timeline, summary) = judged(args, scenario, seed, outcome, wall, exit);
     let mut run = Run::new(&scenario.name, seed, &args.listener, timeline, &outcome.violations);
     (run.facts, run.end_ms, run.counted) = (summary.parts(), summary.end_ms(), summary.events);
     run.facts.extend(outcome.programs.iter().map(|program| format!("program {}", program.line())));
@@ -58,7 +58,7 @@ pub(super) fn write(
 }
 
 /// Text of a report, without trace lines: the page has all of them.
-fn said(report: &Report) -> String {
+fn report_text(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     if let Some(failed) = &report.failed {
         lines.push(failed.step.clone());

@@ -75,7 +75,7 @@ struct Running {
     trace: Watched,
 }
 
-/// Does all runs of `plan`, and calls `told` with each result. Returns false if `stop` came first; runs in progress are
+/// Does all runs of `plan`, and calls `on_end` with each result. Returns false if `stop` came first; runs in progress are
 /// not awaited then. `late` makes the failure for a run that does not end, from its number and its trace.
 ///
 /// # Errors
@@ -85,11 +85,11 @@ pub(super) async fn run(
     work: Box<Work>,
     stop: impl Future<Output = ()>,
     late: &dyn Fn(usize, Option<&Trace>) -> Failure,
-    mut told: impl FnMut(usize, Ended),
+    mut on_end: impl FnMut(usize, Ended),
 ) -> std::io::Result<bool> {
     let next = AtomicUsize::new(0);
     let shared = Arc::new(Shared { next, plan, closed: AtomicBool::new(false), work });
-    let (notes, mut heard) = mpsc::unbounded_channel();
+    let (notes, mut recorded) = mpsc::unbounded_channel();
     let mut threads = 0;
     let mut at_work = 0usize;
     let mut start = |at_work: &mut usize| {
@@ -118,13 +118,13 @@ pub(super) async fn run(
                 shared.closed.store(true, Ordering::SeqCst);
                 return Ok(false);
             }
-            note = heard.recv() => match note {
+            note = recorded.recv() => match note {
                 Some(Note::Began { thread, run, claim, trace }) => {
                     running.insert(thread, Running { run, since: Instant::now(), claim, trace });
                 }
                 Some(Note::Ended { thread, run, ended }) => {
                     running.remove(&thread);
-                    told(run, *ended);
+                    on_end(run, *ended);
                 }
                 Some(Note::Left) => at_work -= 1,
                 // Unreachable: this function holds a sender itself.
@@ -141,7 +141,7 @@ pub(super) async fn run(
                     }
                     at_work -= 1;
                     let failure = late(run.run, run.trace.get());
-                    told(run.run, shared.ended(Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())));
+                    on_end(run.run, shared.ended(Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())));
                     // If no thread can be started, the others do the remaining runs.
                     let _ = start(&mut at_work);
                 }
@@ -187,7 +187,7 @@ pub(super) fn keep_panics() {
         let kept = PANIC.with(|last| {
             // A panic during access to the cell is printed as usual.
             let Ok(mut last) = last.try_borrow_mut() else { return false };
-            last.as_mut().map(|last| *last = format!("{}{place}", said(info.payload()))).is_some()
+            last.as_mut().map(|last| *last = format!("{}{place}", panic_text(info.payload()))).is_some()
         });
         if !kept {
             print(info);
@@ -196,15 +196,15 @@ pub(super) fn keep_panics() {
 }
 
 /// Message of a panic.
-fn said(payload: &(dyn Any + Send)) -> String {
+fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
 }
 
 fn panicked(payload: &(dyn Any + Send), wall: Duration) -> Ended {
     let kept = PANIC.with(|last| last.borrow_mut().as_mut().map(std::mem::take)).unwrap_or_default();
-    let said = if kept.is_empty() { said(payload) } else { kept };
-    let failure = Failure::new("panicked", format!("the run panicked: {said}"))
+    let panic_text = if kept.is_empty() { panic_text(payload) } else { kept };
+    let failure = Failure::new("panicked", format!("the run panicked: {panic_text}"))
         .action("this is a bug of Mooring, not of what it tests: report it with the file and the seed");
     Ended::without_outcome(Exit::Failed, failure, wall)
 }
@@ -251,8 +251,8 @@ mod tests {
             assert_eq!(ended.exit, expected, "{run}");
             if let Some(failure) = ended.failure {
                 assert_eq!(failure.code, "panicked");
-                let said = "the run panicked: the 7th run (harness/src/cli/run/pool.rs:";
-                assert!(failure.message.starts_with(said), "{failure:?}");
+                let panic_text = "the run panicked: the 7th run (harness/src/cli/run/pool.rs:";
+                assert!(failure.message.starts_with(panic_text), "{failure:?}");
             }
         }
     }

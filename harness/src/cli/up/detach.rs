@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cli::day::place::Place;
+use crate::cli::day::state_directory::StateDirectory;
 use crate::cli::refusal::{Refusal, lacking, late};
 
 /// Set in the background process, which serves.
 const DETACHED: &str = "MOORING_DETACHED";
 /// Time limit for the background process to become ready.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -33,7 +33,7 @@ pub(super) fn leave() {
 ///
 /// # Errors
 /// If it cannot be started, or if it takes too long.
-pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
+pub(super) fn start(place: &StateDirectory) -> Result<Option<ExitCode>, Refusal> {
     if place.is_held() {
         // Reports the Mooring that is up. If that ends just now, it removes its directory.
         drop(place.hold()?);
@@ -58,21 +58,21 @@ pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
         }
         if let Ok(Some(status)) = child.try_wait() {
             // Repeat its output as that of this command.
-            let _ = std::io::stderr().lock().write_all(said(&log).as_bytes());
+            let _ = std::io::stderr().lock().write_all(log_text(&log).as_bytes());
             forget(place);
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(Some(ExitCode::from(code.filter(|code| *code != 0).unwrap_or(3))));
         }
-        if Timestamp::now().duration_since(since).unsigned_abs() > PATIENCE {
+        if Timestamp::now().duration_since(since).unsigned_abs() > TIMEOUT {
             end(&mut child);
-            return Err(late(format!("it is not ready after {PATIENCE:?}; its output:\n{}", said(&log).trim_end())));
+            return Err(late(format!("it is not ready after {TIMEOUT:?}; its output:\n{}", log_text(&log).trim_end())));
         }
         std::thread::sleep(LOOK);
     }
 }
 
 /// Content of the log, even if its file has been removed.
-fn said(mut log: &File) -> String {
+fn log_text(mut log: &File) -> String {
     let mut text = String::new();
     // If it cannot be read, the exit code still reports the failure.
     let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
@@ -80,7 +80,7 @@ fn said(mut log: &File) -> String {
 }
 
 /// Removes the directory of a Mooring that never started.
-fn forget(place: &Place) {
+fn forget(place: &StateDirectory) {
     if !place.is_held() {
         // Another one may have started in it; then it is not empty and stays.
         let _ = std::fs::remove_file(place.log());

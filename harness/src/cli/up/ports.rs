@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-use crate::cli::day::place;
+use crate::cli::day::state_directory;
 use crate::cli::refusal::{Refusal, lacking, next};
 
 /// Maximum distance by which a port moves.
@@ -96,7 +96,7 @@ fn refusal(server: Server, address: SocketAddr, holder: Option<Holder>, error: &
 
 /// Finds the owner of `port`.
 fn holder(port: u16) -> Holder {
-    for other in place::all().unwrap_or_default() {
+    for other in state_directory::all().unwrap_or_default() {
         let ends = |text: &str| text.ends_with(&format!(":{port}"));
         let ready = other.ready().filter(|_| other.is_held()).unwrap_or_default();
         let own = ["ec2", "kubernetes", "kubernetesHttp"].iter().any(|key| ready[*key].as_str().is_some_and(ends));

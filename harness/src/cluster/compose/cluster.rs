@@ -16,9 +16,9 @@ use substrate::{HttpService, World, dial};
 
 use super::container::{Container, docker};
 use super::disk::ContainerDisk;
+use super::fault_channel::FaultChannel;
 use super::part::is_part;
 use super::project::Project;
-use super::voice::Voice;
 use crate::cluster::assemble::ClusterError;
 use crate::cluster::member::Member;
 use crate::cluster::node_files::Registry;
@@ -33,7 +33,7 @@ const ROOT: &str = "/var/lib/kubelet";
 const LIMIT: usize = 1 << 20;
 
 /// Applies the faults of a project, in a server or in a network.
-pub(in crate::cluster) struct Desk {
+pub(in crate::cluster) struct FaultAdmin {
     world: World,
     project: Project,
     /// Admin APIs of the servers.
@@ -41,7 +41,7 @@ pub(in crate::cluster) struct Desk {
     /// Nodes that the run has cordoned: schedulable ones that are not in the scenario.
     cordoned: Vec<String>,
     /// Channel to the processes in containers, by service.
-    voices: Mutex<BTreeMap<String, Arc<Voice>>>,
+    fault_channels: Mutex<BTreeMap<String, Arc<FaultChannel>>>,
 }
 
 /// Point at which a fault acts.
@@ -136,7 +136,7 @@ fn caller(names: &Names, end: &str, server: &str) -> Option<String> {
     calls.then(|| machine.to_owned())
 }
 
-impl Desk {
+impl FaultAdmin {
     /// Applies a fault.
     ///
     /// # Errors
@@ -158,10 +158,10 @@ impl Desk {
                 Ok(())
             }
             At::Processes(service) => {
-                let voice = self
-                    .voice(&service, Names::clone(&names))
+                let fault_channel = self
+                    .fault_channel(&service, Names::clone(&names))
                     .map_err(|why| Mistake::new("effect.partition_one_way", why))?;
-                voice.order(Order::Fault(Box::new(fault.clone()))).await;
+                fault_channel.order(Order::Fault(Box::new(fault.clone()))).await;
                 Ok(())
             }
         }
@@ -177,9 +177,9 @@ impl Desk {
                 self.ask(server, request).await.or_else(|why| if why.starts_with("404") { Ok(()) } else { Err(why) })
             }
             Ok(At::Network(service, network)) => self.wire(&service, network, "connect").await,
-            Ok(At::Processes(service)) => match self.voice(&service, Names::clone(&names)) {
-                Ok(voice) => {
-                    voice.order(Order::End(fault.name.clone())).await;
+            Ok(At::Processes(service)) => match self.fault_channel(&service, Names::clone(&names)) {
+                Ok(fault_channel) => {
+                    fault_channel.order(Order::End(fault.name.clone())).await;
                     Ok(())
                 }
                 Err(why) => Err(why),
@@ -193,11 +193,13 @@ impl Desk {
     }
 
     /// Returns the channel to the processes of a service, and opens it on first use.
-    fn voice(&self, service: &str, names: Names) -> Result<Arc<Voice>, String> {
+    fn fault_channel(&self, service: &str, names: Names) -> Result<Arc<FaultChannel>, String> {
         let container = self.project.container(service)?;
-        let mut voices = self.voices.lock().unwrap_or_else(PoisonError::into_inner);
-        let voice = voices.entry(service.to_owned());
-        Ok(voice.or_insert_with(|| Arc::new(Voice::start(&self.world, service, container, names))).clone())
+        let mut fault_channels = self.fault_channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault_channel = fault_channels.entry(service.to_owned());
+        Ok(fault_channel
+            .or_insert_with(|| Arc::new(FaultChannel::start(&self.world, service, container, names)))
+            .clone())
     }
 
     /// Disconnects a container from a network of the project, or connects it again under its own name.
@@ -226,8 +228,8 @@ impl Desk {
         if status.is_success() {
             return Ok(());
         }
-        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
-        Err(format!("{} {}", status.as_u16(), said["error"].as_str().unwrap_or_default()))
+        let wording: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Err(format!("{} {}", status.as_u16(), wording["error"].as_str().unwrap_or_default()))
     }
 }
 
@@ -317,8 +319,13 @@ impl Cluster {
         let servers = BTreeMap::from([("mock-ec2", admin), ("fake-apiserver", apiserver)]);
         let spec = ClusterSpec { admin_token: Some(doors.token.clone()), ..spec };
         let mut cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
-        cluster.desk =
-            Some(Arc::new(Desk { world: world.clone(), project, servers, cordoned, voices: Mutex::default() }));
+        cluster.fault_admin = Some(Arc::new(FaultAdmin {
+            world: world.clone(),
+            project,
+            servers,
+            cordoned,
+            fault_channels: Mutex::default(),
+        }));
         supervisor::start(world, &cluster);
         Ok(cluster)
     }
@@ -332,8 +339,8 @@ impl Cluster {
                 eprintln!("warning: {why}");
             }
         }
-        let Some(desk) = &self.desk else { return };
-        for node in &desk.cordoned {
+        let Some(fault_admin) = &self.fault_admin else { return };
+        for node in &fault_admin.cordoned {
             if let Err(why) = cordon(self.objects(), node, false).await {
                 eprintln!("warning: {node} stays unschedulable: {why}");
             }
@@ -406,7 +413,7 @@ mod tests {
 
     #[test]
     fn what_docker_cannot_do_is_refused_and_said() {
-        for (effect, said) in [
+        for (effect, wording) in [
             (r#"{"partition": ["node-b", "apiserver"]}"#, "cannot cut node-b"),
             (r#"{"partition": ["csi-attacher", "csi-controller"]}"#, "cannot cut csi-attacher"),
             (r#"{"partition": ["csi-controller", "apiserver"]}"#, "cannot cut csi-controller"),
@@ -416,7 +423,7 @@ mod tests {
             (r#"{"crash": "csi-attacher"}"#, "use the steps crash and restart"),
         ] {
             let error = cut(effect).unwrap_err();
-            assert!(error.contains(said), "{effect}: {error}");
+            assert!(error.contains(wording), "{effect}: {error}");
         }
         let error = at(r#"{"name": "f", "match": {"plane": "csi"}, "effect": {"count": true}}"#).unwrap_err();
         assert!(error.contains("not of csi"), "{error}");

@@ -61,7 +61,7 @@ impl Container {
     /// Kills the container, as a power cut does, or the one process, as `kill -9` does. Does nothing if it has ended
     /// already.
     pub(in crate::cluster) async fn kill(&self) {
-        let ended = if self.is_part { self.tell("stop").await } else { docker(&["kill", &self.id]).await.map(drop) };
+        let ended = if self.is_part { self.order("stop").await } else { docker(&["kill", &self.id]).await.map(drop) };
         if let Err(error) = ended
             && !error.contains("is not running")
         {
@@ -79,7 +79,7 @@ impl Container {
     }
 
     /// Tells the machine to end or start this process.
-    async fn tell(&self, verb: &str) -> Result<(), String> {
+    async fn order(&self, verb: &str) -> Result<(), String> {
         docker(&["exec", &self.id, "mooring", "component", "part", verb, &self.name]).await.map(drop)
     }
 
@@ -89,7 +89,7 @@ impl Container {
     /// Returns docker's error, or that it is not healthy in time.
     pub(in crate::cluster) async fn start(&self) -> Result<(), String> {
         if self.is_part {
-            return self.tell("start").await;
+            return self.order("start").await;
         }
         docker(&["start", &self.id]).await?;
         let format = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}";
@@ -169,8 +169,8 @@ pub(super) async fn docker(args: &[&str]) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("docker {}: {}", args.first().unwrap_or(&""), said.trim()))
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(format!("docker {}: {}", args.first().unwrap_or(&""), message.trim()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -23,8 +23,8 @@ pub(super) struct ContainerDisk {
 impl ContainerDisk {
     async fn look(&self, at: &[&str]) -> Result<Value, DiskError> {
         let args = [&["exec", &self.container, "mooring", "component", "look"][..], at].concat();
-        let said = docker(&args).await.map_err(DiskError::Environment)?;
-        serde_json::from_str(&said).map_err(|e| DiskError::Environment(format!("what {} shows: {e}", self.node)))
+        let message = docker(&args).await.map_err(DiskError::Environment)?;
+        serde_json::from_str(&message).map_err(|e| DiskError::Environment(format!("what {} shows: {e}", self.node)))
     }
 }
 

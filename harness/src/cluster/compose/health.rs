@@ -8,7 +8,7 @@ use substrate::body::{call, empty};
 use substrate::{HttpService, dial};
 
 /// Time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// Path that is requested from a driver on its socket.
 const DRIVER_HEALTH: &str = "/healthz";
 
@@ -35,8 +35,8 @@ pub async fn check(target: &str) -> Result<(), String> {
 
 async fn ask(target: &str, server: HttpService, path: &str) -> Result<(), String> {
     let request = Request::get(path).header("host", "localhost").body(empty()).map_err(|e| e.to_string())?;
-    let answer = tokio::time::timeout(PATIENCE, call(server, request)).await;
-    let answer = answer.map_err(|_| format!("{target} does not answer within {PATIENCE:?}"))?;
+    let answer = tokio::time::timeout(TIMEOUT, call(server, request)).await;
+    let answer = answer.map_err(|_| format!("{target} does not answer within {TIMEOUT:?}"))?;
     match answer.map_err(|e| format!("{target} does not answer: {}", root(&*e)))?.status() {
         status if status.is_server_error() => Err(format!("{target} answers {status}")),
         _ => Ok(()),

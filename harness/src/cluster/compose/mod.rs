@@ -6,13 +6,13 @@ mod check;
 mod cluster;
 mod container;
 mod disk;
+mod fault_channel;
 pub mod health;
 pub mod look;
 pub mod node;
 pub mod part;
 pub mod project;
-mod voice;
 
 pub use check::check;
-pub(in crate::cluster) use cluster::Desk;
+pub(in crate::cluster) use cluster::FaultAdmin;
 pub(in crate::cluster) use container::Container;

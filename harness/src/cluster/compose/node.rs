@@ -147,7 +147,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
     let mut address = own_address(&args.kubernetes).await?;
     there(&args.volume_dir).await?;
     let parts = args.parts();
-    let (mut told, mut orders) = (Told::default(), listen());
+    let (mut in_force, mut orders) = (OrdersInForce::default(), listen());
     let mut running = Vec::new();
     for part in &parts {
         // Stop files of an earlier life do not count after a boot.
@@ -160,7 +160,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
         let change = tokio::select! { biased;
             (at, how) = one_ends(&mut running) => Change::Ended(at, how),
             change = asked(&parts, &is_up) => change,
-            Some(order) = orders.recv() => Change::Told(order),
+            Some(order) = orders.recv() => Change::OrdersInForce(order),
             moved = another_address(&args.kubernetes, address) => Change::Moved(moved),
         };
         let again = match change {
@@ -185,14 +185,14 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
                 continue;
             }
             Change::Start(at) => {
-                running[at] = Some(told.to(parts[at].start(args, address).await?).await);
+                running[at] = Some(in_force.to(parts[at].start(args, address).await?).await);
                 continue;
             }
-            Change::Told(order) => {
+            Change::OrdersInForce(order) => {
                 for (_, stdin) in running.iter_mut().flatten() {
-                    say(stdin, &order).await;
+                    send(stdin, &order).await;
                 }
-                told.note(order);
+                in_force.note(order);
                 continue;
             }
         };
@@ -200,14 +200,14 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
         gone(&parts[again].ready)?;
         tokio::time::sleep(RESTART_AFTER).await;
         if !parts[again].stop.exists() {
-            running[again] = Some(told.to(parts[again].start(args, address).await?).await);
+            running[again] = Some(in_force.to(parts[again].start(args, address).await?).await);
         }
     }
 }
 
 /// Reads orders about faults for the parts from standard input, as components do. The channel closes at end of input.
 fn listen() -> mpsc::UnboundedReceiver<Order> {
-    let (orders, heard) = mpsc::unbounded_channel();
+    let (orders, subscriptions) = mpsc::unbounded_channel();
     // A read of standard input cannot be cancelled and would delay the shutdown of the runtime.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
@@ -222,14 +222,14 @@ fn listen() -> mpsc::UnboundedReceiver<Order> {
             }
         }
     });
-    heard
+    subscriptions
 }
 
 /// Orders in force, which a restarted part must receive again.
 #[derive(Debug, Default)]
-struct Told(Vec<Order>);
+struct OrdersInForce(Vec<Order>);
 
-impl Told {
+impl OrdersInForce {
     fn note(&mut self, order: Order) {
         match &order {
             Order::Names(_) => self.0.retain(|known| !matches!(known, Order::Names(_))),
@@ -251,13 +251,13 @@ impl Told {
     /// Sends the orders in force to a part that has just started.
     async fn to(&self, (child, mut stdin): Running) -> Running {
         for order in &self.0 {
-            say(&mut stdin, order).await;
+            send(&mut stdin, order).await;
         }
         (child, stdin)
     }
 }
 
-async fn say(stdin: &mut Option<ChildStdin>, order: &Order) {
+async fn send(stdin: &mut Option<ChildStdin>, order: &Order) {
     let line = substrate::encode::line(order);
     if let Some(stdin) = stdin {
         // A part that has ended receives all orders again when it starts.
@@ -317,7 +317,7 @@ enum Change {
     /// The stop file of this part disappeared.
     Start(usize),
     /// An order for the parts arrived.
-    Told(Order),
+    OrdersInForce(Order),
 }
 
 /// Creates /dev/loop-control, which a container lacks.
@@ -559,12 +559,12 @@ mod tests {
             );
             serde_json::from_str::<Order>(&text).unwrap()
         };
-        let mut told = Told::default();
+        let mut in_force = OrdersInForce::default();
         let names = || Order::Names(substrate::fault::Names::default());
         for order in [fault("a"), fault("b"), names(), fault("b"), Order::End("a".to_owned()), names()] {
-            told.note(order);
+            in_force.note(order);
         }
-        assert_eq!(told.0, [names(), fault("b")]);
+        assert_eq!(in_force.0, [names(), fault("b")]);
     }
 
     #[tokio::test]

@@ -107,8 +107,8 @@ impl Project {
     /// # Errors
     /// If the port is not published, or the container does not run.
     pub fn port(&self, service: &str, port: u16) -> Result<SocketAddr, String> {
-        let said = docker(&["port", self.container(service)?, &format!("{port}/tcp")])?;
-        let mut addresses = said.lines().filter_map(|line| line.trim().parse::<SocketAddr>().ok());
+        let message = docker(&["port", self.container(service)?, &format!("{port}/tcp")])?;
+        let mut addresses = message.lines().filter_map(|line| line.trim().parse::<SocketAddr>().ok());
         let address = addresses.next().ok_or_else(|| format!("port {port} of {service} is not published"))?;
         // A port that is published on all addresses is reachable on loopback.
         let here = SocketAddr::from(([127, 0, 0, 1], address.port()));
@@ -123,8 +123,8 @@ impl Project {
         let format = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}";
         let mut args = vec!["inspect", "--format", format];
         args.extend(self.containers.values().map(String::as_str));
-        let said = docker(&args)?;
-        Ok(self.containers.keys().cloned().zip(said.lines().map(|line| line.trim().to_owned())).collect())
+        let message = docker(&args)?;
+        Ok(self.containers.keys().cloned().zip(message.lines().map(|line| line.trim().to_owned())).collect())
     }
 
     /// Addresses of its servers and the credentials for them.
@@ -179,8 +179,8 @@ pub fn docker(args: &[&str]) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("docker {}: {}", args.first().unwrap_or(&""), said.trim()))
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(format!("docker {}: {}", args.first().unwrap_or(&""), message.trim()))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! The process `mirror` creates these pods and keeps their status. The scheduler, the node agent and pod GC ignore them.
 
 mod drivers;
-mod keeper;
 mod log;
 mod pods;
+mod reconciler;
 mod serve;
 mod suspects;
 #[cfg(test)]
@@ -46,11 +46,11 @@ use crate::program::Sink;
 const MOST: usize = 1_000;
 /// The process that keeps the pods.
 const PROCESS: &str = "mirror";
-/// User agent of the keeper.
+/// User agent of the reconciler.
 const USER_AGENT: &str = "mooring-mirror";
 
 /// Kinds of events that belong in a component's log and that are emitted only for subscribers.
-const HEARD: [&str; 14] = [
+const SUBSCRIBED: [&str; 14] = [
     loops::AttacherError::KIND,
     loops::BinderError::KIND,
     loops::CsiAnswered::KIND,
@@ -87,11 +87,11 @@ struct Inner {
     /// Signals that the log has grown or a process has ended.
     grown: latest::Sender<()>,
     news: Mutex<News>,
-    /// Signals that there is news for the keeper.
+    /// Signals that there is news for the reconciler.
     changed: latest::Sender<()>,
 }
 
-/// News for the keeper.
+/// News for the reconciler.
 #[derive(Default)]
 struct News {
     created: VecDeque<Created>,
@@ -135,7 +135,7 @@ impl Mirrors {
             news: Mutex::default(),
             changed: latest::Sender::new(()),
         });
-        HEARD.iter().for_each(|kind| world.trace().hear(kind));
+        SUBSCRIBED.iter().for_each(|kind| world.trace().subscribe(kind));
         let observer = inner.clone();
         world.trace().observe(move |event| observer.observe(event));
         Self(inner)
@@ -186,7 +186,7 @@ impl Mirrors {
             let (inner, wiring) = (inner.clone(), wiring.clone());
             async move {
                 match wiring.connect(&ctx, "apiserver") {
-                    Ok(apiserver) => keeper::run(&ctx, Client::new(&ctx, apiserver, USER_AGENT), &inner).await,
+                    Ok(apiserver) => reconciler::run(&ctx, Client::new(&ctx, apiserver, USER_AGENT), &inner).await,
                     Err(error) => ctx.emit(ProcessFailed { error }),
                 }
             }
@@ -209,8 +209,8 @@ impl Inner {
             if let Some(started) = started {
                 log.started(at, &event.process, started.incarnation);
             }
-            let said = self.wording.line(at, event);
-            if let Some(line) = &said {
+            let message = self.wording.line(at, event);
+            if let Some(line) = &message {
                 log.write(at, &event.process, event.kind(), line);
             }
             let ended = event.is::<ProcessCrashed>() || event.is::<ProcessPanicked>() || event.is::<ProcessFailed>();
@@ -218,7 +218,7 @@ impl Inner {
                 log.ended(at, &event.process);
             }
             drop(log);
-            if said.is_some() || ended {
+            if message.is_some() || ended {
                 self.grown.send_replace(());
             }
             if started.is_some() || ended {
@@ -235,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Records a commit for the keeper. Returns true if the keeper must look at it.
+    /// Records a commit for the reconciler. Returns true if the reconciler must look at it.
     fn notice(&self, commit: &Commit) -> bool {
         let mut news = lock(&self.news);
         news.drivers.learn(self.clock.wall(), commit);

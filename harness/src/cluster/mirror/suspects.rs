@@ -29,7 +29,7 @@ pub(super) enum Suspect {
 pub(super) struct Suspects {
     waiting: VecDeque<(Duration, Suspect)>,
     /// Uids of claims, each with the message that was sent.
-    told: BTreeSet<(String, String)>,
+    reported: BTreeSet<(String, String)>,
 }
 
 impl Suspects {
@@ -61,10 +61,10 @@ impl Suspects {
             let Some(says) = lack else { continue };
             let of = |field: &str| claim["metadata"][field].as_str().map(str::to_owned);
             let uid = of("uid").unwrap_or_default();
-            if self.told.len() >= MOST {
-                self.told.clear();
+            if self.reported.len() >= MOST {
+                self.reported.clear();
             }
-            if !self.told.insert((uid.clone(), says.clone())) {
+            if !self.reported.insert((uid.clone(), says.clone())) {
                 continue;
             }
             let reference = ObjectReference {

@@ -197,17 +197,17 @@ fn an_object_that_no_loop_works_on_gets_an_event() {
             .await;
         seconds(2).await;
         let events = cluster.objects().list(Kind::event()).await.unwrap();
-        let told: Vec<&Tree> = events.iter().filter(|e| e["reason"] == "NoController").collect();
-        assert_eq!(told.len(), 1);
-        let about = &told[0]["involvedObject"];
+        let reported: Vec<&Tree> = events.iter().filter(|e| e["reason"] == "NoController").collect();
+        assert_eq!(reported.len(), 1);
+        let about = &reported[0]["involvedObject"];
         assert_eq!(
             ["kind", "name", "apiVersion"].map(|key| about[key].as_str().unwrap_or_default()),
             ["Deployment", "web", "apps/v1"]
         );
         assert!(
-            about["uid"].is_string() && told[0]["message"].as_str().unwrap().contains("it makes no pods"),
+            about["uid"].is_string() && reported[0]["message"].as_str().unwrap().contains("it makes no pods"),
             "{}",
-            told[0]
+            reported[0]
         );
     });
 }

@@ -16,7 +16,7 @@ use substrate::{Event, EventKind, EventType};
 
 /// Kinds that would drown the others: messages, streams and their events, requests of the API server, each record of a
 /// writer.
-const UNSAID: [&str; 9] = [
+const UNPRINTED: [&str; 9] = [
     LinkRequest::KIND,
     LinkReply::KIND,
     WatchOpened::KIND,
@@ -44,7 +44,7 @@ impl Wording {
         let kind = event.kind();
         let of_housekeeping =
             event.get::<Commit>().is_some_and(|commit| matches!(&*commit.resource, "leases" | "events"));
-        if UNSAID.contains(&kind) || of_housekeeping {
+        if UNPRINTED.contains(&kind) || of_housekeeping {
             return None;
         }
         let fields = event.line().fields;
@@ -103,14 +103,14 @@ mod tests {
     /// Returns the log lines of the recorded events.
     fn lines(record: impl FnOnce(&Trace, &Arc<str>)) -> Vec<String> {
         let wording = Wording::new(&crate::events::all());
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let trace = Trace::new(substrate::Clock::live(), Level::Info);
-        let sink = told.clone();
+        let sink = reported.clone();
         trace.observe(move |event| {
             sink.lock().unwrap().extend(wording.line(Now::at(Duration::from_millis(1_500)).wall, event))
         });
         record(&trace, &"c".into());
-        std::mem::take(&mut *told.lock().unwrap())
+        std::mem::take(&mut *reported.lock().unwrap())
     }
 
     #[test]
@@ -124,29 +124,33 @@ mod tests {
             took_ms: 12,
             message: message.map(str::to_owned),
         };
-        let told = lines(|trace, c| {
+        let reported = lines(|trace, c| {
             trace.info(c, done("OK", None));
             trace.info(c, done("INTERNAL", Some("a \"b\"\nc")));
         });
         assert_eq!(
-            told[0],
+            reported[0],
             "I0101 00:00:01.500000       1 csi.done] \"A call of the driver ended\" code=\"OK\" ordinal=3 \
              rpc=\"ControllerPublishVolume\" took_ms=12 volume=\"vol-1\""
         );
-        assert!(told[1].starts_with('E') && told[1].contains(r#" message="a \"b\"\nc" "#), "{}", told[1]);
+        assert!(reported[1].starts_with('E') && reported[1].contains(r#" message="a \"b\"\nc" "#), "{}", reported[1]);
     }
 
     #[test]
     fn warnings_are_warnings_and_what_happens_all_the_time_is_left_out() {
-        let told = lines(|trace, c| {
+        let reported = lines(|trace, c| {
             let (source, object) = ("x".into(), "pod/default/web".into());
             trace.info(
                 c,
                 EventRecorded { source, reason: "R".into(), r#type: "Warning".into(), object, message: "m".into() },
             );
-            trace.whisper(c, || WatchClosed { stream: 1 });
+            trace.show_observers(c, || WatchClosed { stream: 1 });
         });
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("W0101 ") && told[0].ends_with("source=\"x\" type=\"Warning\""), "{}", told[0]);
+        assert_eq!(reported.len(), 1);
+        assert!(
+            reported[0].starts_with("W0101 ") && reported[0].ends_with("source=\"x\" type=\"Warning\""),
+            "{}",
+            reported[0]
+        );
     }
 }

@@ -21,7 +21,7 @@ use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::{Effect, Span};
 use substrate::json::Text;
 
-use super::hold::Hold;
+use super::node_volume::NodeVolume;
 use crate::events::ClusterNode;
 
 /// Maximum wait for a change that a fault holds back.
@@ -80,7 +80,7 @@ pub(super) struct Volume {
 pub(super) struct Facts {
     pub scale: TimeScale,
     instances: BTreeMap<String, String>,
-    pub holds: BTreeMap<(String, String), Hold>,
+    pub holds: BTreeMap<(String, String), NodeVolume>,
     /// By PV name.
     pub volumes: BTreeMap<String, Volume>,
     /// PV name by handle.
@@ -210,7 +210,7 @@ impl Facts {
         self.last_unrest = (ms, what());
     }
 
-    fn of(&mut self, volume: &str, node: &str) -> &mut Hold {
+    fn of(&mut self, volume: &str, node: &str) -> &mut NodeVolume {
         let node = self.name(node).to_owned();
         self.holds.entry((volume.to_owned(), node)).or_default()
     }

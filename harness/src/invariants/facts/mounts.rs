@@ -21,13 +21,13 @@ impl Facts {
     }
 
     /// Returns true if the kubelet that had a volume staged on a node has ended since it asked.
-    fn is_for_nobody(&self, volume: &str, node: &str) -> bool {
+    fn is_without_attachment(&self, volume: &str, node: &str) -> bool {
         let key = (volume.to_owned(), self.name(node).to_owned());
         self.asked_to_stage.get(&key).is_some_and(|ended| *ended)
     }
 
     pub(super) fn on_staged(&mut self, staged: &DiskStaged) {
-        let forgotten = self.is_for_nobody(&staged.volume, &staged.node);
+        let forgotten = self.is_without_attachment(&staged.volume, &staged.node);
         let hold = self.of(&staged.volume, &staged.node);
         hold.staged = Some(!staged.readonly);
         hold.path = staged.path.clone();
@@ -70,7 +70,7 @@ impl Facts {
         if done.rpc != "NodeStageVolume" || done.code != "OK" {
             return;
         }
-        let forgotten = self.is_for_nobody(volume, node);
+        let forgotten = self.is_without_attachment(volume, node);
         let hold = self.of(volume, node);
         if hold.staged.is_none() {
             hold.staged = Some(true);

@@ -6,7 +6,7 @@ use mock_ec2::events::AttachmentPhase;
 
 use super::{Attachment, Facts, Pod};
 use crate::invariants::FORCE_AFTER;
-use crate::invariants::hold::Hold;
+use crate::invariants::node_volume::NodeVolume;
 
 impl Facts {
     /// Returns the node's name; `node` is a name or an instance id.
@@ -15,12 +15,12 @@ impl Facts {
     }
 
     /// Returns the state of a volume on a node.
-    pub fn hold(&self, volume: &str, node: &str) -> Option<&Hold> {
+    pub fn hold(&self, volume: &str, node: &str) -> Option<&NodeVolume> {
         self.holds.get(&(volume.to_owned(), self.name(node).to_owned()))
     }
 
     /// Returns every node that holds a volume.
-    pub fn holders<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a Hold)> {
+    pub fn holders<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = (&'a str, &'a NodeVolume)> {
         let from = (volume.to_owned(), String::new());
         self.holds
             .range(from..)
@@ -61,7 +61,7 @@ impl Facts {
 
     /// Returns true if all pods that want the volume on the node have been terminating for as long as attach-detach
     /// waits before it forces a detach, and none was ever reported as running.
-    pub fn are_unheard(&self, volume: &str, node: &str, ms: u64) -> bool {
+    pub fn are_unseen(&self, volume: &str, node: &str, ms: u64) -> bool {
         let claims = self.volumes.values().filter(|pv| pv.handle == volume).filter_map(|pv| pv.claim.as_deref());
         let mut pods = claims.flat_map(|claim| self.users_of(claim)).filter(|pod| pod.node.as_deref() == Some(node));
         let waited = |since: u64| Duration::from_millis(ms.saturating_sub(since)) >= self.scale.apply(FORCE_AFTER);
@@ -145,7 +145,7 @@ mod tests {
             });
             let mut facts = Facts::default();
             events.iter().for_each(|event| facts.observe(event));
-            facts.are_unheard("vol-1", "node-a", ms)
+            facts.are_unseen("vol-1", "node-a", ms)
         };
         assert!(is_unheard("Pending", 360_000));
         assert!(!is_unheard("Pending", 359_999), "the detach was forced early");

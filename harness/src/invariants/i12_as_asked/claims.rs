@@ -2,36 +2,36 @@
 
 use fake_apiserver::events::{Claim, Volume};
 
-use super::{Comparison, Wish};
+use super::{Applied, Comparison};
 use crate::invariants::asked::Stored;
 use crate::scenario::object::Kind;
 
 impl Comparison<'_> {
     /// Compares each claim with its manifest, and its size with its request.
     pub(super) fn claims(&mut self) {
-        let (asked, wishes) = (self.asked, self.wishes);
+        let (asked, applied_objects) = (self.asked, self.applied_objects);
         for (key, claim) in asked.claims() {
-            let wish = wishes.of(Kind::claim(), key);
+            let applied = applied_objects.of(Kind::claim(), key);
             let volume = claim.state.volume.as_deref().and_then(|name| asked.volume(name));
             let handle = volume.and_then(|pv| pv.state.handle.as_deref());
-            let differs = wish.and_then(|wish| self.unlike_its_manifest(claim, wish));
+            let differs = applied.and_then(|applied| self.unlike_its_manifest(claim, applied));
             let differs = differs.or_else(|| match volume {
                 Some(pv) if claim.state.phase.as_deref() == Some("Bound") => self.unlike_its_volume(key, claim, pv),
                 Some(_) => None,
-                None => wish.and_then(|wish| self.unbound(claim, wish)),
+                None => applied.and_then(|applied| self.unbound(claim, applied)),
             });
             self.judge(handle, differs.map(|differs| format!("pvc/{key} {differs}")));
         }
     }
 
-    fn unlike_its_manifest(&self, claim: &Stored<Claim>, wish: &Wish) -> Option<String> {
-        if wish.manifest.is_null() {
+    fn unlike_its_manifest(&self, claim: &Stored<Claim>, applied: &Applied) -> Option<String> {
+        if applied.manifest.is_null() {
             return None;
         }
         if claim.state.deleting {
             return Some("is being deleted, and its user did not ask for that".to_owned());
         }
-        let (has, wants) = (&claim.spec, wish.said.spec.as_deref().cloned().unwrap_or_default());
+        let (has, wants) = (&claim.spec, applied.said.spec.as_deref().cloned().unwrap_or_default());
         let what = if has.access_modes != wants.access_modes {
             "access modes"
         } else if has.block != wants.block {
@@ -55,7 +55,7 @@ impl Comparison<'_> {
             return Some(format!("is Bound, and its PersistentVolume belongs to {of}"));
         }
         let (request, handle) = (claim.spec.request?, pv.state.handle.as_deref()?);
-        if !self.wishes.have(&["csi-resizer", "csi-mock"]) || self.cannot_grow(handle) {
+        if !self.applied_objects.have(&["csi-resizer", "csi-mock"]) || self.cannot_grow(handle) {
             return None;
         }
         // A node expands a filesystem only while a pod can write to it.
@@ -80,8 +80,8 @@ impl Comparison<'_> {
     }
 
     /// Returns the reason why a claim without a volume should have one.
-    fn unbound(&self, claim: &Stored<Claim>, wish: &Wish) -> Option<String> {
-        if claim.state.phase.as_deref() == Some("Lost") || !self.can_provision(claim, wish) {
+    fn unbound(&self, claim: &Stored<Claim>, applied: &Applied) -> Option<String> {
+        if claim.state.phase.as_deref() == Some("Lost") || !self.can_provision(claim, applied) {
             return None;
         }
         let (class, mode) = self.class(claim)?;
@@ -96,20 +96,20 @@ impl Comparison<'_> {
     /// Returns the StorageClass of a claim and its binding mode, if its manifest is known and names our driver.
     pub(super) fn class(&self, claim: &Stored<Claim>) -> Option<(String, &str)> {
         let name = claim.spec.class.as_deref()?;
-        let class = self.wishes.manifest("StorageClass", name)?;
-        (class["provisioner"] == *self.wishes.driver())
+        let class = self.applied_objects.manifest("StorageClass", name)?;
+        (class["provisioner"] == *self.applied_objects.driver())
             .then(|| (name.to_owned(), class["volumeBindingMode"].as_str().unwrap_or("Immediate")))
     }
 
     /// Returns true if a volume can be provisioned for a claim: all components run, the claim names neither a source
     /// nor a volume, and the driver has not refused it.
-    pub(super) fn can_provision(&self, claim: &Stored<Claim>, wish: &Wish) -> bool {
-        let spec = &wish.manifest["spec"];
+    pub(super) fn can_provision(&self, claim: &Stored<Claim>, applied: &Applied) -> bool {
+        let spec = &applied.manifest["spec"];
         let named = ["dataSource", "dataSourceRef", "volumeName", "selector"];
-        self.wishes.have(&["persistentvolume-binder-controller", "csi-provisioner", "csi-mock"])
+        self.applied_objects.have(&["persistentvolume-binder-controller", "csi-provisioner", "csi-mock"])
             && self.class(claim).is_some()
-            && !wish.manifest.is_null()
+            && !applied.manifest.is_null()
             && named.iter().all(|field| spec[*field].is_null())
-            && !self.present.is_refused("CreateVolume", &wish.uid)
+            && !self.present.is_refused("CreateVolume", &applied.uid)
     }
 }

@@ -7,10 +7,10 @@
 //! forgotten. It does not judge the work of components that are left out, objects with an owner, requests that a driver
 //! refused for good, and volumes that a user changed in the cloud.
 
+mod applied;
 mod claims;
 mod pods;
 mod volumes;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use substrate::json::Text;
 use super::Machines;
 use super::asked::Asked;
 use super::facts::Facts;
-pub(crate) use wishes::{Wish, Wishes};
+pub(crate) use applied::{Applied, AppliedObjects};
 
 /// Codes with which a driver refuses a request that will not succeed if it is repeated unchanged.
 const REFUSALS: &[&str] = &[
@@ -53,7 +53,7 @@ impl Difference {
     }
 }
 
-/// State of the cluster that I12 compares with the wishes.
+/// State of the cluster that I12 compares with the applied objects.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     /// Resource and key of each object that was created.
@@ -156,7 +156,7 @@ impl Present {
 
 /// Input and result of a comparison.
 struct Comparison<'a> {
-    wishes: &'a Wishes,
+    applied_objects: &'a AppliedObjects,
     present: &'a Present,
     asked: &'a Asked,
     facts: &'a Facts,
@@ -167,13 +167,14 @@ struct Comparison<'a> {
 
 /// Returns all differences, and the number of comparisons.
 pub(super) fn compare(
-    wishes: &Wishes,
+    applied_objects: &AppliedObjects,
     present: &Present,
     asked: &Asked,
     facts: &Facts,
     machines: &Machines,
 ) -> (Vec<Difference>, u64) {
-    let mut comparison = Comparison { wishes, present, asked, facts, machines, found: Vec::new(), compared: 0 };
+    let mut comparison =
+        Comparison { applied_objects, present, asked, facts, machines, found: Vec::new(), compared: 0 };
     comparison.existence();
     comparison.claims();
     comparison.pods();
@@ -188,26 +189,26 @@ impl Comparison<'_> {
         self.found.extend(differs.map(|message| Difference::new(message, volume)));
     }
 
-    /// Compares the existence of claims, pods and classes with the wishes for them.
+    /// Compares the existence of claims, pods and classes with the applied objects.
     fn existence(&mut self) {
-        for wish in self.wishes.all() {
-            let (resource, key) = (wish.object.kind.resource(), wish.object.key());
-            let is_there = self.present.has(resource, &key, wish.revision);
-            let name = format!("{}/{key}", wish.object.kind.short());
+        for applied in self.applied_objects.all() {
+            let (resource, key) = (applied.object.kind.resource(), applied.object.key());
+            let is_there = self.present.has(resource, &key, applied.revision);
+            let name = format!("{}/{key}", applied.object.kind.short());
             let differs = match resource {
-                "persistentvolumeclaims" if wish.deleted => {
+                "persistentvolumeclaims" if applied.deleted => {
                     let is_used = || self.asked.users(&key).next().is_some();
                     (is_there && !is_used()).then(|| format!("{name} exists, although it was deleted"))
                 }
-                "pods" if wish.deleted => is_there.then(|| format!("{name} exists, although it was deleted")),
+                "pods" if applied.deleted => is_there.then(|| format!("{name} exists, although it was deleted")),
                 "pods" => (!is_there && !self.may_be_evicted(&key))
                     .then(|| format!("{name} does not exist, although it was applied and not deleted")),
-                "persistentvolumeclaims" | "storageclasses" | "volumeattributesclasses" if !wish.deleted => {
+                "persistentvolumeclaims" | "storageclasses" | "volumeattributesclasses" if !applied.deleted => {
                     (!is_there).then(|| format!("{name} does not exist, although it was applied and not deleted"))
                 }
                 _ => continue,
             };
-            if !wish.manifest["metadata"]["ownerReferences"].is_null() {
+            if !applied.manifest["metadata"]["ownerReferences"].is_null() {
                 continue;
             }
             self.judge(None, differs);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fake_apiserver::events::Pod;
 use substrate::json::Value;
 
-use super::{Comparison, Wish};
+use super::{Applied, Comparison};
 use crate::invariants::asked::Stored;
 use crate::invariants::i9_mounts::only_reads;
 use crate::scenario::object::Kind;
@@ -17,13 +17,16 @@ const PLACED_BY: &[&str] =
 impl Comparison<'_> {
     /// Compares each pod that a user applied with its manifest.
     pub(super) fn pods(&mut self) {
-        let (asked, wishes) = (self.asked, self.wishes);
+        let (asked, applied_objects) = (self.asked, self.applied_objects);
         for (key, pod) in asked.pods().filter(|(_, pod)| !pod.state.deleting) {
-            let Some(wish) = wishes.of(Kind::pod(), key).filter(|wish| !wish.manifest.is_null()) else { continue };
+            let Some(applied) = applied_objects.of(Kind::pod(), key).filter(|applied| !applied.manifest.is_null())
+            else {
+                continue;
+            };
             match (&pod.state.node, pod.state.phase.as_deref()) {
-                (Some(node), Some("Running")) => self.volumes_of(key, pod, wish, node),
+                (Some(node), Some("Running")) => self.volumes_of(key, pod, applied, node),
                 (None, _) => {
-                    let differs = self.unplaced(key, pod, wish);
+                    let differs = self.unplaced(key, pod, applied);
                     self.judge(None, differs.map(|differs| format!("pod/{key} {differs}")));
                 }
                 _ => {}
@@ -32,14 +35,14 @@ impl Comparison<'_> {
     }
 
     /// Compares the volumes of a running pod with the mounts of its node.
-    fn volumes_of(&mut self, key: &str, pod: &Stored<Pod>, wish: &Wish, node: &str) {
+    fn volumes_of(&mut self, key: &str, pod: &Stored<Pod>, applied: &Applied, node: &str) {
         let Some(mounts) = self.machines.mounts.get(node) else { return };
         let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
-        for name in used_claims(&wish.manifest["spec"]) {
+        for name in used_claims(&applied.manifest["spec"]) {
             let claim = self.asked.claim(&format!("{namespace}/{name}"));
             let pv = claim.and_then(|claim| self.asked.volume(claim.state.volume.as_deref()?));
             let Some((pv, handle)) = pv.and_then(|pv| Some((pv, pv.state.handle.as_deref()?))) else { continue };
-            let mut of_pod = mounts.iter().filter(|mount| mount.path.to_string_lossy().contains(&wish.uid));
+            let mut of_pod = mounts.iter().filter(|mount| mount.path.to_string_lossy().contains(&applied.uid));
             let mount = of_pod.find(|mount| mount.volume == handle);
             let only_reads =
                 pv.spec.read_only || only_reads(pv) || pod.spec.read_only_claims.iter().any(|claim| *claim == name);
@@ -65,10 +68,10 @@ impl Comparison<'_> {
     }
 
     /// Returns the reason why a pod without a node should have one.
-    fn unplaced(&self, key: &str, pod: &Stored<Pod>, wish: &Wish) -> Option<String> {
-        let spec = &wish.manifest["spec"];
+    fn unplaced(&self, key: &str, pod: &Stored<Pod>, applied: &Applied) -> Option<String> {
+        let spec = &applied.manifest["spec"];
         let is_plain = PLACED_BY.iter().all(|field| spec[*field].is_null()) && asks_for_nothing_else(spec);
-        if !is_plain || !self.wishes.have(&["kube-scheduler", "csi-mock", "kubelet"]) {
+        if !is_plain || !self.applied_objects.have(&["kube-scheduler", "csi-mock", "kubelet"]) {
             return None;
         }
         let namespace = key.split_once('/').map_or("default", |(namespace, _)| namespace);
@@ -87,10 +90,10 @@ impl Comparison<'_> {
                     zones = Some(zones.map_or(of_pv.clone(), |zones| zones.intersection(&of_pv).copied().collect()));
                 }
             } else {
-                let wish = self.wishes.of(Kind::claim(), &of)?;
+                let applied = self.applied_objects.of(Kind::claim(), &of)?;
                 let class = claim.spec.class.as_deref()?;
                 let is_free = self.asked.class(class).iter().all(|class| class.zones.is_empty());
-                if !is_free || !self.can_provision(claim, wish) || self.class(claim)?.1 != "WaitForFirstConsumer" {
+                if !is_free || !self.can_provision(claim, applied) || self.class(claim)?.1 != "WaitForFirstConsumer" {
                     return None;
                 }
             }
@@ -109,14 +112,14 @@ impl Comparison<'_> {
     fn is_open(&self, node: &str) -> bool {
         let taints = self.present.taints.get(node).copied().unwrap_or_default();
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
-        let has_driver = drivers.iter().any(|driver| driver.name == self.wishes.driver());
-        taints == 0 && !self.wishes.has_cordoned(node) && has_driver
+        let has_driver = drivers.iter().any(|driver| driver.name == self.applied_objects.driver());
+        taints == 0 && !self.applied_objects.has_cordoned(node) && has_driver
     }
 
     /// Returns true if the node's volume limit allows these claims beside those of its pods.
     fn has_room(&self, node: &str, claims: &BTreeSet<String>) -> bool {
         let drivers = self.present.drivers.get(node).map(|csi| csi.drivers.as_slice()).unwrap_or_default();
-        let driver = drivers.iter().find(|driver| driver.name == self.wishes.driver());
+        let driver = drivers.iter().find(|driver| driver.name == self.applied_objects.driver());
         let Some(limit) = driver.and_then(|driver| driver.limit) else { return true };
         let mut all = claims.clone();
         for (key, pod) in self.asked.pods().filter(|(_, pod)| pod.state.node.as_deref() == Some(node)) {

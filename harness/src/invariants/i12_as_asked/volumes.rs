@@ -14,7 +14,7 @@ impl Comparison<'_> {
         for (name, pv) in provisioned.collect::<Vec<_>>() {
             let Some((handle, claim)) = pv.state.handle.as_deref().zip(pv.state.claim.as_deref()) else { continue };
             let is_claimed = asked.claim(claim).is_some_and(|claim| claim.state.volume.as_deref() == Some(name));
-            let differs = if self.wishes.has_touched(handle) {
+            let differs = if self.applied_objects.has_touched(handle) {
                 continue;
             } else if is_claimed || pv.state.reclaim.is_some() {
                 self.unlike_its_class(pv, handle, is_claimed)
@@ -29,7 +29,7 @@ impl Comparison<'_> {
     fn unlike_its_class(&self, pv: &Stored<Volume>, handle: &str, is_claimed: bool) -> Option<String> {
         let wanted = if is_claimed { "Bound" } else { "Released" };
         let phase = pv.state.phase.as_deref().unwrap_or_default();
-        if phase != wanted && self.wishes.have(&["persistentvolume-binder-controller"]) {
+        if phase != wanted && self.applied_objects.have(&["persistentvolume-binder-controller"]) {
             let why = if is_claimed { "and its claim is bound to it" } else { "and its claim is gone" };
             return Some(format!("is {phase}, {why}"));
         }
@@ -41,8 +41,9 @@ impl Comparison<'_> {
         }
         let claim = self.asked.claim(pv.state.claim.as_deref()?).filter(|_| is_claimed)?;
         if let Some(class) = &claim.spec.attributes_class {
-            let manifest = self.wishes.manifest("VolumeAttributesClass", class)?;
-            if !self.wishes.have(&["csi-resizer"]) || self.present.is_refused("ControllerModifyVolume", handle) {
+            let manifest = self.applied_objects.manifest("VolumeAttributesClass", class)?;
+            if !self.applied_objects.have(&["csi-resizer"]) || self.present.is_refused("ControllerModifyVolume", handle)
+            {
                 return None;
             }
             let parameters = manifest["parameters"].as_object()?;
@@ -61,7 +62,7 @@ impl Comparison<'_> {
     }
 
     fn is_left(&self, claim: &str) -> Option<String> {
-        let runs = self.wishes.have(&["persistentvolume-binder-controller", "csi-provisioner", "csi-mock"]);
+        let runs = self.applied_objects.have(&["persistentvolume-binder-controller", "csi-provisioner", "csi-mock"]);
         runs.then(|| format!("is there, and its claim {claim} is gone, with the reclaim policy Delete"))
     }
 }

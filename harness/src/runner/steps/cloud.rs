@@ -4,7 +4,7 @@ use substrate::json::Value as Tree;
 
 use super::{Failure, Run};
 use crate::runner::ec2::{self, Answer};
-use crate::scenario::acts::{About, Call, Id, Poke};
+use crate::scenario::acts::{About, AdminAction, Call, Id};
 use crate::scenario::object::{Kind, ObjectRef};
 
 /// Volume behind a claim or a PersistentVolume, as Kubernetes knows it.
@@ -29,7 +29,7 @@ impl Run<'_> {
         };
         for (name, id) in parameters.iter().filter(|_| !call.action.starts_with("Describe")) {
             if name.starts_with("VolumeId") {
-                self.wishes().touched(id);
+                self.applied_objects().touched(id);
             }
         }
         let answer = ec2::perform(self.cluster, &call.action, &parameters).await;
@@ -53,10 +53,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) async fn poke(&self, poke: &Poke) -> Result<(), Failure> {
-        let (expected, id) = (format!("the cloud accepts: {poke}"), self.id(&poke.target).await?);
-        self.wishes().touched(&id);
-        let action = match poke.verb.as_str() {
+    pub(super) async fn admin_action(&self, admin_action: &AdminAction) -> Result<(), Failure> {
+        let (expected, id) = (format!("the cloud accepts: {admin_action}"), self.id(&admin_action.target).await?);
+        self.applied_objects().touched(&id);
+        let action = match admin_action.verb.as_str() {
             "stop" => Some("StopInstances"),
             "start" => Some("StartInstances"),
             "reboot" => Some("RebootInstances"),
@@ -69,13 +69,13 @@ impl Run<'_> {
                 Answer::Error(code, message) => Err(self.failure(expected, format!("{code}: {message}"))),
             };
         }
-        let (path, body) = match poke.about {
-            About::Instance => (format!("instances/{id}/{}", poke.verb), poke.body.clone()),
-            About::Volume => (format!("volumes/{id}/{}", poke.verb), poke.body.clone()),
-            About::Snapshot => (format!("snapshots/{id}/{}", poke.verb), poke.body.clone()),
+        let (path, body) = match admin_action.about {
+            About::Instance => (format!("instances/{id}/{}", admin_action.verb), admin_action.body.clone()),
+            About::Volume => (format!("volumes/{id}/{}", admin_action.verb), admin_action.body.clone()),
+            About::Snapshot => (format!("snapshots/{id}/{}", admin_action.verb), admin_action.body.clone()),
             About::Token => ("tokens/burn".to_owned(), serde_json::json!({ "token": id })),
         };
-        let answer = ec2::poke(self.cluster, &path, &body).await;
+        let answer = ec2::admin_action(self.cluster, &path, &body).await;
         let answer = answer.map_err(|seen| self.failure(&*expected, seen))?;
         if answer["changed"] == false {
             return Err(self.failure(expected, "no transition of it was under way"));

@@ -3,7 +3,7 @@
 use substrate::json::Value;
 
 use super::{Failure, Run};
-use crate::runner::watchman::Sign;
+use crate::runner::waiter::Trigger;
 use crate::scenario::model::EventSeen;
 use crate::scenario::object::Kind;
 use crate::scenario::predicate::{CallPlane, Calls, Subject};
@@ -36,22 +36,22 @@ impl Run<'_> {
             "an event {} of {} that says {contains:?}, {}, within {:?}",
             wanted.reason, wanted.object, wanted.times, wanted.within
         );
-        self.until(wanted.within, Sign::Event(wanted.reason.clone()), async || {
+        self.until(wanted.within, Trigger::Event(wanted.reason.clone()), async || {
             let (events, _) = self.api("list events", self.objects.list_tree(&path).await)?;
             let count: u64 = events.iter().filter(|event| is_event(event, wanted)).map(event_count).sum();
             if wanted.times.holds(count) {
                 return Ok(());
             }
             let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
-            let told = events.iter().filter(|event| is_about(event, wanted)).map(|event| {
+            let reported = events.iter().filter(|event| is_about(event, wanted)).map(|event| {
                 let times = match event_count(event) {
                     1 => String::new(),
                     n => format!(" ({n} times)"),
                 };
                 format!("{} {:?}{times}", text(event, "reason"), text(event, "message"))
             });
-            let told: Vec<String> = told.collect();
-            let seen = if told.is_empty() { "no event of it".to_owned() } else { told.join("; ") };
+            let reported: Vec<String> = reported.collect();
+            let seen = if reported.is_empty() { "no event of it".to_owned() } else { reported.join("; ") };
             let seen = if count > 0 { format!("it was recorded {count} times: {seen}") } else { seen };
             Err(self.failure(expected.clone(), seen))
         })
@@ -59,18 +59,18 @@ impl Run<'_> {
     }
 
     pub(super) async fn expect_calls(&self, wanted: &Calls) -> Result<(), Failure> {
-        let from = wanted.since.and_then(|step| self.heard.get(step).copied()).unwrap_or(0);
+        let from = wanted.since.and_then(|step| self.recorded.get(step).copied()).unwrap_or(0);
         let since = match wanted.since.and_then(|step| self.scenario.steps.get(step)?.name.clone()) {
             Some(name) => format!(" since {name}"),
             None => String::new(),
         };
         let expected = format!("{wanted} {}{since}, within {:?}", wanted.times, wanted.within);
-        let sign = Sign::Kinds(match wanted.plane {
+        let trigger = Trigger::Kinds(match wanted.plane {
             CallPlane::Csi => &["csi.call", "csi.done"],
             CallPlane::K8s => &["api.request"],
             CallPlane::Ec2 => &["ec2.request"],
         });
-        self.until(wanted.within, sign, async || match self.ears.look(wanted, from) {
+        self.until(wanted.within, trigger, async || match self.call_recorder.look(wanted, from) {
             (count, _) if wanted.times.holds(count) => Ok(()),
             (_, seen) => Err(self.failure(expected.clone(), seen)),
         })

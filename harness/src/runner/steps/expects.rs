@@ -5,7 +5,7 @@ use std::time::Duration;
 use substrate::fault::Span;
 
 use super::{Failure, Run};
-use crate::runner::watchman::Sign;
+use crate::runner::waiter::Trigger;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
 use crate::scenario::object::Kind;
 
@@ -34,7 +34,7 @@ impl Run<'_> {
     /// Waits, because a container is reported as running before its workload has read the records.
     pub(super) async fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
         let expected = format!("{} finds at least {} intact records when it starts", wanted.pod, wanted.records);
-        self.until(READING, Sign::Records(wanted.pod.key()), async || {
+        self.until(READING, Trigger::Records(wanted.pod.key()), async || {
             let seen = match self.cluster.records_found(&wanted.pod.key()) {
                 Some((found, true)) if found >= wanted.records => return Ok(()),
                 Some((found, true)) => format!("it found {found}"),
@@ -51,7 +51,7 @@ impl Run<'_> {
             "the volume of {} is attached to {} and nowhere else, within {:?}",
             wanted.claim, wanted.node, wanted.within
         );
-        self.until(wanted.within, Sign::Any(Kind::volume_attachment()), async || {
+        self.until(wanted.within, Trigger::Any(Kind::volume_attachment()), async || {
             let claim = self.api("get the claim", self.objects.get(&wanted.claim).await)?;
             let pv = claim.as_ref().and_then(|c| c["spec"]["volumeName"].as_str());
             let Some(pv) = pv else {

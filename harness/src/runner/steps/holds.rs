@@ -7,7 +7,7 @@ use fake_apiserver::cel::over::Item;
 use super::{Failure, Run, Unmet};
 use crate::runner::condition::{self, Look};
 use crate::runner::objects::ObjectError;
-use crate::runner::watchman::Sign;
+use crate::runner::waiter::Trigger;
 use crate::scenario::model::Wait;
 use crate::scenario::predicate::{Cloud, Holds, Metric, Subject, That};
 use substrate::json::{Value, from_value};
@@ -26,7 +26,7 @@ impl Run<'_> {
         let expected = format!("{of} satisfies `{that}` within {within:?}");
         match of {
             Subject::Object(object) => {
-                self.until(*within, Sign::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
+                self.until(*within, Trigger::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
                     let value = self.api(&format!("get {object}"), self.objects.get(object).await)?;
                     self.satisfied(&expected, that, value).map(drop)
                 })
@@ -34,7 +34,7 @@ impl Run<'_> {
             }
             Subject::List(kind, _) => {
                 let (path, over) = (of.collection_path(), Mutex::new(that.over()));
-                self.until(*within, Sign::Any(*kind), async || -> Result<(), Unmet> {
+                self.until(*within, Trigger::Any(*kind), async || -> Result<(), Unmet> {
                     let text = self.api(&format!("list for {of}"), self.objects.list_text(&path).await)?;
                     let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
                     let list = lists.entry(path.clone()).or_default();
@@ -69,7 +69,7 @@ impl Run<'_> {
     pub(super) async fn wait_that(&self, wait: &Wait, that: &That) -> Result<(), Failure> {
         let object = &wait.object;
         let expected = wait.to_string();
-        self.until(wait.within, Sign::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
+        self.until(wait.within, Trigger::Object(object.clone(), object.key()), async || -> Result<(), Unmet> {
             let tree = self.api(&format!("get {object}"), self.objects.get(object).await)?;
             let look: Look = from_value(self.satisfied(&expected, that, tree)?).unwrap_or_default();
             let is = wait.is.is_none_or(|state| condition::holds(object.kind, Some(&look), state));
@@ -89,13 +89,15 @@ impl Run<'_> {
 
     pub(super) async fn expect_cloud(&self, wanted: &Cloud) -> Result<(), Failure> {
         let expected = format!("{wanted}, within {:?}", wanted.within);
-        self.until(wanted.within, Sign::Kinds(CLOUD), async || self.seen(&expected, self.teller.look(wanted).await))
-            .await
+        self.until(wanted.within, Trigger::Kinds(CLOUD), async || {
+            self.seen(&expected, self.cloud_reader.look(wanted).await)
+        })
+        .await
     }
 
     pub(super) async fn expect_metric(&self, wanted: &Metric) -> Result<(), Failure> {
         let expected = format!("{wanted}, within {:?}", wanted.within);
-        self.until(wanted.within, Sign::Kinds(CLOUD), async || self.seen(&expected, self.meter.look(wanted).await))
+        self.until(wanted.within, Trigger::Kinds(CLOUD), async || self.seen(&expected, self.meter.look(wanted).await))
             .await
     }
 

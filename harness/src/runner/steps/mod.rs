@@ -16,17 +16,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Attendant;
-use super::describe::Teller;
-use super::ears::Ears;
+use super::PauseHook;
+use super::call_recorder::CallRecorder;
+use super::describe::CloudReader;
+use super::forbidden::{ForbiddenConditions, Jobs, Tools};
 use super::listed::Listed;
 use super::metrics::Meter;
-use super::nevers::{Jobs, Nevers, Tools};
 use super::objects::{ObjectError, Objects};
-use super::watchman::{Sign, Watchman};
+use super::waiter::{Trigger, Waiter};
 use super::{Failure, SilentFault, defaults};
 use crate::cluster::Cluster;
-use crate::invariants::{Checked, Id, Wishes};
+use crate::invariants::{AppliedObjects, Checked, Id};
 use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::saved;
@@ -44,7 +44,7 @@ pub(super) struct Run<'a> {
     scenario: &'a Scenario,
     cluster: &'a Cluster,
     objects: Objects,
-    watchman: Arc<Watchman>,
+    waiter: Arc<Waiter>,
     started: Duration,
     began: Vec<Duration>,
     declared: Vec<String>,
@@ -54,17 +54,17 @@ pub(super) struct Run<'a> {
     demanded: Vec<Demand>,
     /// Index of the current step.
     now: Option<usize>,
-    ears: Arc<Ears>,
-    teller: Teller,
+    call_recorder: Arc<CallRecorder>,
+    cloud_reader: CloudReader,
     meter: Meter,
-    nevers: Arc<Nevers>,
+    forbidden: Arc<ForbiddenConditions>,
     /// Number of recorded calls at the start of each step.
-    heard: Vec<usize>,
+    recorded: Vec<usize>,
     /// Objects that the steps have asked for so far.
-    wishes: Mutex<Wishes>,
+    applied_objects: Mutex<AppliedObjects>,
     /// Saved ids of the cloud by name.
     saved: BTreeMap<String, String>,
-    attendant: &'a Attendant,
+    pause_hook: &'a PauseHook,
     /// Last failed check of the current step.
     last: Mutex<Option<Unmet>>,
     /// Last answer to each list request, by URL path.
@@ -84,48 +84,48 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         scenario: &'a Scenario,
         cluster: &'a Cluster,
-        watchman: Arc<Watchman>,
-        ears: Arc<Ears>,
+        waiter: Arc<Waiter>,
+        call_recorder: Arc<CallRecorder>,
         started: Duration,
-        attendant: &'a Attendant,
-    ) -> (Self, Arc<Nevers>, Jobs) {
-        let teller = Teller { service: cluster.ec2().clone(), ears: ears.clone() };
+        pause_hook: &'a PauseHook,
+    ) -> (Self, Arc<ForbiddenConditions>, Jobs) {
+        let cloud_reader = CloudReader { service: cluster.ec2().clone(), call_recorder: call_recorder.clone() };
         let meter = Meter {
             cloud: cluster.ec2().clone(),
             apiserver: cluster.objects().service().clone(),
             manager: cluster.manager().cloned(),
             token: cluster.spec().admin_token.clone(),
         };
-        let (nevers, jobs) = Nevers::new(Tools {
+        let (forbidden, jobs) = ForbiddenConditions::new(Tools {
             clock: cluster.world().clock().clone(),
             objects: cluster.objects().clone(),
-            teller: teller.clone(),
+            cloud_reader: cloud_reader.clone(),
             meter: meter.clone(),
-            ears: ears.clone(),
+            call_recorder: call_recorder.clone(),
         });
         let run = Self {
             scenario,
             cluster,
             objects: cluster.objects().clone(),
-            watchman,
+            waiter,
             started,
             began: Vec::new(),
             declared: Vec::new(),
             cleared: Vec::new(),
             demanded: Vec::new(),
             now: None,
-            wishes: Mutex::new(Wishes::new(&cluster.spec().driver_name, &cluster.spec().without)),
+            applied_objects: Mutex::new(AppliedObjects::new(&cluster.spec().driver_name, &cluster.spec().without)),
             saved: BTreeMap::new(),
-            attendant,
-            ears,
-            teller,
+            pause_hook,
+            call_recorder,
+            cloud_reader,
             meter,
-            nevers: nevers.clone(),
-            heard: Vec::new(),
+            forbidden: forbidden.clone(),
+            recorded: Vec::new(),
             last: Mutex::default(),
             lists: Mutex::default(),
         };
-        (run, nevers, jobs)
+        (run, forbidden, jobs)
     }
 
     /// Waits until all nodes are ready, then creates the scenario's objects and puts its faults in force.
@@ -149,15 +149,15 @@ impl<'a> Run<'a> {
         self.now = Some(step.index);
         self.saw(None);
         if let Some(name) = &step.name {
-            self.nevers.end_at(name).await?;
+            self.forbidden.end_at(name).await?;
         }
         self.began.push(self.time());
-        self.heard.push(self.ears.len());
+        self.recorded.push(self.call_recorder.len());
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,
             Action::WaitFor(holds) => self.holds(holds).await?,
-            Action::Never(never) => self.nevers.begin(step.index, never).await?,
+            Action::Never(never) => self.forbidden.begin(step.index, never).await?,
             // Expectations on the whole run are checked at its end.
             Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
             Action::Expect(expectation) => self.expect(expectation).await?,
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
             Action::ClearFault(name) => self.clear_fault(name).await?,
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
             Action::Ec2(call) => self.call(call).await?,
-            Action::Poke(poke) => self.poke(poke).await?,
+            Action::AdminAction(admin_action) => self.admin_action(admin_action).await?,
             Action::Patch(patch) => self.patch(patch).await?,
             Action::NodeFile(file) => self.node_file(file).await?,
             Action::Pause(text) => self.pause(text).await?,
@@ -190,8 +190,8 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the objects that the steps have asked for so far.
-    pub(super) fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn applied_objects(&self) -> MutexGuard<'_, AppliedObjects> {
+        self.applied_objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn saw(&self, failure: Option<Unmet>) {
@@ -199,8 +199,8 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the conditions that are forbidden until the end of the steps.
-    pub(super) async fn story_ends(&self) -> Result<(), Failure> {
-        self.nevers.end_all().await
+    pub(super) async fn end_steps(&self) -> Result<(), Failure> {
+        self.forbidden.end_all().await
     }
 
     /// Faults that were declared and never fired. Empty if the run did not reach its end.
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
     }
 
     async fn pause(&self, text: &str) -> Result<(), Failure> {
-        let shown = self.attendant.pause(self.cluster, text).await;
+        let shown = self.pause_hook.pause(self.cluster, text).await;
         shown.map_err(|seen| self.failure("the cluster can be shown", seen))
     }
 
@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
             saved::replace(&mut manifest.value, &mut |name| self.saved.get(name).cloned());
             self.fill_in_uids(&mut manifest).await?;
             let stored = self.api(&format!("apply {}", manifest.object), self.objects.apply(&manifest).await)?;
-            self.wishes().applied(&manifest, &stored);
+            self.applied_objects().applied(&manifest, &stored);
         }
         Ok(())
     }
@@ -281,17 +281,17 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Calls `probe` now and after every sign in the trace, until it succeeds or `within` has passed.
+    /// Calls `probe` now and after every trigger in the trace, until it succeeds or `within` has passed.
     async fn until<T, E: Into<Unmet>>(
         &self,
         within: Duration,
-        sign: Sign,
+        trigger: Trigger,
         probe: impl AsyncFn() -> Result<T, E>,
     ) -> Result<T, Failure> {
         let deadline = tokio::time::Instant::now() + self.cluster.scaled(within);
-        self.watchman.look_for(sign);
+        self.waiter.wait_for(trigger);
         loop {
-            let changed = self.watchman.seen();
+            let changed = self.waiter.seen();
             tokio::pin!(changed);
             // Registered before the check, so that a change between the check and the wait is not missed.
             changed.as_mut().enable();

@@ -11,7 +11,7 @@ impl Run<'_> {
         let grace = if delete.force { Some(0) } else { delete.grace.map(|g| g.as_secs() as i64) };
         let deleted = self.objects.delete_cascading(&delete.object, grace, delete.cascade).await;
         self.api(&format!("delete {}", delete.object), deleted)?;
-        self.wishes().deleted(&delete.object);
+        self.applied_objects().deleted(&delete.object);
         Ok(())
     }
 
@@ -41,7 +41,7 @@ impl Run<'_> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let patch = json!({ "spec": { "unschedulable": if on { Value::Bool(true) } else { Value::Null } } });
         self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await)?;
-        self.wishes().cordoned(node, on);
+        self.applied_objects().cordoned(node, on);
         Ok(())
     }
 }

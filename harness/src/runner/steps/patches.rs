@@ -9,7 +9,7 @@ impl Run<'_> {
         let taken = self.objects.patch_as(patch).await;
         let Some(refused) = &patch.fails else {
             self.api(&patch.to_string(), taken)?;
-            self.wishes().patched(patch);
+            self.applied_objects().patched(patch);
             return Ok(());
         };
         let expected = format!("the API server refuses as {refused}: {patch}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Failure, Run};
 use crate::runner::condition::{self, Look};
-use crate::runner::watchman::Sign;
+use crate::runner::waiter::Trigger;
 use crate::scenario::model::Wait;
 use crate::scenario::object::{ObjectRef, State};
 
@@ -33,7 +33,7 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         let on_text = on.map(|node| format!(" on {node}")).unwrap_or_default();
         let expected = format!("{object} is {state}{on_text} within {within:?}");
-        self.until(within, Sign::Object(object.clone(), object.key()), async || {
+        self.until(within, Trigger::Object(object.clone(), object.key()), async || {
             let seen = self.api(&format!("get {object}"), self.objects.look(object).await)?;
             let node = seen.as_ref().and_then(Look::node);
             if condition::holds(object.kind, seen.as_ref(), state) && (on.is_none() || on == node) {
@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 
     pub(super) async fn wait_records(&self, pod: &ObjectRef, records: u64, within: Duration) -> Result<(), Failure> {
-        self.until(within, Sign::Records(pod.key()), async || {
+        self.until(within, Trigger::Records(pod.key()), async || {
             let written = self.cluster.records_synced(&pod.key());
             let expected = format!("{pod} has written {records} records within {within:?}");
             if written >= records { Ok(()) } else { Err(self.failure(expected, format!("it has written {written}"))) }

@@ -8,50 +8,50 @@ use serde_json::{Map, Value};
 
 use super::shapes::one_of;
 use crate::scenario::acts::PatchType;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 one_of! {
     /// A call of the cloud, or an operation that only its operator can do.
     struct Ec2 {
-        with: Placed<Map<String, Value>>,
-        fails: Placed<String>,
-        save: Placed<String>,
-        from: Placed<String>,
-        instance: Placed<Value>,
-        volume: Placed<Value>,
-        snapshot: Placed<Value>,
-        token: Placed<String>,
-        which: Placed<String>,
-        state: Placed<String>,
-        impaired: Placed<bool>,
-        hide: Placed<Vec<String>>,
-        poison: Placed<Vec<String>>,
-        reserved_slots: Placed<u32>,
-        network_interfaces: Placed<u32>,
-        clear: Placed<bool>
+        with: Spanned<Map<String, Value>>,
+        fails: Spanned<String>,
+        save: Spanned<String>,
+        from: Spanned<String>,
+        instance: Spanned<Value>,
+        volume: Spanned<Value>,
+        snapshot: Spanned<Value>,
+        token: Spanned<String>,
+        which: Spanned<String>,
+        state: Spanned<String>,
+        impaired: Spanned<bool>,
+        hide: Spanned<Vec<String>>,
+        poison: Spanned<Vec<String>>,
+        reserved_slots: Spanned<u32>,
+        network_interfaces: Spanned<u32>,
+        clear: Spanned<bool>
     } does Ec2Act {
         action: Action(String),
-        poke: Poke(String),
+        poke: AdminAction(String),
     }
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Patch {
-    pub object: Placed<String>,
-    pub subresource: Option<Placed<String>>,
-    pub r#type: Option<Placed<PatchType>>,
-    pub with: Placed<Value>,
-    pub fails: Option<Placed<Value>>,
+    pub object: Spanned<String>,
+    pub subresource: Option<Spanned<String>>,
+    pub r#type: Option<Spanned<PatchType>>,
+    pub with: Spanned<Value>,
+    pub fails: Option<Spanned<Value>>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Partition {
-    pub between: Placed<Vec<Placed<String>>>,
+    pub between: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     pub one_way: bool,
-    pub name: Option<Placed<String>>,
+    pub name: Option<Spanned<String>>,
 }
 
 /// `heal: cut`, or `heal:` if only one partition is in force.
@@ -61,9 +61,9 @@ pub(in crate::scenario) struct Heal(pub Option<String>);
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct NodeFile {
-    pub node: Placed<String>,
-    pub remove: Placed<String>,
-    pub of: Option<Placed<String>>,
+    pub node: Spanned<String>,
+    pub remove: Spanned<String>,
+    pub of: Option<Spanned<String>>,
 }
 
 /// An empty map.

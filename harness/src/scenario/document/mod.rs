@@ -20,49 +20,49 @@ pub(super) use short::*;
 pub(super) use step::*;
 
 use super::model::LatencyProfile;
-use super::place::Placed;
+use super::source_span::Spanned;
 
 /// The whole file.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Document {
     #[serde(default, deserialize_with = "there")]
-    pub name: Option<Placed<String>>,
+    pub name: Option<Spanned<String>>,
     pub description: Option<String>,
     #[serde(default, deserialize_with = "there")]
-    pub nodes: Option<Placed<Nodes>>,
+    pub nodes: Option<Spanned<Nodes>>,
     #[serde(default)]
     pub latency: LatencyProfile,
-    pub link: Option<Placed<Link>>,
-    pub time_scale: Option<Placed<TimeScale>>,
-    pub deadline: Option<Placed<Span>>,
+    pub link: Option<Spanned<Link>>,
+    pub time_scale: Option<Spanned<TimeScale>>,
+    pub deadline: Option<Spanned<Span>>,
     #[serde(default)]
-    pub objects: Vec<Placed<Item>>,
+    pub objects: Vec<Spanned<Item>>,
     pub begin: Option<Begin>,
     #[serde(default)]
-    pub faults: Vec<Placed<Fault>>,
+    pub faults: Vec<Spanned<Fault>>,
     #[serde(default)]
-    pub steps: Vec<Placed<Step>>,
+    pub steps: Vec<Spanned<Step>>,
     #[serde(default = "yes")]
     pub teardown: bool,
-    pub replicas: Option<Placed<Replicas>>,
+    pub replicas: Option<Spanned<Replicas>>,
     #[serde(default)]
     pub leader_elect: bool,
     #[serde(default)]
-    pub flags: BTreeMap<String, Placed<BTreeMap<String, Placed<Word>>>>,
+    pub flags: BTreeMap<String, Spanned<BTreeMap<String, Spanned<Word>>>>,
     #[serde(default)]
     pub driver: Driver,
     #[serde(default)]
-    pub without: Vec<Placed<String>>,
+    pub without: Vec<Spanned<String>>,
     #[serde(default)]
-    pub run: Vec<Placed<Program>>,
-    pub worlds: Option<Placed<Vec<Placed<World>>>>,
+    pub run: Vec<Spanned<Program>>,
+    pub worlds: Option<Spanned<Vec<Spanned<World>>>>,
     #[serde(default)]
-    pub zones: Vec<Placed<String>>,
+    pub zones: Vec<Spanned<String>>,
     #[serde(default)]
-    pub violations: Vec<Placed<String>>,
+    pub violations: Vec<Spanned<String>>,
     #[serde(default)]
-    pub possible_violations: Vec<Placed<String>>,
+    pub possible_violations: Vec<Spanned<String>>,
 }
 
 /// Initial state of a cluster.
@@ -70,9 +70,9 @@ pub(super) struct Document {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Begin {
     #[serde(default)]
-    pub volumes: Vec<Placed<mock_ec2::VolumeSpec>>,
+    pub volumes: Vec<Spanned<mock_ec2::VolumeSpec>>,
     #[serde(default)]
-    pub objects: Vec<Placed<serde_json::Map<String, serde_json::Value>>>,
+    pub objects: Vec<Spanned<serde_json::Map<String, serde_json::Value>>>,
 }
 
 /// Settings of the CSI driver.
@@ -81,8 +81,8 @@ pub(super) struct Begin {
 pub(super) struct Driver {
     #[serde(default)]
     pub lock: LockKey,
-    pub capabilities: Option<Placed<String>>,
-    pub attach_limit: Option<Placed<i64>>,
+    pub capabilities: Option<Spanned<String>>,
+    pub attach_limit: Option<Spanned<i64>>,
     pub capacity_gib: Option<u64>,
 }
 
@@ -109,25 +109,25 @@ fn yes() -> bool {
 #[derive(Debug)]
 pub(super) enum Nodes {
     Count(Count),
-    List(Vec<Placed<Node>>),
+    List(Vec<Spanned<Node>>),
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Count {
-    pub count: Placed<u32>,
+    pub count: Spanned<u32>,
     #[serde(default)]
-    pub zones: Vec<Placed<String>>,
+    pub zones: Vec<Spanned<String>>,
     pub instance_type: Option<String>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Node {
-    pub name: Placed<String>,
+    pub name: Spanned<String>,
     pub zone: Option<String>,
     pub instance_type: Option<String>,
-    pub instance: Option<Placed<String>>,
+    pub instance: Option<Spanned<String>>,
 }
 
 #[derive(Debug, serde::Deserialize)]

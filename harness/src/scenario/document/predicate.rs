@@ -10,15 +10,15 @@ use substrate::fault::Ops;
 use super::shapes::one_of;
 use super::short::Word;
 use super::step::EventSeen;
-use crate::scenario::place::Placed;
 use crate::scenario::predicate::CallPlane;
+use crate::scenario::source_span::Spanned;
 
 one_of! {
     /// All conditions as optional keys; exactly one must be present.
     struct Never {
-        that: Placed<String>,
-        namespace: Placed<String>,
-        until: Placed<String>
+        that: Spanned<String>,
+        namespace: Spanned<String>,
+        until: Spanned<String>
     } does Forbidden {
         object: Object(String),
         list: List(String),
@@ -37,30 +37,30 @@ pub(in crate::scenario) struct CallMade {
     pub op: Option<Ops>,
     #[serde(default, rename = "where")]
     pub attributes: BTreeMap<String, Word>,
-    pub times: Option<Placed<Times>>,
+    pub times: Option<Spanned<Times>>,
 }
 
 /// A metric of a process.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct MetricIs {
-    pub of: Placed<String>,
+    pub of: Spanned<String>,
     pub name: String,
     #[serde(default, rename = "where")]
     pub labels: BTreeMap<String, Word>,
-    pub value: Placed<Amount>,
+    pub value: Spanned<Amount>,
 }
 
 /// Resources of the cloud.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct CloudIs {
-    pub volume: Option<Placed<String>>,
-    pub instance: Option<Placed<String>>,
-    pub volumes: Option<Placed<All>>,
-    pub state: Option<Placed<String>>,
-    pub attached: Option<Placed<Vec<Placed<String>>>>,
-    pub that: Option<Placed<String>>,
+    pub volume: Option<Spanned<String>>,
+    pub instance: Option<Spanned<String>>,
+    pub volumes: Option<Spanned<All>>,
+    pub state: Option<Spanned<String>>,
+    pub attached: Option<Spanned<Vec<Spanned<String>>>>,
+    pub that: Option<Spanned<String>>,
 }
 
 /// The word `all`.

@@ -6,23 +6,23 @@ use std::fmt;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
 
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Program {
-    pub name: Placed<String>,
-    pub command: Placed<Vec<Placed<Argument>>>,
+    pub name: Spanned<String>,
+    pub command: Spanned<Vec<Spanned<Argument>>>,
     #[serde(default)]
-    pub env: BTreeMap<String, Placed<Argument>>,
-    pub replaces: Option<Placed<Replaced>>,
+    pub env: BTreeMap<String, Spanned<Argument>>,
+    pub replaces: Option<Spanned<Replaced>>,
 }
 
 /// `csi-attacher`, or a list of components.
 #[derive(Debug)]
 pub(in crate::scenario) enum Replaced {
     One(String),
-    Many(Vec<Placed<String>>),
+    Many(Vec<Spanned<String>>),
 }
 
 impl<'de> Deserialize<'de> for Replaced {

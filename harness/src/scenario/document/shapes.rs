@@ -11,7 +11,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{Count, EachTimeScale, Nodes, Replicas, TimeScale};
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 /// Defines a map in which exactly one of some keys is present, beside keys of its own, and the enum of these choices.
 macro_rules! one_of {
@@ -24,14 +24,14 @@ macro_rules! one_of {
         pub(in crate::scenario) struct $name {
             $(pub $own: Option<$own_type>,)*
             // A present key with a null value is an error, not an absent key.
-            $(#[serde(default, deserialize_with = "crate::scenario::document::there")] pub $key: Option<Placed<$value>>,)+
+            $(#[serde(default, deserialize_with = "crate::scenario::document::there")] pub $key: Option<Spanned<$value>>,)+
         }
 
         /// The one key that is present, with its value.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
         pub(in crate::scenario) enum $choice {
-            $($variant(Placed<$value>),)+
+            $($variant(Spanned<$value>),)+
         }
 
         impl $name {
@@ -39,7 +39,7 @@ macro_rules! one_of {
             pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
 
             /// Takes out all present choices in the order of [`Self::KEYS`], each with its key and place.
-            pub fn take(&mut self) -> Vec<(String, crate::scenario::place::Place, $choice)> {
+            pub fn take(&mut self) -> Vec<(String, crate::scenario::source_span::SourceSpan, $choice)> {
                 let mut found = Vec::new();
                 $(if let Some(value) = self.$key.take() {
                     found.push((stringify!($key).replace('_', "-"), value.place, $choice::$variant(value)));
@@ -62,7 +62,7 @@ pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>
 #[derive(Debug)]
 pub(in crate::scenario) enum OneOrMany<T> {
     One(T),
-    Many(Vec<Placed<T>>),
+    Many(Vec<Spanned<T>>),
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {

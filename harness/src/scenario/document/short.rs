@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use substrate::fault::Span;
 
 use super::shapes::one_of;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 one_of! {
     /// Short forms that a list of objects can contain beside manifests.
@@ -25,9 +25,9 @@ one_of! {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Claim {
-    pub name: Placed<String>,
+    pub name: Spanned<String>,
     pub namespace: Option<String>,
-    pub size: Option<Placed<String>>,
+    pub size: Option<Spanned<String>>,
     pub class: Option<String>,
     pub mode: Option<AccessMode>,
     #[serde(default)]
@@ -49,14 +49,14 @@ pub(in crate::scenario) enum AccessMode {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Pod {
-    pub name: Placed<String>,
+    pub name: Spanned<String>,
     pub namespace: Option<String>,
     pub claim: Option<String>,
     #[serde(default)]
     pub claims: Vec<String>,
     #[serde(default)]
     pub block: bool,
-    pub node: Option<Placed<String>>,
+    pub node: Option<Spanned<String>>,
     pub grace: Option<Span>,
     #[serde(default)]
     pub tolerate: bool,
@@ -66,7 +66,7 @@ pub(in crate::scenario) struct Pod {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Class {
-    pub name: Placed<String>,
+    pub name: Spanned<String>,
     pub binding: Option<Binding>,
     pub reclaim: Option<Reclaim>,
     pub expand: Option<bool>,
@@ -92,12 +92,12 @@ pub(in crate::scenario) enum Reclaim {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Repeat {
-    pub count: Option<Placed<u32>>,
-    pub each: Option<Placed<Vec<Word>>>,
+    pub count: Option<Spanned<u32>>,
+    pub each: Option<Spanned<Vec<Word>>>,
     #[serde(rename = "as")]
-    pub variable: Placed<String>,
+    pub variable: Spanned<String>,
     #[serde(rename = "do")]
-    pub body: Placed<IgnoredAny>,
+    pub body: Spanned<IgnoredAny>,
 }
 
 /// Includes the items of another file.

@@ -10,11 +10,11 @@ use super::predicate::{CallMade, CloudIs, MetricIs, Never, Times};
 use super::shapes::{OneOrMany, one_of};
 use super::short::{Claim, Class, Include, Pod, Repeat};
 use crate::scenario::object::State;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 one_of! {
     /// All actions as optional keys; exactly one must be present.
-    struct Step { name: Placed<String> } does Act {
+    struct Step { name: Spanned<String> } does Act {
         apply: Apply(OneOrMany<Map<String, Value>>),
         claim: Claim(Claim),
         pod: Pod(Pod),
@@ -46,11 +46,11 @@ one_of! {
 one_of! {
     /// All expectations as optional keys; exactly one must be present.
     struct Expect {
-        records: Placed<u64>,
-        that: Placed<String>,
-        namespace: Placed<String>,
-        since: Placed<String>,
-        within: Placed<Span>
+        records: Spanned<u64>,
+        that: Spanned<String>,
+        namespace: Spanned<String>,
+        since: Spanned<String>,
+        within: Spanned<Span>
     } does Demand {
         event: Event(EventSeen),
         bytes_intact: BytesIntact(String),
@@ -70,38 +70,38 @@ one_of! {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Wait {
-    pub object: Option<Placed<String>>,
-    pub list: Option<Placed<String>>,
-    pub namespace: Option<Placed<String>>,
-    pub is: Option<Placed<State>>,
-    pub on: Option<Placed<String>>,
-    pub records: Option<Placed<u64>>,
-    pub that: Option<Placed<String>>,
+    pub object: Option<Spanned<String>>,
+    pub list: Option<Spanned<String>>,
+    pub namespace: Option<Spanned<String>>,
+    pub is: Option<Spanned<State>>,
+    pub on: Option<Spanned<String>>,
+    pub records: Option<Spanned<u64>>,
+    pub that: Option<Spanned<String>>,
     pub within: Option<Span>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct EventSeen {
-    pub object: Placed<String>,
+    pub object: Spanned<String>,
     pub reason: String,
     pub contains: Option<String>,
-    pub times: Option<Placed<Times>>,
+    pub times: Option<Spanned<Times>>,
     pub within: Option<Span>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Attached {
-    pub claim: Placed<String>,
-    pub node: Placed<String>,
+    pub claim: Spanned<String>,
+    pub node: Spanned<String>,
     pub within: Option<Span>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Elapsed {
-    pub since: Option<Placed<String>>,
+    pub since: Option<Spanned<String>>,
     pub at_least: Option<Span>,
     pub at_most: Option<Span>,
 }
@@ -109,26 +109,26 @@ pub(in crate::scenario) struct Elapsed {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Delete {
-    pub object: Placed<String>,
+    pub object: Spanned<String>,
     #[serde(default)]
     pub force: bool,
     pub grace: Option<Span>,
-    pub cascade: Option<Placed<String>>,
+    pub cascade: Option<Spanned<String>>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Taint {
-    pub node: Placed<String>,
+    pub node: Spanned<String>,
     pub key: String,
     #[serde(default)]
     pub value: String,
-    pub effect: Placed<String>,
+    pub effect: Spanned<String>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Untaint {
-    pub node: Placed<String>,
+    pub node: Spanned<String>,
     pub key: String,
 }

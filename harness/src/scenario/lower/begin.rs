@@ -9,7 +9,7 @@ use super::steps::Steps;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::{Begin, Manifest};
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 impl Steps<'_> {
     /// Checks the initial volumes and objects.
@@ -40,7 +40,7 @@ impl Steps<'_> {
     }
 }
 
-fn volume_of(volume: Placed<VolumeSpec>) -> Checked<VolumeSpec> {
+fn volume_of(volume: Spanned<VolumeSpec>) -> Checked<VolumeSpec> {
     let wrong = |(field, reason)| Mistake::new(volume.place, format!("{field}: {reason}"), "this volume");
     volume.value.check().map_err(wrong)?;
     Ok(volume.value)

@@ -9,9 +9,9 @@ use super::Checked;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{DriverSettings, NodeSpec};
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
-pub(super) fn without(names: Vec<Placed<String>>) -> Checked<BTreeSet<String>> {
+pub(super) fn without(names: Vec<Spanned<String>>) -> Checked<BTreeSet<String>> {
     let mut out = BTreeSet::new();
     for name in names {
         let left_out = controllers::left_out([name.as_str()]).map_err(|_| {
@@ -24,8 +24,8 @@ pub(super) fn without(names: Vec<Placed<String>>) -> Checked<BTreeSet<String>> {
     Ok(out)
 }
 
-pub(super) fn worlds(worlds: Option<Placed<Vec<Placed<doc::World>>>>) -> Checked<Vec<WorldKind>> {
-    let kind = |world: &Placed<doc::World>| match world.value {
+pub(super) fn worlds(worlds: Option<Spanned<Vec<Spanned<doc::World>>>>) -> Checked<Vec<WorldKind>> {
+    let kind = |world: &Spanned<doc::World>| match world.value {
         doc::World::Simulated => WorldKind::Simulated,
         doc::World::Live => WorldKind::Live,
     };
@@ -40,7 +40,7 @@ pub(super) fn worlds(worlds: Option<Placed<Vec<Placed<doc::World>>>>) -> Checked
 }
 
 /// Checks the zones of the cloud, which must contain the zones of all nodes.
-pub(super) fn zones(zones: Vec<Placed<String>>, nodes: &[NodeSpec]) -> Checked<Vec<String>> {
+pub(super) fn zones(zones: Vec<Spanned<String>>, nodes: &[NodeSpec]) -> Checked<Vec<String>> {
     let Some(first) = zones.first() else { return Ok(Vec::new()) };
     let place = first.place;
     let mut names: Vec<String> = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn driver(driver: doc::Driver) -> Checked<DriverSettings> {
     Ok(DriverSettings { lock: driver.lock, capabilities, attach_limit, capacity_gib: driver.capacity_gib })
 }
 
-fn capabilities(words: &Placed<String>) -> Checked<Capabilities> {
+fn capabilities(words: &Spanned<String>) -> Checked<Capabilities> {
     Capabilities::default().changed(words).map_err(|message| {
         let names = Capabilities::all().names();
         let known = names.iter().flat_map(|name| [Some(name.as_str()), name.split_once('.').map(|(_, name)| name)]);

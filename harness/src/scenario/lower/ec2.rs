@@ -13,7 +13,7 @@ use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::Action;
 use crate::scenario::object::{Kind, ObjectRef};
-use crate::scenario::place::{Place, Placed};
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// Keys of references to ids in parameters. EC2's own names begin with a capital letter.
 const REFERENCES: [&str; 3] = ["volume", "instance", "saved"];
@@ -38,7 +38,7 @@ fn numbered(name: &str) -> String {
 }
 
 impl Steps<'_> {
-    pub(super) fn ec2(&mut self, ec2: Placed<doc::Ec2>) -> Checked<Action> {
+    pub(super) fn ec2(&mut self, ec2: Spanned<doc::Ec2>) -> Checked<Action> {
         let (place, mut ec2) = (ec2.place, ec2.value);
         let rule = "an `ec2` step calls an action or pokes the cloud";
         match only(ec2.take(), place, rule, doc::Ec2::KEYS, "make two steps of it")? {
@@ -50,17 +50,17 @@ impl Steps<'_> {
                 }
                 self.call(name, ec2).map(Action::Ec2)
             }
-            doc::Ec2Act::Poke(verb) => {
+            doc::Ec2Act::AdminAction(verb) => {
                 if let Some((key, place)) = ec2.given().find(|(key, _)| OF_CALLS.contains(key)) {
                     let help = "a poke names what it is about: `instance: node-a`, `volume: pvc/data`";
                     return Err(Mistake::new(place, format!("`{key}` belongs to an action"), "here").help(help));
                 }
-                self.poke(verb, ec2).map(Action::Poke)
+                self.admin_action(verb, ec2).map(Action::AdminAction)
             }
         }
     }
 
-    fn call(&mut self, action: Placed<String>, ec2: doc::Ec2) -> Checked<Call> {
+    fn call(&mut self, action: Spanned<String>, ec2: doc::Ec2) -> Checked<Call> {
         let mut parameters = Vec::new();
         let place = ec2.with.as_ref().map_or(action.place, |with| with.place);
         for (name, value) in ec2.with.map(|with| with.value).unwrap_or_default() {
@@ -84,7 +84,13 @@ impl Steps<'_> {
         Ok(Call { action: action.value, parameters, fails, save })
     }
 
-    fn refused(&self, action: &Placed<String>, place: Place, given: &[(String, Id)], error: &Ec2Error) -> Mistake {
+    fn refused(
+        &self,
+        action: &Spanned<String>,
+        place: SourceSpan,
+        given: &[(String, Id)],
+        error: &Ec2Error,
+    ) -> Mistake {
         match error {
             Ec2Error::InvalidAction(name) => {
                 let help = suggest(name, ACTIONS.iter().copied(), "actions");
@@ -108,7 +114,7 @@ impl Steps<'_> {
         }
     }
 
-    fn unknown(&self, action: &Placed<String>, place: Place, name: &str) -> Mistake {
+    fn unknown(&self, action: &Spanned<String>, place: SourceSpan, name: &str) -> Mistake {
         let known = parameters::of(action);
         // The name may be spread over several nested maps.
         let parts = name.split('.').filter(|part| part.parse::<u64>().is_err());
@@ -119,7 +125,7 @@ impl Steps<'_> {
         Mistake::new(place, message, "here").help(help)
     }
 
-    fn error_code(&self, code: Placed<String>) -> Checked<String> {
+    fn error_code(&self, code: Spanned<String>) -> Checked<String> {
         if ERROR_CODES.contains(&code.as_str()) || self.codes.contains(&code.value) {
             return Ok(code.value);
         }
@@ -130,7 +136,7 @@ impl Steps<'_> {
             .help(help))
     }
 
-    fn save(&mut self, name: Option<Placed<String>>, from: Option<Placed<String>>) -> Checked<Option<Save>> {
+    fn save(&mut self, name: Option<Spanned<String>>, from: Option<Spanned<String>>) -> Checked<Option<Save>> {
         let (name, from) = match (name, from) {
             (None, None) => return Ok(None),
             (Some(name), Some(from)) => (name, from),
@@ -153,7 +159,7 @@ impl Steps<'_> {
     }
 
     /// Flattens lists and maps of a parameter to the form of the Query API: `Filter.1.Value.2`.
-    fn flatten(&self, name: String, value: &Value, place: Place, out: &mut Vec<(String, Id)>) -> Checked<()> {
+    fn flatten(&self, name: String, value: &Value, place: SourceSpan, out: &mut Vec<(String, Id)>) -> Checked<()> {
         match value {
             Value::Object(map) if map.keys().any(|key| key.starts_with(|c: char| c.is_ascii_lowercase())) => {
                 out.push((name, self.reference(map, place)?));
@@ -180,7 +186,7 @@ impl Steps<'_> {
     }
 
     /// Reads a reference such as `{volume: pvc/data}`.
-    fn reference(&self, map: &Map<String, Value>, place: Place) -> Checked<Id> {
+    fn reference(&self, map: &Map<String, Value>, place: SourceSpan) -> Checked<Id> {
         let at = |word: &str| find::word(&self.origin.text, place, word).unwrap_or(place);
         let mut entries = map.iter();
         let (Some((key, value)), None) = (entries.next(), entries.next()) else {
@@ -194,7 +200,7 @@ impl Steps<'_> {
         let Some(text) = value.as_str() else {
             return Err(Mistake::new(at(key), format!("`{key}` takes a name"), "here"));
         };
-        let text = Placed { value: text.to_owned(), place: at(text) };
+        let text = Spanned { value: text.to_owned(), place: at(text) };
         match key.as_str() {
             "volume" => self.volume(&text).map(Id::Volume),
             "instance" => self.node(text).map(Id::Instance),
@@ -203,7 +209,7 @@ impl Steps<'_> {
     }
 
     /// Reads the name of a claim or a PersistentVolume.
-    pub(super) fn volume(&self, text: &Placed<String>) -> Checked<ObjectRef> {
+    pub(super) fn volume(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let object = self.object(text)?;
         if [Kind::claim(), Kind::volume()].contains(&object.kind) {
             return Ok(object);
@@ -213,7 +219,7 @@ impl Steps<'_> {
     }
 
     /// Reads the name of an id that an earlier step saved, which must be a `field`.
-    pub(super) fn saved_id(&self, name: &Placed<String>, field: Option<&str>) -> Checked<Id> {
+    pub(super) fn saved_id(&self, name: &Spanned<String>, field: Option<&str>) -> Checked<Id> {
         match self.saved.get(&name.value) {
             Some(kind) if field.is_none_or(|field| field == kind) => Ok(Id::Saved(name.value.clone())),
             Some(kind) => Err(Mistake::new(name.place, format!("`{}` is a saved {kind}", name.value), "here")),
@@ -222,7 +228,7 @@ impl Steps<'_> {
     }
 
     /// Error for a name that no earlier step saves.
-    pub(super) fn unknown_saved(&self, name: &Placed<String>) -> Mistake {
+    pub(super) fn unknown_saved(&self, name: &Spanned<String>) -> Mistake {
         let message = format!("no earlier step saves `{}`", name.value);
         let help = suggest(name, self.saved.keys().map(String::as_str), "saved ids");
         Mistake::new(name.place, message, "this name").help(help).refers(name)
@@ -231,8 +237,8 @@ impl Steps<'_> {
 
 impl doc::Ec2 {
     /// Keys that are present beside the key of the action.
-    fn given(&self) -> impl Iterator<Item = (&'static str, Place)> {
-        fn at<T>(key: &'static str, value: &Option<Placed<T>>) -> Option<(&'static str, Place)> {
+    fn given(&self) -> impl Iterator<Item = (&'static str, SourceSpan)> {
+        fn at<T>(key: &'static str, value: &Option<Spanned<T>>) -> Option<(&'static str, SourceSpan)> {
             value.as_ref().map(|value| (key, value.place))
         }
         [
@@ -257,8 +263,8 @@ impl doc::Ec2 {
         .flatten()
     }
 
-    /// Keys of a poke except those that name its target.
-    pub(super) fn options(&self) -> impl Iterator<Item = (&'static str, Place)> {
+    /// Keys of an admin action except those that name its target.
+    pub(super) fn options(&self) -> impl Iterator<Item = (&'static str, SourceSpan)> {
         self.given().filter(|(key, _)| !["instance", "volume", "snapshot", "token"].contains(key))
     }
 }

@@ -13,7 +13,7 @@ use super::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::place::{Place, Placed};
+use crate::scenario::source_span::{SourceSpan, Spanned};
 use crate::scenario::{MAX_BYTES, options};
 
 /// Maximum number of repetitions.
@@ -34,15 +34,15 @@ pub(in crate::scenario) struct Origin {
 
 /// Parsed items of a repetition or fragment, with their text.
 pub(super) struct Body<T> {
-    items: Vec<Placed<T>>,
+    items: Vec<Spanned<T>>,
     origin: Origin,
     variables: Vec<(String, String)>,
 }
 
 impl Steps<'_> {
     /// Expands a repetition: its items once for each value.
-    pub(super) fn repeated<T: DeserializeOwned>(&mut self, repeat: Placed<doc::Repeat>) -> Checked<Vec<Body<T>>> {
-        let Placed { place, value: repeat } = repeat;
+    pub(super) fn repeated<T: DeserializeOwned>(&mut self, repeat: Spanned<doc::Repeat>) -> Checked<Vec<Body<T>>> {
+        let Spanned { place, value: repeat } = repeat;
         check_variable(&repeat.variable)?;
         let values: Vec<String> = match (repeat.count, repeat.each) {
             (Some(count), None) => {
@@ -80,8 +80,8 @@ impl Steps<'_> {
     }
 
     /// Reads the items of another file.
-    pub(super) fn included<T: DeserializeOwned>(&mut self, include: Placed<doc::Include>) -> Checked<Body<T>> {
-        let Placed { place, value: include } = include;
+    pub(super) fn included<T: DeserializeOwned>(&mut self, include: Spanned<doc::Include>) -> Checked<Body<T>> {
+        let Spanned { place, value: include } = include;
         let wrong = |message: String| Mistake::new(place, message, "this file");
         let path = Path::new(&include.file);
         if path.components().any(|part| matches!(part, Component::RootDir | Component::Prefix(_))) {
@@ -101,7 +101,7 @@ impl Steps<'_> {
         let source: Arc<str> = name.into();
         let origin = Origin { source: source.clone(), text: text.as_str().into() };
         let text = replaced(&text, &variables)
-            .map_err(|unknown| unknown_variable(&origin, Place::default(), &unknown, &variables))?;
+            .map_err(|unknown| unknown_variable(&origin, SourceSpan::default(), &unknown, &variables))?;
         self.read(source, text, variables)
     }
 
@@ -121,7 +121,7 @@ impl Steps<'_> {
                  {MAX_DEPTH} times",
                 MAX_TEXT >> 20
             );
-            return Err(Mistake::new(Place::default(), message, "here").of(&origin));
+            return Err(Mistake::new(SourceSpan::default(), message, "here").of(&origin));
         };
         self.room.set(left);
         let substrate::yaml::Tolerant { value, errors } = substrate::yaml::from_str_tolerant(&origin.text, options());
@@ -131,7 +131,7 @@ impl Steps<'_> {
         match value {
             Some(items) => Ok(Body { items, origin, variables }),
             None if errors.is_empty() => {
-                Err(Mistake::new(Place::default(), "there are no items here", "here").of(&origin))
+                Err(Mistake::new(SourceSpan::default(), "there are no items here", "here").of(&origin))
             }
             // Its errors were already recorded.
             None => Ok(Body { items: Vec::new(), origin, variables }),
@@ -139,7 +139,7 @@ impl Steps<'_> {
     }
 
     /// Calls `work` with the items of a repetition or fragment, in its text and with its variables.
-    pub(super) fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Placed<T>>) -> R) -> R {
+    pub(super) fn inside<T, R>(&mut self, body: Body<T>, work: impl FnOnce(&mut Self, Vec<Spanned<T>>) -> R) -> R {
         let outer = std::mem::replace(&mut self.origin, body.origin);
         let variables = std::mem::replace(&mut self.variables, body.variables);
         self.depth += 1;
@@ -151,7 +151,7 @@ impl Steps<'_> {
     }
 }
 
-fn check_variable(name: &Placed<String>) -> Checked<()> {
+fn check_variable(name: &Spanned<String>) -> Checked<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(good) && name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Ok(());
@@ -160,9 +160,9 @@ fn check_variable(name: &Placed<String>) -> Checked<()> {
     Err(Mistake::new(name.place, message, "this name"))
 }
 
-fn unknown_variable(origin: &Origin, place: Place, unknown: &str, known: &[(String, String)]) -> Mistake {
+fn unknown_variable(origin: &Origin, place: SourceSpan, unknown: &str, known: &[(String, String)]) -> Mistake {
     let found = origin.text.get(place.offset..).and_then(|rest| rest.find(&format!("${{{unknown}}}")));
-    let place = found.map_or(place, |at| Place::of(&origin.text, place.offset + at, unknown.len() + 3));
+    let place = found.map_or(place, |at| SourceSpan::of(&origin.text, place.offset + at, unknown.len() + 3));
     let help = suggest(unknown, known.iter().map(|(name, _)| name.as_str()), "variables here");
     let help = format!("{help}; write `$${{{unknown}}}` for the text itself");
     Mistake::new(place, format!("there is no variable `{unknown}` here"), "this variable").help(help).of(origin)
@@ -208,7 +208,7 @@ pub(super) fn plain(value: &mut Value) {
 }
 
 /// Line, column and text of the list that begins at `place`.
-fn list_at(text: &str, place: Place) -> Option<(usize, usize, &str)> {
+fn list_at(text: &str, place: SourceSpan) -> Option<(usize, usize, &str)> {
     let rest = text.get(place.offset..)?;
     let (line, column) = (usize::try_from(place.line).ok()?, usize::try_from(place.column).ok()?);
     if rest.starts_with('[') {

@@ -10,11 +10,11 @@ use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation, Fired};
 use crate::scenario::object::{Kind, ObjectRef};
-use crate::scenario::place::Placed;
 use crate::scenario::predicate::Subject;
+use crate::scenario::source_span::Spanned;
 
 impl Steps<'_> {
-    pub(super) fn expect(&mut self, expect: Placed<Box<doc::Expect>>) -> Checked<Expectation> {
+    pub(super) fn expect(&mut self, expect: Spanned<Box<doc::Expect>>) -> Checked<Expectation> {
         let (place, mut expect) = (expect.place, *expect.value);
         let help = "make two steps of it";
         let demand = only(expect.take(), place, "an `expect` demands one thing", doc::Expect::KEYS, help)?;
@@ -73,8 +73,8 @@ impl Steps<'_> {
         }
     }
 
-    fn elapsed(&self, elapsed: Placed<doc::Elapsed>) -> Checked<Elapsed> {
-        let Placed { place, value: elapsed } = elapsed;
+    fn elapsed(&self, elapsed: Spanned<doc::Elapsed>) -> Checked<Elapsed> {
+        let Spanned { place, value: elapsed } = elapsed;
         let (at_least, at_most) = (elapsed.at_least.map(|s| s.0), elapsed.at_most.map(|s| s.0));
         if at_least.is_none() && at_most.is_none() {
             return Err(
@@ -89,8 +89,8 @@ impl Steps<'_> {
     }
 }
 
-fn counts(checked: Placed<BTreeMap<String, u64>>) -> Checked<BTreeMap<Id, u64>> {
-    let Placed { place, value } = checked;
+fn counts(checked: Spanned<BTreeMap<String, u64>>) -> Checked<BTreeMap<Id, u64>> {
+    let Spanned { place, value } = checked;
     if value.is_empty() {
         return Err(Mistake::new(place, "no invariant is named", "here").help("write `{I2: 1}`"));
     }

@@ -6,11 +6,11 @@ use super::steps::Steps;
 use super::{Checked, find};
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::object::Condition;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 impl Steps<'_> {
     /// Checks that a fault is in force here, and removes it.
-    pub(super) fn clear_fault(&mut self, name: Placed<String>) -> Checked<String> {
+    pub(super) fn clear_fault(&mut self, name: Spanned<String>) -> Checked<String> {
         self.partitions.remove(&name.value);
         if !self.faults.remove(&name.value) {
             let message = format!("no fault called `{}` is in force here", *name);
@@ -20,7 +20,7 @@ impl Steps<'_> {
         Ok(name.value)
     }
 
-    pub(super) fn add_fault(&mut self, fault: &Placed<Fault>) -> Checked<()> {
+    pub(super) fn add_fault(&mut self, fault: &Spanned<Fault>) -> Checked<()> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map(drop).map_err(|message| substrate::fault::Mistake {
             word: fault.when.until.clone(),

@@ -11,7 +11,7 @@ use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{NodeSpec, TimeScales};
 use crate::scenario::object::check_name;
-use crate::scenario::place::{Place, Placed};
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// Maximum number of nodes of a cluster.
 const MAX_NODES: u32 = 1000;
@@ -20,7 +20,7 @@ const INSTANCE_TYPE: &str = "m5.large";
 /// Maximum number of replicas; only one of them leads.
 const MAX_REPLICAS: u64 = 5;
 
-pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTreeMap<String, usize>> {
+pub(super) fn replicas(replicas: Option<Spanned<doc::Replicas>>) -> Checked<BTreeMap<String, usize>> {
     let Some(replicas) = replicas else { return Ok(BTreeMap::new()) };
     let place = replicas.place;
     let each: BTreeMap<String, u64> = match replicas.value {
@@ -43,7 +43,7 @@ pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTree
 /// Checks flags by their upstream names, and their values.
 pub(super) fn flags(
     text: &str,
-    flags: BTreeMap<String, Placed<BTreeMap<String, Placed<doc::Word>>>>,
+    flags: BTreeMap<String, Spanned<BTreeMap<String, Spanned<doc::Word>>>>,
 ) -> Checked<Vec<(String, String, String)>> {
     let mut all = Vec::new();
     for (process, set) in flags {
@@ -69,9 +69,9 @@ pub(super) fn flags(
     Ok(all)
 }
 
-pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
-    let known = declared::all().map_err(|m| Mistake::new(Place::default(), m, "here"))?;
-    let check = |id: Placed<String>| match known.iter().any(|d| d.id == id.value) {
+pub(super) fn violations(ids: Vec<Spanned<String>>) -> Checked<Vec<String>> {
+    let known = declared::all().map_err(|m| Mistake::new(SourceSpan::default(), m, "here"))?;
+    let check = |id: Spanned<String>| match known.iter().any(|d| d.id == id.value) {
         true => Ok(id.value),
         false => {
             let help = suggest(&id.value, known.iter().map(|d| d.id.as_str()), "declared deviations");
@@ -87,7 +87,7 @@ pub(super) fn missing(text: &str, key: &str) -> Mistake {
     let begin = text.lines().position(|line| !line.trim().is_empty() && !line.starts_with(['#', '-'])).unwrap_or(0);
     let offset = text.split_inclusive('\n').take(begin).map(str::len).sum();
     let first = text.get(offset..).and_then(|rest| rest.split([':', '\n']).next()).unwrap_or_default();
-    let place = Place::of(text, offset, first.len());
+    let place = SourceSpan::of(text, offset, first.len());
     Mistake::new(place, format!("the key `{key}` is missing"), "in this map").help(format!("add `{key}: …`"))
 }
 
@@ -101,7 +101,7 @@ pub(super) fn probable_nodes(text: &str) -> Vec<NodeSpec> {
     words.iter().map(spec).collect()
 }
 
-pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
+pub(super) fn nodes(nodes: Spanned<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
     let none = |place| Mistake::new(place, "a cluster needs at least one node", "no node").help("write `{count: 1}`");
     match nodes.value {
         doc::Nodes::Count(count) => {
@@ -162,7 +162,7 @@ fn node_name(index: usize) -> String {
     format!("node-{}", String::from_utf8_lossy(&letters))
 }
 
-pub(super) fn link(link: Option<Placed<doc::Link>>) -> Checked<Latency> {
+pub(super) fn link(link: Option<Spanned<doc::Link>>) -> Checked<Latency> {
     let Some(link) = link else { return Ok(Latency::default()) };
     let ms = |s: Span| u64::try_from(s.0.as_millis()).unwrap_or(u64::MAX);
     let latency = Latency { min_ms: ms(link.min), max_ms: ms(link.max) };
@@ -173,7 +173,7 @@ pub(super) fn link(link: Option<Placed<doc::Link>>) -> Checked<Latency> {
     Ok(latency)
 }
 
-pub(super) fn time_scale(scale: Option<Placed<doc::TimeScale>>) -> Checked<TimeScales> {
+pub(super) fn time_scale(scale: Option<Spanned<doc::TimeScale>>) -> Checked<TimeScales> {
     let Some(scale) = scale else { return Ok(TimeScales::default()) };
     let scales = match scale.value {
         doc::TimeScale::Both(n) => TimeScales { simulated: n, live: n },

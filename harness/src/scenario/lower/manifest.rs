@@ -13,8 +13,8 @@ use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::model::{Manifest, Remark};
 use crate::scenario::object::{Kind, ObjectRef, check_name};
-use crate::scenario::place::{Place, Placed};
 use crate::scenario::saved;
+use crate::scenario::source_span::{SourceSpan, Spanned};
 use crate::scenario::words::{self, Plain};
 
 /// Placeholder for the uid of an object while a manifest is checked.
@@ -22,7 +22,7 @@ const SAMPLE_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Steps<'_> {
     /// Checks that the API server would accept a manifest.
-    pub(super) fn manifest(&mut self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
+    pub(super) fn manifest(&mut self, place: SourceSpan, mut map: Map<String, Value>) -> Checked<Manifest> {
         if self.depth > 0 {
             map.values_mut().for_each(plain);
         }
@@ -39,7 +39,7 @@ impl Steps<'_> {
         });
         if let Some(name) = unknown {
             let place = find::word(&self.origin.text, place, &name).unwrap_or(place);
-            return Err(self.unknown_saved(&Placed { value: name, place }));
+            return Err(self.unknown_saved(&Spanned { value: name, place }));
         }
         saved::replace_uids(&mut sample.value, &|_| Some(SAMPLE_UID.into()));
         self.judge(place, &sample)?;
@@ -48,11 +48,11 @@ impl Steps<'_> {
     }
 
     /// Replaces the objects in `{uid: KIND/NAME}` by their paths, so that the runner need not know custom kinds.
-    fn name_owners(&self, place: Place, manifest: &mut Value) -> Checked<()> {
+    fn name_owners(&self, place: SourceSpan, manifest: &mut Value) -> Checked<()> {
         let mut paths = BTreeMap::new();
         for name in saved::uids(manifest) {
             let place = find::word(&self.origin.text, place, &name).unwrap_or(place);
-            let object = self.object(&Placed { value: name.clone(), place })?;
+            let object = self.object(&Spanned { value: name.clone(), place })?;
             paths.insert(name, object.path());
         }
         saved::replace_uids(manifest, &|name| Some(json!({ "uid": paths.get(name)? })));
@@ -60,7 +60,7 @@ impl Steps<'_> {
     }
 
     /// Adds a remark if no control loop handles the object.
-    fn remark(&self, place: Place, object: &ObjectRef) {
+    fn remark(&self, place: SourceSpan, object: &ObjectRef) {
         let table = object.kind.table();
         let Some(message) = self.unserved.lack(table.group, table.kind) else { return };
         let at = find::field(&self.origin.text, place, "kind").unwrap_or(place);
@@ -73,7 +73,7 @@ impl Steps<'_> {
     }
 
     /// Applies the API server's own schemas and validation rules.
-    pub(super) fn judge(&self, place: Place, manifest: &Manifest) -> Checked<()> {
+    pub(super) fn judge(&self, place: SourceSpan, manifest: &Manifest) -> Checked<()> {
         let ObjectRef { kind, namespace, .. } = &manifest.object;
         if kind.is_custom() {
             return Ok(());
@@ -85,9 +85,9 @@ impl Steps<'_> {
             if let Some(mistake) = self.quantity(place, &manifest.value, &field, &message) {
                 return mistake;
             }
-            let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
+            let wording = if message.contains(&field) { message } else { format!("{field}: {message}") };
             let at = find::field(&self.origin.text, place, &field).unwrap_or(place);
-            let mistake = Mistake::new(at, said, "the API server would refuse this");
+            let mistake = Mistake::new(at, wording, "the API server would refuse this");
             let word = field.rsplit('.').next().unwrap_or_default();
             match nearest(word, known.iter().map(String::as_str)) {
                 Some(near) => mistake.help(format!("did you mean `{near}`?")),
@@ -103,7 +103,7 @@ impl Steps<'_> {
 
 impl Steps<'_> {
     /// Error for a value that is not a quantity, with the quantity that is probably meant.
-    fn quantity(&self, place: Place, manifest: &Value, field: &str, message: &str) -> Option<Mistake> {
+    fn quantity(&self, place: SourceSpan, manifest: &Value, field: &str, message: &str) -> Option<Mistake> {
         let is_of_quantity = ["quantities must match", "unable to parse quantity"].iter().any(|w| message.contains(w));
         is_of_quantity.then_some(())?;
         let pointer = format!("/{}", field.replace('[', ".").replace(']', "").replace('.', "/"));
@@ -120,7 +120,11 @@ impl Steps<'_> {
 }
 
 /// Checks a manifest, and learns the kinds that it defines.
-pub(in crate::scenario) fn manifest(place: Place, map: Map<String, Value>, customs: &mut Customs) -> Checked<Manifest> {
+pub(in crate::scenario) fn manifest(
+    place: SourceSpan,
+    map: Map<String, Value>,
+    customs: &mut Customs,
+) -> Checked<Manifest> {
     let bad = |message: String| Mistake::new(place, message, "this manifest");
     let text = |path: &[&str]| -> Checked<Option<String>> {
         let mut at = map.get(path[0]);

@@ -1,5 +1,6 @@
 //! Converts the written form to the checked model: fills in defaults and checks everything that serde cannot.
 
+mod admin_action;
 mod begin;
 mod cluster;
 mod ec2;
@@ -12,7 +13,6 @@ mod manifest;
 mod node_file;
 mod partition;
 mod patch;
-mod poke;
 mod predicate;
 mod program;
 mod short;

@@ -6,12 +6,12 @@ use super::Checked;
 use super::steps::Steps;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 impl Steps<'_> {
     /// Converts a partition to its fault.
-    pub(super) fn partition(&mut self, partition: Placed<doc::Partition>) -> Checked<Fault> {
-        let Placed { value: doc::Partition { between, one_way, name }, place } = partition;
+    pub(super) fn partition(&mut self, partition: Spanned<doc::Partition>) -> Checked<Fault> {
+        let Spanned { value: doc::Partition { between, one_way, name }, place } = partition;
         let [one, other] = between.as_slice() else {
             let message = "a partition is between two ends";
             return Err(Mistake::new(between.place, message, "here").help("write `between: [node-a, apiserver]`"));
@@ -34,13 +34,13 @@ impl Steps<'_> {
                 None => wrong,
             });
         }
-        let fault = Placed { value: fault, place: at };
+        let fault = Spanned { value: fault, place: at };
         self.add_fault(&fault)?;
         Ok(fault.value)
     }
 
     /// Returns the name of the partition to heal.
-    pub(super) fn heal(&mut self, heal: Placed<doc::Heal>) -> Checked<String> {
+    pub(super) fn heal(&mut self, heal: Spanned<doc::Heal>) -> Checked<String> {
         let list = |all: &std::collections::BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
         let name = match heal.value.0 {
             Some(name) => name,
@@ -59,6 +59,6 @@ impl Steps<'_> {
             let help = suggest(&name, self.partitions.iter().map(String::as_str), "partitions in force");
             return Err(Mistake::new(heal.place, message, "this partition").help(help).refers(&name));
         }
-        self.clear_fault(Placed { value: name, place: heal.place })
+        self.clear_fault(Spanned { value: name, place: heal.place })
     }
 }

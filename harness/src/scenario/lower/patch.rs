@@ -7,7 +7,7 @@ use super::steps::Steps;
 use crate::scenario::acts::{Patch, PatchType, Refused};
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
-use crate::scenario::place::Placed;
+use crate::scenario::source_span::Spanned;
 
 /// Reasons of a Status (apimachinery `StatusReason`).
 const REASONS: [&str; 17] = [
@@ -67,7 +67,7 @@ impl Steps<'_> {
 }
 
 /// Parses `422` or `Invalid`.
-fn refused(fails: Placed<Value>) -> Checked<Refused> {
+fn refused(fails: Spanned<Value>) -> Checked<Refused> {
     match &fails.value {
         Value::Number(n) => match n.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)) {
             Some(code) => Ok(Refused::Code(code)),

@@ -12,10 +12,10 @@ use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{EventSeen, Expectation};
 use crate::scenario::object::{Kind, ObjectRef};
-use crate::scenario::place::{Place, Placed};
 use crate::scenario::predicate::{
     CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, Subject, That, Times,
 };
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// States of an instance.
 const INSTANCE_STATES: [&str; 6] = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"];
@@ -24,7 +24,7 @@ const VOLUME_STATES: [&str; 6] = ["creating", "available", "in-use", "deleting",
 
 impl Steps<'_> {
     /// Compiles a condition.
-    pub(super) fn that(&self, that: Placed<String>) -> Checked<That> {
+    pub(super) fn that(&self, that: Spanned<String>) -> Checked<That> {
         That::read(&that).map_err(|unfit| {
             let mistake = Mistake::new(self.within(&that, unfit.at, unfit.length), unfit.message, "here");
             match unfit.help {
@@ -35,19 +35,19 @@ impl Steps<'_> {
     }
 
     /// Place in the file of a line and column `at` of a text; the start of the text if it is not found.
-    fn within(&self, that: &Placed<String>, at: Option<(usize, usize)>, length: usize) -> Place {
+    fn within(&self, that: &Spanned<String>, at: Option<(usize, usize)>, length: usize) -> SourceSpan {
         let found = at.and_then(|(line, column)| {
             let written = that.lines().nth(line - 1)?;
             let column = written.char_indices().nth(column - 1).map_or(written.len(), |(at, _)| at);
             let rest = self.origin.text.get(that.place.offset..)?;
             let offset = that.place.offset + rest.find(written.trim_end())? + column;
-            Some(Place::of(&self.origin.text, offset, length.max(1)))
+            Some(SourceSpan::of(&self.origin.text, offset, length.max(1)))
         });
         found.unwrap_or(that.place)
     }
 
     /// Checks a list of all objects of a kind.
-    pub(super) fn list(&self, list: Placed<String>, namespace: Option<Placed<String>>) -> Checked<Subject> {
+    pub(super) fn list(&self, list: Spanned<String>, namespace: Option<Spanned<String>>) -> Checked<Subject> {
         let Some(kind) = Kind::find(&list, &self.customs) else {
             let words: Vec<String> = Kind::words(&self.customs).collect();
             let near = nearest(&list, words.iter().map(String::as_str));
@@ -70,14 +70,20 @@ impl Steps<'_> {
     pub(super) fn holds(
         &self,
         of: Subject,
-        place: Place,
-        that: Option<Placed<String>>,
+        place: SourceSpan,
+        that: Option<Spanned<String>>,
         within: Duration,
     ) -> Checked<Expectation> {
         self.holding(of, place, that, within).map(Expectation::Holds)
     }
 
-    fn holding(&self, of: Subject, place: Place, that: Option<Placed<String>>, within: Duration) -> Checked<Holds> {
+    fn holding(
+        &self,
+        of: Subject,
+        place: SourceSpan,
+        that: Option<Spanned<String>>,
+        within: Duration,
+    ) -> Checked<Holds> {
         let Some(that) = that else {
             let help = "add `that: \"self.status.phase == 'Bound'\"`";
             return Err(Mistake::new(place, format!("no condition for {of}"), "here").help(help));
@@ -90,7 +96,7 @@ impl Steps<'_> {
         use doc::Demand as D;
         let object = matches!(demand, D::Object(_) | D::List(_));
         let timed = object || matches!(demand, D::Call(_) | D::Metric(_) | D::Ec2(_) | D::Fired(_));
-        let refuse = |place: Place, message: &str| Err(Mistake::new(place, message, "here"));
+        let refuse = |place: SourceSpan, message: &str| Err(Mistake::new(place, message, "here"));
         match expect {
             doc::Expect { that: Some(that), .. } if !object => {
                 refuse(that.place, "`that` stands beside `object` or `list`")
@@ -124,11 +130,11 @@ impl Steps<'_> {
     /// Checks calls of a plane. Operations and attributes are those of faults, and the result of the call.
     pub(super) fn calls(
         &self,
-        call: Placed<doc::CallMade>,
-        since: Option<Placed<String>>,
+        call: Spanned<doc::CallMade>,
+        since: Option<Spanned<String>>,
         within: Duration,
     ) -> Checked<Calls> {
-        let Placed { place, value: call } = call;
+        let Spanned { place, value: call } = call;
         let at = |word: &str| find::word(&self.origin.text, place, word).unwrap_or(place);
         let ending = match call.plane {
             CallPlane::Csi | CallPlane::Ec2 => "code",
@@ -230,18 +236,18 @@ impl Steps<'_> {
     }
 
     /// Converts the value of an attribute; ids can be written as the names of their objects.
-    fn pattern(&self, name: &str, word: String, place: Place) -> Checked<Pattern> {
+    fn pattern(&self, name: &str, word: String, place: SourceSpan) -> Checked<Pattern> {
         match name {
             "volume" => self.volume_or_id(word, place),
             "process" => Ok(Pattern::Process(word)),
             "node" | "instance" if word.ends_with('*') || is_id(&word, "i-") => Ok(Pattern::Word(word)),
-            "node" | "instance" => self.node(Placed { value: word, place }).map(Pattern::Node),
+            "node" | "instance" => self.node(Spanned { value: word, place }).map(Pattern::Node),
             _ => Ok(Pattern::Word(word)),
         }
     }
 
     /// Converts a volume: its id, or its claim or PersistentVolume.
-    fn volume_or_id(&self, word: String, place: Place) -> Checked<Pattern> {
+    fn volume_or_id(&self, word: String, place: SourceSpan) -> Checked<Pattern> {
         if word.ends_with('*') || is_id(&word, "vol-") {
             return Ok(Pattern::Word(word));
         }
@@ -253,7 +259,7 @@ impl Steps<'_> {
         Ok(Pattern::Volume(object))
     }
 
-    pub(super) fn metric(&self, metric: Placed<doc::MetricIs>, within: Duration) -> Checked<Metric> {
+    pub(super) fn metric(&self, metric: Spanned<doc::MetricIs>, within: Duration) -> Checked<Metric> {
         let doc::MetricIs { of, name, labels, value } = metric.value;
         let Some(process) = MetricsOf::ALL.into_iter().find(|known| known.name() == *of) else {
             let names = MetricsOf::ALL.map(MetricsOf::name);
@@ -274,8 +280,8 @@ impl Steps<'_> {
         Ok(Metric { of: process, name, labels, at_least, at_most, within })
     }
 
-    pub(super) fn cloud(&self, cloud: Placed<doc::CloudIs>, within: Duration) -> Checked<Cloud> {
-        let Placed { place, value: cloud } = cloud;
+    pub(super) fn cloud(&self, cloud: Spanned<doc::CloudIs>, within: Duration) -> Checked<Cloud> {
+        let Spanned { place, value: cloud } = cloud;
         let doc::CloudIs { volume, instance, volumes, state, attached, that } = cloud;
         let (of, states) = match (volume, instance, volumes) {
             (Some(volume), None, None) => {
@@ -310,7 +316,7 @@ impl Steps<'_> {
             let help = "add `state`, `attached` or `that`";
             return Err(Mistake::new(place, "no condition for the cloud", "here").help(help));
         }
-        let nodes = |list: Placed<Vec<Placed<String>>>| list.value.into_iter().map(|node| self.node(node)).collect();
+        let nodes = |list: Spanned<Vec<Spanned<String>>>| list.value.into_iter().map(|node| self.node(node)).collect();
         Ok(Cloud {
             of,
             state: state.map(|state| state.value),
@@ -320,7 +326,7 @@ impl Steps<'_> {
         })
     }
 
-    pub(super) fn never(&mut self, never: Placed<Box<doc::Never>>) -> Checked<Never> {
+    pub(super) fn never(&mut self, never: Spanned<Box<doc::Never>>) -> Checked<Never> {
         let (place, mut never) = (never.place, *never.value);
         let help = "make two steps of it";
         let forbidden = only(never.take(), place, "a `never` forbids one thing", doc::Never::KEYS, help)?;
@@ -387,7 +393,7 @@ fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
 }
 
 /// Refuses `namespace` without `list`.
-pub(super) fn no_namespace(namespace: Option<Placed<String>>) -> Checked<()> {
+pub(super) fn no_namespace(namespace: Option<Spanned<String>>) -> Checked<()> {
     match namespace {
         None => Ok(()),
         Some(namespace) => {
@@ -414,7 +420,7 @@ fn known(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Resul
     ))
 }
 
-fn bounded<T: PartialOrd>(place: Place, at_least: Option<T>, at_most: Option<T>) -> Checked<()> {
+fn bounded<T: PartialOrd>(place: SourceSpan, at_least: Option<T>, at_most: Option<T>) -> Checked<()> {
     match (at_least, at_most) {
         (None, None) => {
             Err(Mistake::new(place, "no bound is given", "here").help("add `at-least` or `at-most`, or write a number"))
@@ -426,8 +432,8 @@ fn bounded<T: PartialOrd>(place: Place, at_least: Option<T>, at_most: Option<T>)
     }
 }
 
-fn times_of(times: Placed<doc::Times>, timed: bool) -> Checked<Times> {
-    let Placed { place, value: doc::Times { at_least, at_most } } = times;
+fn times_of(times: Spanned<doc::Times>, timed: bool) -> Checked<Times> {
+    let Spanned { place, value: doc::Times { at_least, at_most } } = times;
     bounded(place, at_least, at_most)?;
     let at_least = at_least.unwrap_or(0);
     if at_least == 0 && at_most.is_none() {
@@ -443,7 +449,7 @@ fn times_of(times: Placed<doc::Times>, timed: bool) -> Checked<Times> {
 }
 
 /// Checks that the count of a `never` has only a lower bound.
-fn counted(times: Option<&Placed<doc::Times>>) -> Checked<()> {
+fn counted(times: Option<&Spanned<doc::Times>>) -> Checked<()> {
     match times {
         Some(times) if times.at_most.is_some() || times.at_least == Some(0) => {
             let help = "write `times: {at-least: 2}`";

@@ -11,16 +11,16 @@ use crate::program::ProgramSpec;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::object::check_name;
-use crate::scenario::place::{Place, Placed};
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// Maximum number of programs in one file.
 const MOST: usize = 16;
 
 /// A program, and the place of its name.
-pub(super) type Named = (ProgramSpec, Place);
+pub(super) type Named = (ProgramSpec, SourceSpan);
 
 /// Checks programs; the names of other processes are not known yet.
-pub(super) fn programs(from: Text<'_>, run: Vec<Placed<doc::Program>>) -> Checked<Vec<Named>> {
+pub(super) fn programs(from: Text<'_>, run: Vec<Spanned<doc::Program>>) -> Checked<Vec<Named>> {
     if let Some(more) = run.get(MOST) {
         let message = format!("a file runs at most {MOST} programs, and this one has {}", run.len());
         return Err(Mistake::new(more.place, message, "the first that is too many"));
@@ -76,7 +76,11 @@ pub(super) fn check_names(programs: &[Named], spec: &ClusterSpec) -> Checked<()>
 }
 
 /// Worlds of a file that runs programs: only the live one.
-pub(super) fn worlds(programs: &[Named], written: Option<Place>, worlds: Vec<WorldKind>) -> Checked<Vec<WorldKind>> {
+pub(super) fn worlds(
+    programs: &[Named],
+    written: Option<SourceSpan>,
+    worlds: Vec<WorldKind>,
+) -> Checked<Vec<WorldKind>> {
     match written {
         _ if programs.is_empty() => Ok(worlds),
         Some(place) if worlds.contains(&WorldKind::Simulated) => {
@@ -92,11 +96,12 @@ fn directory(from: Text<'_>) -> Checked<PathBuf> {
     let parent = Path::new(from.source).parent().filter(|_| from.has_files);
     let directory =
         std::path::absolute(parent.filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")));
-    directory
-        .map_err(|e| Mistake::new(Place::default(), format!("the directory of the file is not known: {e}"), "here"))
+    directory.map_err(|e| {
+        Mistake::new(SourceSpan::default(), format!("the directory of the file is not known: {e}"), "here")
+    })
 }
 
-fn command(command: &Placed<Vec<Placed<doc::Argument>>>) -> Checked<Vec<String>> {
+fn command(command: &Spanned<Vec<Spanned<doc::Argument>>>) -> Checked<Vec<String>> {
     match command.first() {
         None => {
             let message = "a command has at least one word: the program";
@@ -111,12 +116,12 @@ fn command(command: &Placed<Vec<Placed<doc::Argument>>>) -> Checked<Vec<String>>
 }
 
 /// Checks that a text can be an argument of a process.
-fn plain(word: &Placed<doc::Argument>) -> Checked<&str> {
+fn plain(word: &Spanned<doc::Argument>) -> Checked<&str> {
     let is_good = !word.0.contains('\0');
     is_good.then_some(word.0.as_str()).ok_or_else(|| Mistake::new(word.place, "no process takes a zero byte", "here"))
 }
 
-fn env(text: &str, env: BTreeMap<String, Placed<doc::Argument>>) -> Checked<BTreeMap<String, String>> {
+fn env(text: &str, env: BTreeMap<String, Spanned<doc::Argument>>) -> Checked<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     for (name, value) in env {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -132,10 +137,10 @@ fn env(text: &str, env: BTreeMap<String, Placed<doc::Argument>>) -> Checked<BTre
     Ok(variables)
 }
 
-fn replaces(replaced: Option<Placed<doc::Replaced>>) -> Checked<Vec<(String, Place)>> {
+fn replaces(replaced: Option<Spanned<doc::Replaced>>) -> Checked<Vec<(String, SourceSpan)>> {
     let Some(replaced) = replaced else { return Ok(Vec::new()) };
-    let names: Vec<Placed<String>> = match replaced.value {
-        doc::Replaced::One(name) => vec![Placed { value: name, place: replaced.place }],
+    let names: Vec<Spanned<String>> = match replaced.value {
+        doc::Replaced::One(name) => vec![Spanned { value: name, place: replaced.place }],
         doc::Replaced::Many(names) => names,
     };
     let mut all = BTreeSet::new();

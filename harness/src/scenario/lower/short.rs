@@ -9,7 +9,7 @@ use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef, check_name};
-use crate::scenario::place::{Place, Placed};
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// Default class of claims. It is added to a file that does not define it.
 pub(super) const CLASS: &str = "gp3";
@@ -31,20 +31,20 @@ pub(super) fn default_class() -> Manifest {
     Manifest { object: ObjectRef::new(Kind::storage_class(), None, CLASS), value }
 }
 
-fn named(name: &Placed<String>) -> Checked<()> {
+fn named(name: &Spanned<String>) -> Checked<()> {
     check_name(name).map_err(|m| Mistake::new(name.place, m, "this name"))
 }
 
 impl Steps<'_> {
-    fn made(&mut self, place: Place, value: Value) -> Checked<Manifest> {
+    fn made(&mut self, place: SourceSpan, value: Value) -> Checked<Manifest> {
         let Value::Object(map) = value else { return Err(Mistake::new(place, "this is not an object", "here")) };
         let made = manifest(place, map, &mut self.customs)?;
         self.judge(place, &made)?;
         Ok(made)
     }
 
-    pub(super) fn claim(&mut self, claim: Placed<doc::Claim>) -> Checked<Manifest> {
-        let Placed { place, value: claim } = claim;
+    pub(super) fn claim(&mut self, claim: Spanned<doc::Claim>) -> Checked<Manifest> {
+        let Spanned { place, value: claim } = claim;
         named(&claim.name)?;
         let class = claim.class.unwrap_or_else(|| {
             self.needs_class = true;
@@ -68,8 +68,8 @@ impl Steps<'_> {
         )
     }
 
-    pub(super) fn pod(&mut self, pod: Placed<doc::Pod>) -> Checked<Manifest> {
-        let Placed { place, value: pod } = pod;
+    pub(super) fn pod(&mut self, pod: Spanned<doc::Pod>) -> Checked<Manifest> {
+        let Spanned { place, value: pod } = pod;
         named(&pod.name)?;
         let claims: Vec<String> = pod.claim.into_iter().chain(pod.claims).collect();
         // The workload writes to the first claim of a pod.
@@ -106,8 +106,8 @@ impl Steps<'_> {
         self.made(place, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
     }
 
-    pub(super) fn class(&mut self, class: Placed<doc::Class>) -> Checked<Manifest> {
-        let Placed { place, value: class } = class;
+    pub(super) fn class(&mut self, class: Spanned<doc::Class>) -> Checked<Manifest> {
+        let Spanned { place, value: class } = class;
         named(&class.name)?;
         let mut parameters = class.parameters;
         parameters.entry("type").or_insert_with(|| json!("gp3"));
@@ -136,7 +136,7 @@ fn metadata(name: &str, namespace: Option<String>) -> Map<String, Value> {
 
 impl Steps<'_> {
     /// Adds the objects of a list.
-    pub(super) fn objects(&mut self, list: Vec<Placed<doc::Item>>, into: &mut Vec<Manifest>) {
+    pub(super) fn objects(&mut self, list: Vec<Spanned<doc::Item>>, into: &mut Vec<Manifest>) {
         for item in list {
             if self.is_over.get() {
                 return;
@@ -146,7 +146,7 @@ impl Steps<'_> {
         }
     }
 
-    fn item(&mut self, Placed { place, value }: Placed<doc::Item>, into: &mut Vec<Manifest>) -> Checked<()> {
+    fn item(&mut self, Spanned { place, value }: Spanned<doc::Item>, into: &mut Vec<Manifest>) -> Checked<()> {
         let mut short = match value {
             doc::Item::Manifest(map) => {
                 into.push(self.manifest(place, map)?);

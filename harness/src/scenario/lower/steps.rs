@@ -17,8 +17,8 @@ use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Remark, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
-use crate::scenario::place::{Place, Placed};
 use crate::scenario::predicate::Holds;
+use crate::scenario::source_span::{SourceSpan, Spanned};
 
 /// Default time limit of a `wait`.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -45,9 +45,9 @@ pub(super) struct Steps<'a> {
     /// Error codes that faults so far can cause.
     pub(super) codes: BTreeSet<String>,
     /// Declared deviations that steps expect.
-    pub(super) violations: Vec<Placed<String>>,
+    pub(super) violations: Vec<Spanned<String>>,
     /// Steps at which a `never` ends, each with the index of the `never`.
-    pub(super) untils: Vec<(Placed<String>, usize)>,
+    pub(super) untils: Vec<(Spanned<String>, usize)>,
     /// True if a claim uses the default class.
     pub(super) needs_class: bool,
     /// Variables of the current repetitions.
@@ -108,7 +108,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Checks the steps of a list, and continues after an error.
-    pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) {
+    pub(super) fn steps(&mut self, list: Vec<Spanned<doc::Step>>) {
         for step in list {
             if self.is_over.get() {
                 return;
@@ -150,7 +150,7 @@ impl<'a> Steps<'a> {
         !name.is_empty() && whole(self.from.text) + within > 1
     }
 
-    fn step(&mut self, step: Placed<doc::Step>) -> Checked<()> {
+    fn step(&mut self, step: Spanned<doc::Step>) -> Checked<()> {
         let (place, mut step) = (step.place, step.value);
         if let Some(name) = &step.name
             && self.done.iter().any(|s| s.name.as_ref() == Some(&name.value))
@@ -185,7 +185,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Refuses a step that no run reaches, because the steps before it sleep until the deadline.
-    fn reach(&mut self, place: Place, action: &Action) -> Checked<()> {
+    fn reach(&mut self, place: SourceSpan, action: &Action) -> Checked<()> {
         let (slept, deadline) = (self.slept, self.deadline);
         if slept >= deadline {
             let message = format!(
@@ -208,7 +208,7 @@ impl<'a> Steps<'a> {
             doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
             doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
             // Items that stand for several were expanded before.
-            doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
+            doc::Act::Repeat(Spanned { place, .. }) | doc::Act::Include(Spanned { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));
             }
             doc::Act::Wait(wait) => self.wait(wait)?,
@@ -218,7 +218,7 @@ impl<'a> Steps<'a> {
             doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
             doc::Act::Delete(delete) => Action::Delete(self.delete(delete)?),
             doc::Act::Taint(taint) => Action::Taint(self.taint(taint.value)?),
-            doc::Act::Untaint(Placed { value: doc::Untaint { node, key }, .. }) => {
+            doc::Act::Untaint(Spanned { value: doc::Untaint { node, key }, .. }) => {
                 Action::Untaint(Untaint { node: self.node(node)?, key })
             }
             doc::Act::Cordon(node) => Action::Cordon(self.node(node)?),
@@ -248,7 +248,7 @@ impl<'a> Steps<'a> {
         Ok(Taint { node: self.node(node)?, key, value, effect: effect.value })
     }
 
-    fn wait(&self, wait: Placed<doc::Wait>) -> Checked<Action> {
+    fn wait(&self, wait: Spanned<doc::Wait>) -> Checked<Action> {
         let (place, wait) = (wait.place, wait.value);
         let within = wait.within.map_or(WITHIN, |w| w.0);
         let that = wait.that.map(|that| self.that(that)).transpose()?;
@@ -304,7 +304,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Reads the name of an object, including custom kinds that are defined here.
-    pub(super) fn object(&self, text: &Placed<String>) -> Checked<ObjectRef> {
+    pub(super) fn object(&self, text: &Spanned<String>) -> Checked<ObjectRef> {
         let kind = text.split('/').next().unwrap_or_default();
         let wrong = |message| Mistake::new(text.place, message, "here");
         ObjectRef::read(text, &self.customs).map_err(|message| match Kind::find(kind, &self.customs) {
@@ -313,8 +313,8 @@ impl<'a> Steps<'a> {
         })
     }
 
-    fn delete(&self, delete: Placed<doc::Delete>) -> Checked<Delete> {
-        let Placed { value: doc::Delete { object, force, grace, cascade }, place } = delete;
+    fn delete(&self, delete: Spanned<doc::Delete>) -> Checked<Delete> {
+        let Spanned { value: doc::Delete { object, force, grace, cascade }, place } = delete;
         if force && grace.is_some_and(|g| !g.0.is_zero()) {
             let message = "a forced deletion has no grace period";
             return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
@@ -324,7 +324,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Checks manifests, which may define kinds for the following ones.
-    fn manifests(&mut self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
+    fn manifests(&mut self, apply: Spanned<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
         let place = apply.place;
         let list = match apply.value {
             doc::OneOrMany::One(map) => vec![self.manifest(place, map)?],
@@ -339,7 +339,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Index of an earlier step.
-    pub(super) fn index(&self, name: Placed<String>) -> Checked<usize> {
+    pub(super) fn index(&self, name: Spanned<String>) -> Checked<usize> {
         self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
             let message = format!("no earlier step is called `{}`", *name);
             let all = self.done.iter().filter_map(|s| s.name.as_deref());
@@ -348,7 +348,7 @@ impl<'a> Steps<'a> {
         })
     }
 
-    pub(super) fn node(&self, name: Placed<String>) -> Checked<String> {
+    pub(super) fn node(&self, name: Spanned<String>) -> Checked<String> {
         if self.nodes.iter().any(|n| n.name == name.value) {
             return Ok(name.value);
         }
@@ -363,7 +363,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Checks the name of a node, a process or a group of processes.
-    fn node_or_process(&self, name: Placed<String>) -> Checked<String> {
+    fn node_or_process(&self, name: Spanned<String>) -> Checked<String> {
         let Some(names) = self.catalogue.names() else { return self.node(name) };
         if self.nodes.iter().any(|n| n.name == name.value) || !names.resolve(&name).is_empty() {
             return Ok(name.value);
@@ -382,8 +382,8 @@ impl<'a> Steps<'a> {
 
 /// Returns the one action or expectation that is present.
 pub(super) fn only<T>(
-    found: Vec<(String, Place, T)>,
-    place: Place,
+    found: Vec<(String, SourceSpan, T)>,
+    place: SourceSpan,
     rule: &str,
     keys: &[&str],
     help: &str,
@@ -404,7 +404,7 @@ pub(super) fn only<T>(
 }
 
 /// Parses the values of `kubectl delete --cascade`.
-fn cascading(word: Placed<String>) -> Checked<Propagation> {
+fn cascading(word: Spanned<String>) -> Checked<Propagation> {
     const WORDS: [(&str, Propagation); 3] = [
         ("background", Propagation::Background),
         ("foreground", Propagation::Foreground),

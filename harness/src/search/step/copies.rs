@@ -35,11 +35,11 @@ pub(super) struct Copies {
 
 /// Reads the last message of a copy and waits for its end.
 fn heard(child: &mut Child, mut from: impl Read) -> Option<Session> {
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     // The copy ends, even if its message is unreadable.
-    let _ = from.read_to_end(&mut said);
+    let _ = from.read_to_end(&mut message);
     child.wait();
-    serde_json::from_slice(&said).ok()
+    serde_json::from_slice(&message).ok()
 }
 
 /// Runs the debugger in a copy of this process. Returns the session with which to start again, or none after `quit`.

@@ -59,7 +59,7 @@ struct Player {
     goal: Goal,
     history: Vec<Line>,
     violations: BTreeMap<u64, String>,
-    told: usize,
+    printed_violations: usize,
     invariants: Invariants,
     known: Knowledge,
     leaving: Option<Leaving>,
@@ -90,7 +90,7 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
             session,
             history: Vec::new(),
             violations: BTreeMap::new(),
-            told: 0,
+            printed_violations: 0,
             invariants: Invariants::new(world.scale()),
             known: Knowledge::default(),
             leaving: None,
@@ -151,11 +151,11 @@ impl Player {
         }
         self.history.push(event.line());
         let violations = self.invariants.violations();
-        for violation in &violations[self.told.min(violations.len())..] {
+        for violation in &violations[self.printed_violations.min(violations.len())..] {
             let text = format!("{} {}", violation.id, violation.message);
             self.violations.entry(event.n).and_modify(|all| *all += &format!("\n{text}")).or_insert(text);
         }
-        self.told = violations.len();
+        self.printed_violations = violations.len();
         if self.copies.is_due(event.n) {
             let to = match self.goal {
                 Goal::Event(n) | Goal::Moment(Moment::Event(n)) => Some(n),
@@ -416,12 +416,12 @@ impl Player {
         let found = path.split('.').try_fold(&event, |at, key| at.get(key));
         let fields =
             || event.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
-        let said = match found {
+        let wording = match found {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(other) => Ok(substrate::encode::pretty(other).trim_end().to_owned()),
             None => evaluated(what, &event).map_err(|why| format!("print: {why}; the event has {}", fields())),
         };
-        say(&format!("{}\n", said.unwrap_or_else(|why| why)));
+        say(&format!("{}\n", wording.unwrap_or_else(|why| why)));
     }
 
     fn breaks(&self) {
@@ -436,9 +436,9 @@ impl Player {
     fn knows(&self, who: Option<&str>) {
         let (style, meant) =
             (Style::stdout(), |name: &str| who.is_none_or(|who| wild(who, name) || name.starts_with(who)));
-        let mut said = false;
+        let mut wording = false;
         for one in self.known.loops().iter().filter(|one| meant(&one.process)) {
-            said = true;
+            wording = true;
             say(&format!("{} {}\n", one.process, style.paint(Tone::Faint, &one.of)));
             let lines = |what: &str, all: &[String]| {
                 for line in all {
@@ -452,14 +452,14 @@ impl Player {
             lines("has", &one.actual);
         }
         for one in self.known.behind().iter().filter(|one| meant(&one.who)) {
-            said = true;
+            wording = true;
             let watches = if one.watches { "" } else { ", and no longer watches" };
             say(&format!(
                 "{}  {}\n  knows    {} (revision {})\n  stored   {} (revision {}){watches}\n",
                 one.who, one.object, one.knows.is, one.knows.rv, one.stored.is, one.stored.rv
             ));
         }
-        if !said {
+        if !wording {
             say("every client knows the stored state, and no loop reports its desired state\n");
         }
     }

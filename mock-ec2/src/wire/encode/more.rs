@@ -56,7 +56,7 @@ impl Surroundings {
 
     pub(super) fn fast_restores(&self, xml: &mut Xml, all: &[FastRestoreReply]) {
         let done = all.iter().filter_map(|f| Some((f, f.outcome.as_ref().ok()?)));
-        xml.list("successful", done, |xml, (_, told)| fields(xml, told));
+        xml.list("successful", done, |xml, (_, reported)| fields(xml, reported));
         let mut refused: Vec<(&str, Vec<&FastRestoreReply>)> = Vec::new();
         for restore in all.iter().filter(|f| f.outcome.is_err()) {
             match refused.last_mut() {

@@ -84,7 +84,7 @@ impl Entry {
 
     /// Returns the report of a hit.
     pub fn hit(&self, now: Duration, process: &str, point: &Point<'_>) -> Hit {
-        let said = point.attributes.iter().filter(|(_, value)| !value.is_empty());
+        let message = point.attributes.iter().filter(|(_, value)| !value.is_empty());
         Hit {
             ms: now.as_millis() as u64,
             fault: self.fault.name.clone(),
@@ -92,7 +92,7 @@ impl Entry {
             process: process.to_owned(),
             op: point.op.to_owned(),
             at: point.moment,
-            attributes: said.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            attributes: message.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             effect: self.fault.effect.clone(),
         }
     }

@@ -22,15 +22,15 @@ impl Catalogue {
             return Err(Mistake::key("when.until", message));
         }
         let named = self.named(fault)?;
-        let told = self.told(fault, &named)?;
+        let candidates = self.matching(fault, &named)?;
         self.has_self(fault)?;
         let kind = fault.effect.kind();
-        let able: Vec<(&Operation, Possible)> = told
+        let able: Vec<(&Operation, Possible)> = candidates
             .iter()
             .flat_map(|o| o.possible().filter(|p| p.effect == kind).map(|p| (*o, p)).collect::<Vec<_>>())
             .collect();
         if able.is_empty() {
-            let mut kinds: Vec<&str> = told.iter().flat_map(|o| o.possible()).map(|p| p.effect.name()).collect();
+            let mut kinds: Vec<&str> = candidates.iter().flat_map(|o| o.possible()).map(|p| p.effect.name()).collect();
             kinds.sort_unstable();
             kinds.dedup();
             let (effect, plane) = (kind.name(), fault.matches.plane.name());
@@ -108,18 +108,18 @@ impl Catalogue {
     }
 
     /// Returns those of `named` that have all attributes of the fault.
-    fn told(&self, fault: &Fault, named: &[&'static Operation]) -> Result<Vec<&'static Operation>, Mistake> {
-        let mut told = named.to_vec();
+    fn matching(&self, fault: &Fault, named: &[&'static Operation]) -> Result<Vec<&'static Operation>, Mistake> {
+        let mut candidates = named.to_vec();
         for (key, pattern) in &fault.matches.attributes {
             let field = format!("match.where.{key}");
-            let mut known: Vec<&str> = told.iter().flat_map(|o| o.attributes()).map(|a| a.name).collect();
+            let mut known: Vec<&str> = candidates.iter().flat_map(|o| o.attributes()).map(|a| a.name).collect();
             known.sort_unstable();
             known.dedup();
-            told.retain(|o| o.attributes().any(|a| a.name == key));
-            if told.is_empty() {
+            candidates.retain(|o| o.attributes().any(|a| a.name == key));
+            if candidates.is_empty() {
                 return Err(Mistake::of(field, key, "not an attribute of these operations", &known));
             }
-            let words = told.iter().flat_map(|o| o.attributes()).filter(|a| a.name == key).map(|a| a.values);
+            let words = candidates.iter().flat_map(|o| o.attributes()).filter(|a| a.name == key).map(|a| a.values);
             let lists: Vec<&[&str]> = words.map(|w| if let Words::OneOf(list) = w { list } else { &[][..] }).collect();
             let closed = lists.iter().all(|list| !list.is_empty());
             if closed && !lists.iter().copied().flatten().any(|known| wild(pattern, known)) {
@@ -129,14 +129,15 @@ impl Catalogue {
                 self.process(&field, pattern)?;
             }
             let known = |o: &&Operation| o.attributes().filter(|a| a.name == key).map(|a| a.since).min();
-            if let Some(since) = told.iter().filter_map(known).min().filter(|since| *since > fault.at) {
+            if let Some(since) = candidates.iter().filter_map(known).min().filter(|since| *since > fault.at) {
                 let (at, since) = (fault.at.name(), since.name());
-                let message = format!("is not known yet at `at: {at}` of {}, but from `at: {since}` on", those(&told));
+                let message =
+                    format!("is not known yet at `at: {at}` of {}, but from `at: {since}` on", those(&candidates));
                 return Err(Mistake::key(field, message));
             }
-            told.retain(|o| known(o).is_some_and(|since| since <= fault.at));
+            candidates.retain(|o| known(o).is_some_and(|since| since <= fault.at));
         }
-        Ok(told)
+        Ok(candidates)
     }
 
     /// Refuses `crash: self` for callers that are not processes, such as the user of a cluster.

@@ -25,11 +25,11 @@ fn what_could_not_be_reconstructed_waits_for_containers_whose_pod_is_gone() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
     vm.reconstruct(&[], vec![lost("gone", "pv-v")]);
     vm.set_populated();
-    vm.set_strays(BTreeSet::from(["gone".to_owned()]));
+    vm.set_orphans(BTreeSet::from(["gone".to_owned()]));
     let mut rig = Rig::of(vm);
     rig.ticks(3);
     assert_eq!(rig.log(), Vec::<String>::new());
-    rig.vm.set_strays(BTreeSet::new());
+    rig.vm.set_orphans(BTreeSet::new());
     rig.ticks(3);
     assert_eq!(rig.log(), ["clean up pv-v gone"]);
 }

@@ -1,0 +1,285 @@
+//! The async loop: informers feed the caches and two queues, with one worker each for claims and volumes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use substrate::mutant;
+use substrate::process::Ctx;
+
+use super::cache::BinderCache;
+use super::claim::sync_claim;
+use super::object::{ClaimKey, name, volume_name};
+use super::step::{About, Call, Notice, Step};
+use super::turns::Turns;
+use super::volume::{Live, sync_volume};
+use crate::Timers;
+use crate::events::BinderError;
+use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
+
+/// Largest number of writes in one visit of an object. Four bind, two more release or repair; a rule that needs more
+/// would loop.
+const MAX_STEPS: usize = 8;
+
+/// Runs the binder forever. `client` is kube-controller-manager's, under the name `persistent-volume-binder`.
+pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+    let sources = Sources {
+        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        claims: Informer::start(&ctx, client.all(), ListParams::default()),
+        classes: Informer::start(&ctx, client.all(), ListParams::default()),
+        pods: Informer::start(&ctx, client.all(), ListParams::default()),
+    };
+    sources.volumes.synced().await;
+    sources.claims.synced().await;
+    sources.classes.synced().await;
+    sources.pods.synced().await;
+
+    let mut cache = BinderCache::default();
+    cache.ignores_uids = mutant!(ctx, "binding-without-uid");
+    cache.ignores_access_modes = mutant!(ctx, "access-modes-not-compared");
+    cache.ignores_size = mutant!(ctx, "size-not-compared");
+    cache.offers_released = mutant!(ctx, "released-volume-offered-again");
+    // Failures wait for the next resync; the queues' own backoff is not used.
+    let queue_base = timers.binder_sync;
+    let binder = Arc::new(Binder {
+        recorder: EventRecorder::new(&client, "persistentvolume-controller"),
+        claims: WorkQueue::new(&ctx, queue_base, queue_base),
+        volumes: WorkQueue::new(&ctx, queue_base, queue_base),
+        cache: Mutex::new(cache),
+        turns: Turns::default(),
+        client,
+        ctx: ctx.clone(),
+    });
+    ctx.spawn(binder.clone().claim_worker());
+    ctx.spawn(binder.clone().volume_worker());
+    binder.pump(sources, timers.binder_sync).await;
+}
+
+struct Sources {
+    volumes: Informer<PersistentVolume>,
+    claims: Informer<PersistentVolumeClaim>,
+    classes: Informer<StorageClass>,
+    pods: Informer<Pod>,
+}
+
+struct Binder {
+    ctx: Ctx,
+    client: Client,
+    recorder: EventRecorder,
+    cache: Mutex<BinderCache>,
+    turns: Turns,
+    claims: WorkQueue<ClaimKey>,
+    volumes: WorkQueue<String>,
+}
+
+impl Binder {
+    async fn pump(self: Arc<Self>, sources: Sources, period: Duration) {
+        let (mut volumes, mut claims) = (sources.volumes.subscribe(), sources.claims.subscribe());
+        let (mut classes, mut pods) = (sources.classes.subscribe(), sources.pods.subscribe());
+        let period = self.ctx.scaled(period);
+        let mut resync = self.ctx.now().mono + period;
+        loop {
+            tokio::select! { biased;
+                Some(delta) = classes.recv() => self.class_changed(&delta),
+                Some(delta) = pods.recv() => self.pod_changed(&delta),
+                Some(delta) = volumes.recv() => self.volume_changed(delta),
+                Some(delta) = claims.recv() => self.claim_changed(delta),
+                () = self.ctx.sleep_until(resync) => {
+                    resync += period;
+                    self.resync();
+                }
+            }
+        }
+    }
+
+    /// Enqueues every claim and volume that needs a step.
+    fn resync(&self) {
+        let cache = self.cache();
+        for (key, _) in cache.claims().filter(|(key, _)| sync_claim(&cache, key) != Step::done()) {
+            self.claims.add(key.clone());
+        }
+        for name in cache.volumes().map(|v| name(&v.metadata)) {
+            if sync_volume(&cache, name, &Live::NotAsked) != Step::done() {
+                self.volumes.add(name.to_owned());
+            }
+        }
+    }
+
+    fn class_changed(&self, delta: &Delta<StorageClass>) {
+        match delta {
+            Delta::Applied { new, .. } => self.cache().store_class(new.clone()),
+            Delta::Deleted(class) => self.cache().remove_class(name(&class.metadata)),
+        }
+    }
+
+    fn pod_changed(&self, delta: &Delta<Pod>) {
+        match delta {
+            Delta::Applied { old, new } => self.cache().store_pod(old.as_deref(), Some(new)),
+            Delta::Deleted(pod) => self.cache().store_pod(Some(pod), None),
+        }
+    }
+
+    fn volume_changed(&self, delta: Delta<PersistentVolume>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                let key = name(&new.metadata).to_owned();
+                if self.cache().store_volume(new) {
+                    self.volumes.add(key);
+                }
+            }
+            Delta::Deleted(volume) => {
+                self.cache().remove_volume(name(&volume.metadata));
+                // The claim learns at once that it has lost its volume.
+                if let Some(key) = ClaimKey::of_volume(&volume) {
+                    self.claims.add(key);
+                }
+            }
+        }
+    }
+
+    fn claim_changed(&self, delta: Delta<PersistentVolumeClaim>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                let key = ClaimKey::of(&new);
+                if self.cache().store_claim(new) {
+                    self.claims.add(key);
+                }
+            }
+            Delta::Deleted(claim) => {
+                self.cache().remove_claim(&ClaimKey::of(&claim));
+                // The volume is released at once, not at the next resync.
+                if !volume_name(&claim).is_empty() {
+                    self.volumes.add(volume_name(&claim).to_owned());
+                }
+            }
+        }
+    }
+
+    async fn claim_worker(self: Arc<Self>) {
+        loop {
+            let key = self.claims.get().await;
+            for _ in 0..MAX_STEPS {
+                let step = self.next_of_claim(&key).await;
+                if !matches!(self.take(step).await, Next::Again(_)) {
+                    break;
+                }
+            }
+            self.turns.claim_done().into_iter().for_each(|volume| self.volumes.add(volume));
+            self.claims.done(&key);
+        }
+    }
+
+    /// Returns the next step of a claim, once the worker of volumes does not write the volume concerned.
+    async fn next_of_claim(&self, key: &ClaimKey) -> Step {
+        loop {
+            let step = sync_claim(&self.cache(), key);
+            let Some(volume) = step.written_volume() else { return step };
+            if self.turns.claim_writes(volume).await {
+                return step;
+            }
+        }
+    }
+
+    async fn volume_worker(self: Arc<Self>) {
+        loop {
+            let name = self.volumes.get().await;
+            if !self.turns.volume_begins(&name) {
+                self.volumes.done(&name);
+                continue;
+            }
+            let mut live = Live::NotAsked;
+            for _ in 0..MAX_STEPS {
+                let step = sync_volume(&self.cache(), &name, &live);
+                match self.take(step).await {
+                    Next::Again(Some(answer)) => live = answer,
+                    Next::Again(None) => {}
+                    Next::Stop => break,
+                }
+            }
+            self.turns.volume_done();
+            self.volumes.done(&name);
+        }
+    }
+
+    async fn take(&self, step: Step) -> Next {
+        self.record(&step.before);
+        if let Some(error) = &step.error {
+            self.trace("sync", &error.to_string());
+        }
+        if let Some(key) = step.enqueue {
+            self.claims.add(key);
+        }
+        let Some(call) = step.call else { return Next::Stop };
+        match self.call(call).await {
+            Ok(answer) => {
+                self.record(&step.after);
+                if step.again { Next::Again(answer) } else { Next::Stop }
+            }
+            Err(error) => {
+                // Conflicts are usual, and the newer object is about to arrive; other errors are retried at the next
+                // resync.
+                self.trace("write", &error.to_string());
+                Next::Stop
+            }
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<Option<Live>, ApiError> {
+        let volumes = self.client.all::<PersistentVolume>();
+        let claims = self.client.all::<PersistentVolumeClaim>();
+        match call {
+            Call::ReplaceVolume(volume) => {
+                let volume = volumes.replace(&volume).await?;
+                self.cache().store_volume(volume);
+            }
+            Call::ReplaceVolumeStatus(volume) => {
+                let volume = volumes.replace_status(&volume).await?;
+                self.cache().store_volume(volume);
+            }
+            Call::ReplaceClaim(claim) => {
+                let claim = claims.replace(&claim).await?;
+                self.cache().store_claim(claim);
+            }
+            Call::ReplaceClaimStatus(claim) => {
+                let claim = claims.replace_status(&claim).await?;
+                self.cache().store_claim(claim);
+            }
+            Call::ReadClaim(_) if mutant!(self.ctx, "released-by-cache") => return Ok(Some(Live::Missing)),
+            Call::ReadClaim(key) => {
+                let claims = self.client.namespaced::<PersistentVolumeClaim>(&key.namespace);
+                return match claims.get(&key.name).await {
+                    Ok(claim) => Ok(Some(Live::Found(claim))),
+                    Err(e) if e.is_not_found() => Ok(Some(Live::Missing)),
+                    Err(e) => Err(e),
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    fn record(&self, notices: &[Notice]) {
+        for Notice { about, kind, reason, message } in notices {
+            let object = match about {
+                About::Claim(claim) => reference(&**claim),
+                About::Volume(volume) => reference(&**volume),
+            };
+            self.recorder.event(object, kind, reason, message.as_str());
+        }
+    }
+
+    fn trace(&self, what: &str, error: &str) {
+        self.ctx.trace().emit_lazily(self.ctx.name(), || BinderError { what: what.into(), error: error.to_owned() });
+    }
+
+    fn cache(&self) -> MutexGuard<'_, BinderCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Next {
+    /// Apply the rules again, with the result of a GET.
+    Again(Option<Live>),
+    /// Done, or failed until the next event or resync.
+    Stop,
+}

@@ -1,0 +1,213 @@
+//! State of the binder: its own caches of claims and volumes, fed by informers and by its own writes.
+//!
+//! A binding is four writes whose events come back one by one. The caches also take the answers to our own writes, so
+//! the controller sees its completed writes. Otherwise it would repeat repairs and meet conflicts (`pv_controller.go`,
+//! `storeObjectUpdate`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::object::{ClaimKey, annotation, name, pod_claims, resource_version};
+use super::{annotations, matching};
+
+/// Caches of the binder.
+#[derive(Clone, Debug, Default)]
+pub struct BinderCache {
+    volumes: BTreeMap<String, Arc<PersistentVolume>>,
+    claims: BTreeMap<ClaimKey, Arc<PersistentVolumeClaim>>,
+    classes: BTreeMap<String, Arc<StorageClass>>,
+    /// Names of the volumes that refer to a claim.
+    by_claim: BTreeMap<ClaimKey, BTreeSet<String>>,
+    /// Names of the volumes without a claimRef.
+    unclaimed: BTreeSet<String>,
+    /// Names of pods that wait for a node, by the claims that they use.
+    waiting_pods: BTreeMap<ClaimKey, BTreeSet<String>>,
+    /// Seeded bug: claims with the same name are the same claim.
+    pub(super) ignores_uids: bool,
+    /// Seeded bug: binds a claim to a volume without its access modes.
+    pub(super) ignores_access_modes: bool,
+    /// Seeded bug: binds a claim to a volume that is too small.
+    pub(super) ignores_size: bool,
+    /// Seeded bug: binds a released volume again.
+    pub(super) offers_released: bool,
+}
+
+impl BinderCache {
+    /// Returns the volume `name`.
+    pub fn volume(&self, name: &str) -> Option<&Arc<PersistentVolume>> {
+        self.volumes.get(name)
+    }
+
+    /// Returns the claim `key`.
+    pub fn claim(&self, key: &ClaimKey) -> Option<&Arc<PersistentVolumeClaim>> {
+        self.claims.get(key)
+    }
+
+    /// Returns the class `name`.
+    pub fn class(&self, name: &str) -> Option<&Arc<StorageClass>> {
+        self.classes.get(name)
+    }
+
+    /// Iterates over all volumes, in order of their names.
+    pub fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        self.volumes.values()
+    }
+
+    /// Iterates over all claims, in order of their keys.
+    pub fn claims(&self) -> impl Iterator<Item = (&ClaimKey, &Arc<PersistentVolumeClaim>)> {
+        self.claims.iter()
+    }
+
+    /// Stores a volume from the API server or from the answer to our own write. Returns false if the cache has a newer
+    /// one.
+    pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) -> bool {
+        let name = name(&volume.metadata).to_owned();
+        let newer = |old: &Arc<PersistentVolume>| resource_version(&old.metadata) > resource_version(&volume.metadata);
+        if self.volumes.get(&name).is_some_and(newer) {
+            return false;
+        }
+        self.remove_volume(&name);
+        match ClaimKey::of_volume(&volume) {
+            Some(key) => self.by_claim.entry(key).or_default().insert(name.clone()),
+            None => self.unclaimed.insert(name.clone()),
+        };
+        self.volumes.insert(name, volume);
+        true
+    }
+
+    /// Removes a deleted volume.
+    pub fn remove_volume(&mut self, name: &str) {
+        let Some(old) = self.volumes.remove(name) else { return };
+        self.unclaimed.remove(name);
+        if let Some(key) = ClaimKey::of_volume(&old)
+            && let Some(names) = self.by_claim.get_mut(&key)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_claim.remove(&key);
+            }
+        }
+    }
+
+    /// Stores a claim from the API server or from the answer to our own write. Returns false if the cache has a newer
+    /// one.
+    pub fn store_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> bool {
+        let key = ClaimKey::of(&claim);
+        let newer =
+            |old: &Arc<PersistentVolumeClaim>| resource_version(&old.metadata) > resource_version(&claim.metadata);
+        if self.claims.get(&key).is_some_and(newer) {
+            return false;
+        }
+        self.claims.insert(key, claim);
+        true
+    }
+
+    /// Removes a deleted claim.
+    pub fn remove_claim(&mut self, key: &ClaimKey) {
+        self.claims.remove(key);
+    }
+
+    /// Stores a class.
+    pub fn store_class(&mut self, class: Arc<StorageClass>) {
+        self.classes.insert(name(&class.metadata).to_owned(), class);
+    }
+
+    /// Removes a deleted class.
+    pub fn remove_class(&mut self, name: &str) {
+        self.classes.remove(name);
+    }
+
+    /// Updates the waiting pods after a change of a pod.
+    pub fn store_pod(&mut self, old: Option<&Pod>, new: Option<&Pod>) {
+        for (pod, present) in [(old, false), (new, true)] {
+            let Some(pod) = pod else { continue };
+            let present = present && waits_for_node(pod);
+            for (claim, _) in pod_claims(pod) {
+                let key = ClaimKey::new(pod.metadata.namespace.as_deref().unwrap_or_default(), &claim);
+                let names = self.waiting_pods.entry(key.clone()).or_default();
+                if present {
+                    names.insert(name(&pod.metadata).to_owned());
+                } else {
+                    names.remove(name(&pod.metadata));
+                }
+                if names.is_empty() {
+                    self.waiting_pods.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Returns the pods that use a claim and have no node yet (`findNonScheduledPodsByPVC`).
+    pub fn waiting_pods(&self, claim: &ClaimKey) -> Vec<&str> {
+        self.waiting_pods.get(claim).into_iter().flatten().map(String::as_str).collect()
+    }
+
+    /// Returns the volume that matches a claim best (`findBestMatchForClaim`).
+    pub fn best_match(&self, claim: &PersistentVolumeClaim, delay_binding: bool) -> Option<Arc<PersistentVolume>> {
+        let reserved = self.by_claim.get(&ClaimKey::of(claim)).into_iter().flatten();
+        if self.ignores_uids
+            && let Some(volume) = reserved.clone().find_map(|name| self.volumes.get(name))
+        {
+            return Some(volume.clone());
+        }
+        let asks_less = self.as_if_asked_for_less(claim);
+        let claim = asks_less.as_ref().unwrap_or(claim);
+        // If the scheduler chooses, only reserved volumes are considered.
+        let free = (!delay_binding).then_some(&self.unclaimed).into_iter().flatten();
+        matching::best_match(claim, reserved.chain(free).filter_map(|name| self.volumes.get(name)), delay_binding)
+    }
+
+    /// Returns the claim without the requirements that seeded bugs ignore; `None` without such a defect.
+    fn as_if_asked_for_less(&self, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
+        if !self.ignores_access_modes && !self.ignores_size {
+            return None;
+        }
+        let mut claim = claim.clone();
+        let spec = claim.spec.get_or_insert_default();
+        spec.access_modes.take_if(|_| self.ignores_access_modes);
+        spec.resources.take_if(|_| self.ignores_size);
+        Some(claim)
+    }
+
+    /// Returns the default class: the newest of those marked as default, ties by name (upstream
+    /// `storage/volume.GetDefaultClass`).
+    pub fn default_class(&self) -> Option<&Arc<StorageClass>> {
+        let marked = |class: &&Arc<StorageClass>| {
+            [annotations::DEFAULT_CLASS, annotations::BETA_DEFAULT_CLASS]
+                .iter()
+                .any(|key| annotation(&class.metadata, key) == Some("true"))
+        };
+        // `max_by_key` returns the last of equals; the reversed order makes the first name win.
+        self.classes.values().rev().filter(marked).max_by_key(|class| class.metadata.creation_timestamp.clone())
+    }
+
+    /// Returns the numbers of volumes and claims; for tests and figures.
+    pub fn len(&self) -> (usize, usize) {
+        (self.volumes.len(), self.claims.len())
+    }
+
+    /// Returns true if there is neither a claim nor a volume.
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+
+    /// Returns true if every volume is in exactly one index; for tests.
+    #[cfg(test)]
+    pub fn indexes_agree(&self) -> bool {
+        let indexed = self.by_claim.values().map(BTreeSet::len).sum::<usize>() + self.unclaimed.len();
+        indexed == self.volumes.len()
+            && self
+                .volumes
+                .values()
+                .all(|v| ClaimKey::of_volume(v).is_some() != self.unclaimed.contains(name(&v.metadata)))
+    }
+}
+
+fn waits_for_node(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default();
+    let node = pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default();
+    node.is_empty() && phase != "Succeeded" && phase != "Failed"
+}

@@ -1,0 +1,338 @@
+//! State of the scheduler: nodes with their pods, and claims and volumes with the assumptions about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+
+use super::assume::AssumeCache;
+use super::resources::Resources;
+use crate::binder::object::{ClaimKey, claim_class, pod_claims, volume_class, volume_name, volume_spec};
+use crate::kube::Kind;
+
+/// Namespace and name of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl PodKey {
+    /// Returns the key of a pod.
+    pub fn of(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace().to_owned(), name: pod.name().to_owned() }
+    }
+}
+
+/// Pod on a node, actual or assumed.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its resource requests.
+    pub request: Resources,
+    /// Claims that it uses.
+    pub claims: Vec<ClaimKey>,
+}
+
+/// Node with its pods.
+#[derive(Clone, Debug, Default)]
+pub struct NodeInfo {
+    /// The node; None while only its pods are known.
+    pub node: Option<Arc<Node>>,
+    /// Allocatable resources.
+    pub allocatable: Resources,
+    /// Requests of its pods.
+    pub used: Resources,
+    /// Its pods.
+    pub pods: BTreeMap<PodKey, Placed>,
+    /// Uses of claims by its pods, with repetitions; an upper bound of their volumes.
+    pub claim_uses: usize,
+    /// Attachments to it: VolumeAttachment name → volume name.
+    pub attachments: BTreeMap<String, String>,
+    /// Volume limits: CSI driver → count; no entry means no limit.
+    pub limits: BTreeMap<String, i64>,
+    /// True if it has a CSINode.
+    pub has_csi_node: bool,
+}
+
+impl NodeInfo {
+    fn is_void(&self) -> bool {
+        self.node.is_none() && self.pods.is_empty() && self.attachments.is_empty() && !self.has_csi_node
+    }
+}
+
+/// Volume as limits count it: CSI driver and handle, or the claim that will get one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CountedVolume {
+    /// The CSI driver.
+    pub driver: String,
+    /// The handle, or `namespace/name` of the claim.
+    pub id: String,
+}
+
+/// Seeded bugs of the scheduler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeededBugs {
+    /// Ignores the node affinity of volumes.
+    pub ignores_zones: bool,
+    /// Ignores NodeVolumeLimits.
+    pub ignores_limits: bool,
+    /// Accepts one volume more than NodeVolumeLimits allows.
+    pub one_too_many: bool,
+    /// Accepts a second pod with a ReadWriteOncePod claim.
+    pub ignores_once_pod: bool,
+    /// Accepts a pod whose ephemeral volume has the claim of another pod.
+    pub takes_foreign_claims: bool,
+}
+
+/// Caches of the scheduler.
+#[derive(Debug, Default)]
+pub struct SchedulerCache {
+    /// Seeded bugs.
+    pub seeded_bugs: SeededBugs,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, NodeInfo>,
+    /// Claims.
+    pub claims: AssumeCache<ClaimKey, PersistentVolumeClaim>,
+    /// Volumes by name.
+    pub volumes: AssumeCache<String, PersistentVolume>,
+    /// Classes by name.
+    pub classes: BTreeMap<String, Arc<StorageClass>>,
+    /// CSI drivers by name.
+    pub drivers: BTreeMap<String, Arc<CSIDriver>>,
+    /// Published capacities; None if capacity is ignored.
+    pub capacities: Option<BTreeMap<String, Arc<CSIStorageCapacity>>>,
+    /// Node of each assigned pod.
+    places: BTreeMap<PodKey, String>,
+    /// Number of assigned pods that use a claim.
+    users: BTreeMap<ClaimKey, usize>,
+    /// Node of each attachment.
+    attached: BTreeMap<String, String>,
+    /// Names of the volumes of each class without a claimRef.
+    free: BTreeMap<String, BTreeSet<String>>,
+    /// Names of the volumes with a claimRef, by claim.
+    reserved: BTreeMap<ClaimKey, BTreeSet<String>>,
+    /// Number of existing nodes.
+    count: usize,
+}
+
+impl SchedulerCache {
+    /// Returns the number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.count
+    }
+
+    /// Stores a node.
+    pub fn store_node(&mut self, node: Arc<Node>) {
+        let info = self.nodes.entry(node.name().to_owned()).or_default();
+        self.count += usize::from(info.node.is_none());
+        info.allocatable = Resources::allocatable(&node);
+        info.node = Some(node);
+    }
+
+    /// Removes a deleted node; its pods stay until they are deleted too.
+    pub fn remove_node(&mut self, name: &str) {
+        if let Some(info) = self.nodes.get_mut(name)
+            && info.node.take().is_some()
+        {
+            self.count -= 1;
+        }
+        self.tidy(name);
+    }
+
+    fn tidy(&mut self, node: &str) {
+        if self.nodes.get(node).is_some_and(NodeInfo::is_void) {
+            self.nodes.remove(node);
+        }
+    }
+
+    /// Assigns a pod to a node, actually or by assumption.
+    pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
+        let key = PodKey::of(&pod);
+        self.unplace(&key);
+        let request = Resources::requested(&pod);
+        let claims: Vec<ClaimKey> = pod_claims(&pod).map(|(name, _)| ClaimKey::new(&key.namespace, &name)).collect();
+        for claim in &claims {
+            *self.users.entry(claim.clone()).or_default() += 1;
+        }
+        let info = self.nodes.entry(node.to_owned()).or_default();
+        info.used.add(&request);
+        info.claim_uses += claims.len();
+        info.pods.insert(key.clone(), Placed { pod, request, claims });
+        self.places.insert(key, node.to_owned());
+    }
+
+    /// Removes a pod from its node.
+    pub fn unplace(&mut self, key: &PodKey) {
+        let Some(node) = self.places.remove(key) else { return };
+        let Some(info) = self.nodes.get_mut(&node) else { return };
+        let Some(placed) = info.pods.remove(key) else { return };
+        info.used.remove(&placed.request);
+        info.claim_uses -= placed.claims.len();
+        for claim in placed.claims {
+            if let Some(users) = self.users.get_mut(&claim) {
+                *users -= 1;
+                if *users == 0 {
+                    self.users.remove(&claim);
+                }
+            }
+        }
+        self.tidy(&node);
+    }
+
+    /// Returns the actual or assumed node of a pod.
+    pub fn place_of(&self, key: &PodKey) -> Option<&str> {
+        self.places.get(key).map(String::as_str)
+    }
+
+    /// Returns true if an assigned pod uses the claim.
+    pub fn is_used(&self, claim: &ClaimKey) -> bool {
+        self.users.contains_key(claim)
+    }
+
+    /// Stores a volume.
+    pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) {
+        let name = volume.name().to_owned();
+        self.forget_place_of_volume(&name);
+        let names = match ClaimKey::of_volume(&volume) {
+            Some(claim) => self.reserved.entry(claim).or_default(),
+            None => self.free.entry(volume_class(&volume).to_owned()).or_default(),
+        };
+        names.insert(name.clone());
+        self.volumes.store(name, volume);
+    }
+
+    /// Removes a deleted volume.
+    pub fn remove_volume(&mut self, name: &str) {
+        self.forget_place_of_volume(name);
+        self.volumes.remove(&name.to_owned());
+    }
+
+    fn forget_place_of_volume(&mut self, name: &str) {
+        let Some(old) = self.volumes.api(&name.to_owned()) else { return };
+        match ClaimKey::of_volume(old) {
+            Some(claim) => take_out(&mut self.reserved, &claim, name),
+            None => take_out(&mut self.free, &volume_class(old).to_owned(), name),
+        }
+    }
+
+    /// Returns the volumes of the claim's class that may serve it, by name: those without a claimRef, or with this
+    /// claim's. Upstream lists the whole class (`pvCache.ListPVs`), most of which belongs to other claims.
+    pub fn volumes_for(&self, claim: &PersistentVolumeClaim) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        let class = claim_class(claim);
+        let free = self.free.get(class).into_iter().flatten();
+        let reserved = self.reserved.get(&ClaimKey::of(claim)).into_iter().flatten();
+        let mut names: Vec<&String> = free.chain(reserved).collect();
+        names.sort();
+        names.into_iter().filter_map(|name| self.volumes.get(name)).filter(move |volume| volume_class(volume) == class)
+    }
+
+    /// Stores a node's CSINode.
+    pub fn store_csi_node(&mut self, csi_node: &CSINode) {
+        let info = self.nodes.entry(csi_node.name().to_owned()).or_default();
+        info.has_csi_node = true;
+        info.limits = limits(csi_node);
+    }
+
+    /// Removes a deleted CSINode.
+    pub fn remove_csi_node(&mut self, name: &str) {
+        if let Some(info) = self.nodes.get_mut(name) {
+            info.has_csi_node = false;
+            info.limits.clear();
+        }
+        self.tidy(name);
+    }
+
+    /// Stores an attachment.
+    pub fn store_attachment(&mut self, va: &VolumeAttachment) {
+        self.remove_attachment(va.name());
+        let Some(volume) = va.spec.source.persistent_volume_name.clone() else { return };
+        let node = va.spec.node_name.clone();
+        self.nodes.entry(node.clone()).or_default().attachments.insert(va.name().to_owned(), volume);
+        self.attached.insert(va.name().to_owned(), node);
+    }
+
+    /// Removes a deleted attachment.
+    pub fn remove_attachment(&mut self, name: &str) {
+        let Some(node) = self.attached.remove(name) else { return };
+        if let Some(info) = self.nodes.get_mut(&node) {
+            info.attachments.remove(name);
+        }
+        self.tidy(&node);
+    }
+
+    /// Returns the volume of a claim as limits count it; None for a claim without a CSI volume.
+    pub fn counted(&self, claim: &ClaimKey) -> Option<CountedVolume> {
+        let claim = self.claims.get(claim)?;
+        if let Some(volume) = self.volumes.get(&volume_name(claim).to_owned()) {
+            return counted_volume(volume);
+        }
+        let class = self.classes.get(claim_class(claim))?;
+        let id = ClaimKey::of(claim).to_string();
+        Some(CountedVolume { driver: class.provisioner.clone(), id })
+    }
+}
+
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<String>>, key: &K, name: &str) {
+    if let Some(names) = index.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+/// Returns a volume as limits count it.
+pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
+    let csi = volume_spec(volume).csi.as_ref()?;
+    Some(CountedVolume { driver: csi.driver.clone(), id: csi.volume_handle.clone() })
+}
+
+/// Returns the limits of a CSINode.
+pub fn limits(csi_node: &CSINode) -> BTreeMap<String, i64> {
+    let count = |driver: &k8s_openapi::api::storage::v1::CSINodeDriver| {
+        Some((driver.name.clone(), i64::from(driver.allocatable.as_ref()?.count?)))
+    };
+    csi_node.spec.drivers.iter().filter_map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{Value, json};
+
+    use super::*;
+
+    fn volume(name: &str, class: &str, claim: Option<&str>) -> Arc<PersistentVolume> {
+        let claim = claim.map_or(Value::Null, |name| json!({ "namespace": "default", "name": name }));
+        let spec = json!({ "storageClassName": class, "claimRef": claim });
+        let volume = json!({ "metadata": { "name": name }, "spec": spec });
+        Arc::new(substrate::json::from_value(volume).expect("a volume"))
+    }
+
+    fn seen(cache: &SchedulerCache, claim: &str) -> Vec<String> {
+        let claim =
+            json!({ "metadata": { "namespace": "default", "name": claim }, "spec": { "storageClassName": "gp3" } });
+        let claim: PersistentVolumeClaim = substrate::json::from_value(claim).expect("a claim");
+        cache.volumes_for(&claim).map(|volume| volume.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_claim_sees_the_volumes_of_its_class_that_name_it_or_nobody() {
+        let mut cache = SchedulerCache::default();
+        cache.store_volume(volume("d", "gp3", None));
+        cache.store_volume(volume("c", "gp3", Some("data")));
+        cache.store_volume(volume("b", "gp3", Some("other")));
+        cache.store_volume(volume("a", "io2", None));
+        cache.store_volume(volume("e", "io2", Some("data")));
+        assert_eq!(seen(&cache, "data"), ["c", "d"]);
+        assert_eq!(seen(&cache, "other"), ["b", "d"]);
+        cache.store_volume(volume("d", "gp3", Some("other")));
+        cache.remove_volume("b");
+        assert_eq!(seen(&cache, "data"), ["c"]);
+        assert_eq!(seen(&cache, "other"), ["d"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Results that the workloads of a cluster report through the trace.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::Event;
+
+/// Maximum number of deleted pods whose results are kept. A cluster that stays up for days has many.
+const MOST_GONE: usize = 1_000;
+
+/// Results of each pod's workload.
+#[derive(Debug, Default)]
+pub(super) struct WorkloadResults(Mutex<Pods>);
+
+#[derive(Debug, Default)]
+struct Pods {
+    /// Results by `namespace/name`.
+    results: BTreeMap<String, PodResults>,
+    /// Deleted pods, oldest first.
+    gone: VecDeque<String>,
+}
+
+impl Pods {
+    fn of(&mut self, pod: &str) -> &mut PodResults {
+        self.results.entry(pod.to_owned()).or_default()
+    }
+
+    /// Records that a pod was deleted, and drops the results of the oldest one beyond the limit.
+    fn bury(&mut self, pod: &str) {
+        // A pod of the same name may have been deleted before.
+        self.gone.retain(|gone| gone != pod);
+        if self.results.contains_key(pod) {
+            self.gone.push_back(pod.to_owned());
+        }
+        if self.gone.len() > MOST_GONE
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            self.results.remove(&oldest);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct PodResults {
+    found: Option<(u64, bool)>,
+    synced: u64,
+}
+
+impl WorkloadResults {
+    pub(super) fn observe(&self, event: &Event) {
+        if let Some(WorkloadStarted { pod, records_found: found, verified, .. }) = event.get() {
+            // A pod with several claims starts one writer for each; the worst result counts.
+            let mut pods = self.pods();
+            pods.gone.retain(|gone| *gone != **pod);
+            let results = pods.of(pod);
+            results.found = Some(match results.found {
+                Some((before, intact)) if results.synced == 0 => (before.min(*found), intact && *verified),
+                _ => (*found, *verified),
+            });
+            results.synced = 0;
+        } else if let Some(WorkloadCorrupt { pod, .. }) = event.get() {
+            let mut pods = self.pods();
+            let results = pods.of(pod);
+            results.found = Some((results.found.map_or(0, |f| f.0), false));
+        } else if let Some(WorkloadSynced { pod, record, .. }) = event.get() {
+            let mut pods = self.pods();
+            let results = pods.of(pod);
+            results.synced = results.synced.max(*record);
+        } else if let Some(commit) = event.get::<Commit>()
+            && &*commit.resource == "pods"
+            && commit.r#type == EventType::Deleted
+        {
+            self.pods().bury(&commit.object);
+        }
+    }
+
+    pub(super) fn found(&self, pod: &str) -> Option<(u64, bool)> {
+        self.pods().results.get(pod).and_then(|results| results.found)
+    }
+
+    pub(super) fn synced(&self, pod: &str) -> u64 {
+        self.pods().results.get(pod).map_or(0, |results| results.synced)
+    }
+
+    fn pods(&self) -> MutexGuard<'_, Pods> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+
+    #[test]
+    fn of_pods_that_were_deleted_long_ago_nothing_is_kept() {
+        let story = Arc::new(WorkloadResults::default());
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let into = story.clone();
+        trace.observe(move |event| into.observe(event));
+        let wrote = |pod: &str| {
+            let (node, volume) = ("node-a".into(), "vol-1".into());
+            let started = WorkloadStarted { pod: pod.into(), node, volume, records_found: 3, verified: true };
+            trace.info(&"node-a".into(), started);
+        };
+        let deleted = |pod: &str| {
+            let commit = Commit::new("pods", pod, 1, EventType::Deleted);
+            trace.info(&"fake-apiserver".into(), commit);
+        };
+        wrote("default/stays");
+        wrote("default/again");
+        deleted("default/again");
+        wrote("default/again");
+        for round in 0..MOST_GONE + 50 {
+            wrote(&format!("default/job-{round}"));
+            deleted(&format!("default/job-{round}"));
+        }
+        for (pod, found) in [
+            ("default/stays", Some((3, true))),
+            ("default/again", Some((3, true))),
+            ("default/job-49", None),
+            ("default/job-50", Some((3, true))),
+        ] {
+            assert_eq!(story.found(pod), found, "{pod}");
+        }
+        let pods = story.pods();
+        assert_eq!((pods.results.len(), pods.gone.len()), (MOST_GONE + 2, MOST_GONE));
+    }
+}

@@ -1,0 +1,571 @@
+//! History of each volume, as far as it distinguishes causes of a violation; and the volume to which a thing belongs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use controllers::node_agent::names::Paths;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
+use substrate::Event;
+use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
+use substrate::fault::Effect;
+
+use super::OBJECT;
+use super::facts::Facts;
+use crate::cluster::names::kubelet;
+use crate::events::VolumeRecordRemoved;
+
+/// A volume on a node.
+type Key = (String, String);
+
+/// An open call of a driver.
+#[derive(Debug)]
+struct Call {
+    rpc: String,
+    of: Key,
+    path: String,
+    /// True if a fault hit this call, or the disk's mount during it.
+    faulted: bool,
+}
+
+/// History of volumes, by volume and node.
+#[derive(Debug, Default)]
+pub(super) struct Attribution {
+    /// By process and ordinal.
+    open: BTreeMap<(String, u64), Call>,
+    /// Mounts, by path, for which no mount call has been answered with OK yet.
+    unanswered: BTreeSet<(Key, String)>,
+    /// Those whose last call was answered, because of a fault, with a final error: the kubelet assumes that the call
+    /// had no effect.
+    failed: BTreeSet<(Key, String)>,
+    /// Number of calls to the controller that ended without OK, by RPC: the cloud may still carry out the request.
+    given_up: BTreeMap<(&'static str, Key), u32>,
+    /// Late operations of the cloud, for which no caller waited any more, by RPC.
+    late: BTreeSet<(&'static str, Key)>,
+    /// Volumes that it detached late and has not attached again.
+    taken: BTreeSet<Key>,
+    /// Volumes whose record on the node's disk was removed, and which kubelet has not mounted since.
+    unrecorded: BTreeSet<Key>,
+    /// Volumes of pods, by the pod's uid: the driver was asked to mount them below the pod's directory.
+    of_pods: BTreeMap<String, BTreeSet<String>>,
+    /// The uids of `of_pods`, oldest first.
+    pods: VecDeque<String>,
+    /// Claims, by namespace and name.
+    claims: BTreeMap<String, Claim>,
+    /// Names of deleted claims, oldest first.
+    gone: VecDeque<String>,
+}
+
+/// Operations of a disk that mount.
+const MOUNTS: [&str; 3] = ["stage", "publish", "map"];
+
+/// Maximum number of remembered pods and of remembered deleted claims: a cluster can stay up for days.
+const MOST: usize = 1_000;
+
+/// A claim, and earlier claims of the same name.
+#[derive(Debug, Default)]
+struct Claim {
+    bound: bool,
+    /// True if an earlier claim of this name was bound and is gone.
+    had_another: bool,
+    /// Pods that the scheduler has placed while this claim was not bound, and while its cache may have had a bound
+    /// claim of this name.
+    put: BTreeSet<String>,
+}
+
+/// Operations of the cloud for a call to the controller, and the detail that says that the call had already ended.
+const LATE: [(AttachmentPhase, &str, &str); 2] = [
+    (AttachmentPhase::Attaching, "ControllerPublishVolume", "attachedAfterCall"),
+    (AttachmentPhase::Detaching, "ControllerUnpublishVolume", "detachedAfterCall"),
+];
+
+impl Attribution {
+    /// Records an event. `node_of` gives the node of an instance. `former` returns true if the scheduler's cache may
+    /// have a bound claim of that name that is gone.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String, former: impl Fn(&str) -> bool) {
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit, former);
+        } else if let Some(call) = event.get::<CsiCall>() {
+            let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+            let path = call.target.as_deref().unwrap_or_default().to_owned();
+            if let Some(uid) = uid(&path) {
+                self.is_of_pod(volume, uid);
+            }
+            let key = (event.process.to_string(), call.ordinal);
+            let of = (volume.to_string(), node_of(node));
+            if matches!(call.rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+                self.unrecorded.remove(&of);
+            }
+            self.open.insert(key, Call { rpc: call.rpc.to_string(), of, path, faulted: false });
+        } else if let Some(done) = event.get::<CsiDone>() {
+            if let Some(call) = self.open.remove(&(event.process.to_string(), done.ordinal)) {
+                self.ended(call, &done.code);
+            }
+        } else if let Some(fired) = event.get::<FaultFired>().filter(|fired| !matches!(fired.effect, Effect::Delay(_)))
+        {
+            // A fault of the disk excuses a driver only if it hits the mount itself.
+            let hides = |call: &Call| call.rpc == *fired.op || MOUNTS.contains(&fired.op.as_str());
+            let is_answered =
+                |call: &Call| hides(call) && fired.attribute("volume").is_none_or(|volume| call.of.0 == volume);
+            let open = self.open.iter_mut().filter(|((process, _), _)| **process == *event.process);
+            open.filter(|(_, call)| is_answered(call)).for_each(|(_, call)| call.faulted = true);
+        } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
+            self.on_process(event);
+        } else if let Some(changed) = event.get::<AttachmentChanged>() {
+            self.on_attachment(changed, node_of(changed.instance.as_str()));
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
+            self.given_up.retain(|(_, of), _| of.0 != volume.as_str());
+            self.late.retain(|(_, of)| of.0 != volume.as_str());
+            self.taken.retain(|of| of.0 != volume.as_str());
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.keep(|(_, of), _| of != node.as_str());
+        } else if let Some(VolumeRecordRemoved { node, volume }) = event.get() {
+            self.unrecorded.insert((volume.to_string(), node.to_string()));
+        } else if let Some(DiskStaged { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskPublished { volume, node, path, .. }) = event.get() {
+            self.unanswered.insert(((volume.to_string(), node.to_string()), path.to_string()));
+        } else if let Some(DiskUnstaged { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            self.on_unmounted(volume, node, path);
+        }
+    }
+
+    fn is_of_pod(&mut self, volume: &str, uid: &str) {
+        if !self.of_pods.contains_key(uid) {
+            self.pods.push_back(uid.to_owned());
+        }
+        self.of_pods.entry(uid.to_owned()).or_default().insert(volume.to_owned());
+        if self.pods.len() > MOST
+            && let Some(oldest) = self.pods.pop_front()
+        {
+            self.of_pods.remove(&oldest);
+        }
+    }
+
+    /// Records the deletion of a claim. A claim that was deleted long ago and did not return is forgotten.
+    fn bury(&mut self, claim: &str) {
+        self.gone.push_back(claim.to_owned());
+        if self.gone.len() > MOST
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            self.claims.remove(&oldest);
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit, former: impl Fn(&str) -> bool) {
+        let (object, deleted) = (&*commit.object, commit.r#type == EventType::Deleted);
+        if let Some(stored) = &commit.pvc {
+            // The claim exists (again).
+            self.gone.retain(|gone| gone != object);
+            let claim = self.claims.entry(object.to_owned()).or_default();
+            if deleted {
+                let had_another = claim.had_another || claim.bound;
+                *claim = Claim { had_another, ..Claim::default() };
+                self.bury(object);
+            } else if stored.volume.is_some() {
+                (claim.bound, claim.put) = (true, BTreeSet::new());
+            }
+        } else if let Some(pod) = &commit.pod {
+            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
+            let is_put = pod.node.is_some() && commit.user.starts_with("kube-scheduler");
+            for name in &pod.claims {
+                let name = format!("{namespace}/{name}");
+                let Some(claim) = self.claims.get_mut(&name) else { continue };
+                if deleted {
+                    claim.put.remove(object);
+                } else if is_put && claim.had_another && !claim.bound && former(&name) {
+                    claim.put.insert(object.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Returns the reason why the object at the start of a sentence waits in vain, if known: the object, its claim, and
+    /// the detail.
+    pub fn waits(&self, sentence: &str) -> Option<BTreeMap<&'static str, serde_json::Value>> {
+        let object = sentence.split(' ').next()?;
+        let (kind, name) = object.split_once('/')?;
+        let name = namespaced(name);
+        let is = |(claim, life): &(&String, &Claim)| match kind {
+            "pod" => life.put.contains(&name),
+            "pvc" => **claim == name && !life.put.is_empty(),
+            _ => false,
+        };
+        self.claims.iter().find(is)?;
+        Some([(OBJECT, object.into()), ("boundByFormerClaim", true.into())].into())
+    }
+
+    fn on_process(&mut self, event: &Event) {
+        let process = &*event.process;
+        let gone: Vec<(String, u64)> = self.open.keys().filter(|(of, _)| of == process).cloned().collect();
+        for key in gone {
+            if let Some(call) = self.open.remove(&key) {
+                self.ended(call, "UNAVAILABLE");
+            }
+        }
+        if event.is::<ProcessStarted>() {
+            // A kubelet that starts treats everything in the pods' directories as mounted.
+            self.failed.retain(|((_, node), path)| *process != kubelet(node) || !path.contains("/pods/"));
+        }
+    }
+
+    fn on_unmounted(&mut self, volume: &str, node: &str, path: &str) {
+        self.keep(|(v, n), p| v != volume || n != node || p != path && !path.is_empty());
+    }
+
+    fn keep(&mut self, keeps: impl Fn(&Key, &str) -> bool) {
+        self.unanswered.retain(|(of, path)| keeps(of, path));
+        self.failed.retain(|(of, path)| keeps(of, path));
+    }
+
+    /// Records that a call ended with this code, or with its process.
+    fn ended(&mut self, call: Call, code: &str) {
+        let Call { rpc, of, path, faulted } = call;
+        if let Some((_, rpc, _)) = LATE.iter().find(|(_, name, _)| *name == rpc) {
+            if code != "OK" {
+                *self.given_up.entry((*rpc, of)).or_default() += 1;
+            }
+            return;
+        }
+        if !matches!(rpc.as_str(), "NodeStageVolume" | "NodePublishVolume") {
+            return;
+        }
+        let key = (of, path);
+        match code {
+            "OK" => {
+                self.unanswered.remove(&key);
+                self.failed.remove(&key);
+            }
+            // The kubelet is uncertain, and undoes the mount.
+            "CANCELLED" | "DEADLINE_EXCEEDED" | "UNAVAILABLE" | "RESOURCE_EXHAUSTED" | "ABORTED" => {
+                self.failed.remove(&key);
+            }
+            // If a driver does so without a fault, the driver is at fault.
+            _ if faulted && self.unanswered.contains(&key) => drop(self.failed.insert(key)),
+            _ => {}
+        }
+    }
+
+    fn on_attachment(&mut self, changed: &AttachmentChanged, node: String) {
+        let of = (changed.volume.to_string(), node);
+        if changed.state == AttachmentPhase::Detached {
+            let is_late = |(by, key): &(&str, Key)| *key == of && LATE[1].1 == *by;
+            if self.late.iter().any(is_late) {
+                self.taken.insert(of.clone());
+            }
+            self.late.retain(|(_, key)| *key != of);
+            return;
+        }
+        if changed.state == AttachmentPhase::Attaching {
+            self.taken.remove(&of);
+        }
+        let Some((_, rpc, _)) = LATE.iter().find(|(phase, ..)| *phase == changed.state) else { return };
+        if self.open.values().any(|call| call.rpc == *rpc && call.of == of) {
+            return;
+        }
+        if let Some(left) = self.given_up.get_mut(&(*rpc, of.clone())).filter(|left| **left > 0) {
+            *left -= 1;
+            self.late.insert((*rpc, of));
+        }
+    }
+
+    /// Returns the nodes to which the cloud has attached a volume for a call that had ended.
+    pub fn attached_late(&self, volume: &str) -> BTreeSet<String> {
+        let is = |(by, of): &&(&str, Key)| *by == LATE[0].1 && of.0 == volume;
+        self.late.iter().filter(is).map(|(_, of)| of.1.clone()).collect()
+    }
+
+    /// Returns the nodes on which a call that was answered with a final error has mounted a volume.
+    pub fn mounted_by_failed_call(&self, volume: &str) -> BTreeSet<String> {
+        self.failed.iter().filter(|((of, _), _)| of == volume).map(|((_, node), _)| node.clone()).collect()
+    }
+
+    /// Returns the history of a volume on a node, or on any node.
+    pub fn details(&self, volume: &str, node: Option<&str>) -> BTreeMap<&'static str, serde_json::Value> {
+        let is = |of: &Key| of.0 == volume && node.is_none_or(|node| of.1 == node);
+        let mut details = BTreeMap::new();
+        if self.failed.iter().any(|(of, _)| is(of)) {
+            details.insert("mountedByFailedCall", true.into());
+        }
+        if self.unrecorded.iter().any(is) {
+            details.insert("recordRemoved", true.into());
+        }
+        for (phase, rpc, detail) in LATE {
+            let is_taken = || phase == AttachmentPhase::Detaching && self.taken.iter().any(is);
+            if self.late.iter().any(|(by, of)| *by == rpc && is(of)) || is_taken() {
+                details.insert(detail, true.into());
+            }
+        }
+        details
+    }
+
+    /// Returns the volume to which `thing` belongs: an object, a mount, a directory or a device, as a report names it.
+    pub fn volume_of(&self, facts: &Facts, thing: &str) -> Option<String> {
+        let has = |name: &str| !name.is_empty() && thing.contains(name);
+        let is_staged = |volume: &str| {
+            let path = Paths::new("/").staging_dir("", volume);
+            path.file_name().and_then(|name| name.to_str()).is_some_and(has)
+        };
+        let known = |is: &dyn Fn(&str, &str) -> bool| {
+            facts.handles().find(|(volume, pv)| is(volume, pv)).map(|(volume, _)| volume.to_owned())
+        };
+        if let Some(volume) = known(&|volume, pv| has(volume) || has(pv) || is_staged(volume)) {
+            return Some(volume);
+        }
+        if let Some((_, attachment)) = facts.attachments.iter().find(|(name, _)| has(name)) {
+            return known(&|_, pv| pv == attachment.pv);
+        }
+        if let Some(volumes) = uid(thing).and_then(|uid| self.of_pods.get(uid)) {
+            return volumes.first().filter(|_| volumes.len() == 1).cloned();
+        }
+        // A step has words before the object's name: `the volume of pvc/data is attached`.
+        let mut words = thing.split(' ');
+        let named = words.find(|word| word.starts_with("pod/") || word.starts_with("pvc/")).unwrap_or(thing);
+        let (kind, rest) = named.split_once(['/', ':'])?;
+        let name = rest.split([' ', ':', ',']).next().unwrap_or_default();
+        let name = namespaced(name);
+        let volume = match kind {
+            "pod" => match facts.pods.get(&name)?.claims.as_slice() {
+                [claim] => facts.handle_of_claim(claim),
+                _ => None,
+            },
+            "pvc" => facts.handle_of_claim(&name),
+            node => facts.volume_of_device(node, rest.trim_start()),
+        };
+        volume.map(str::to_owned)
+    }
+}
+
+/// Returns the key of an object that a sentence names, possibly without its namespace if that is the default one.
+pub(super) fn namespaced(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
+}
+
+/// Returns the uid of the pod whose directory contains `path`.
+fn uid(path: &str) -> Option<&str> {
+    path.split_once("/pods/")?.1.split('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::clock::TimeScale;
+    use substrate::json::Text;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const INSTANCE: &str = "i-0123456789abcdef0";
+    const NODE: &str = "node-a";
+
+    /// Returns the history of the volume after this story.
+    fn details_after(tell: impl Fn(&History)) -> Vec<&'static str> {
+        let history = History { trace: Trace::new(Clock::live(), Level::Info) };
+        tell(&history);
+        let mut blame = Attribution::default();
+        let node_of = |name: &str| if name == INSTANCE { NODE.to_owned() } else { name.to_owned() };
+        history.trace.events().iter().for_each(|event| blame.observe(event, node_of, |_| true));
+        blame.details(VOLUME, Some(NODE)).into_keys().collect()
+    }
+
+    struct History {
+        trace: Trace,
+    }
+
+    impl History {
+        fn called(&self, rpc: &str, ordinal: u64) {
+            let (process, node): (Arc<str>, _) =
+                ("driver".into(), if rpc.starts_with("Node") { NODE } else { INSTANCE });
+            let target = rpc.starts_with("Node").then(|| "/staging".into());
+            let (volume, node) = (Some(Text::from(VOLUME)), Some(Text::from(node)));
+            self.trace.info(
+                &process,
+                CsiCall { caller: None, rpc: rpc.into(), volume, node, target, ordinal, stages_nothing: false },
+            );
+        }
+
+        fn done(&self, rpc: &str, ordinal: u64, code: &str) {
+            let (volume, node, code) = (Some(VOLUME.into()), Some(NODE.into()), code.into());
+            let done = CsiDone { rpc: rpc.into(), volume, node, ordinal, code, took_ms: 1, message: None };
+            self.trace.info(&"driver".into(), done);
+        }
+
+        fn staged(&self) {
+            self.trace.info(&"driver".into(), DiskStaged::new(VOLUME, NODE, "/staging"));
+        }
+
+        fn unstaged(&self) {
+            let (volume, node, path) = (VOLUME.into(), NODE.into(), "/staging".into());
+            self.trace.info(&"driver".into(), DiskUnstaged { volume, node, path });
+        }
+
+        fn refuses(&self, op: &str, volume: &str, code: &str) {
+            let fired = FaultFired::new("refused", op, Effect::Error(code.to_owned()));
+            let attributes = [("volume".to_owned(), volume.to_owned())].into();
+            self.trace.info(&"driver".into(), FaultFired { attributes, ..fired });
+        }
+
+        fn attachment(&self, state: AttachmentPhase) {
+            let (volume, instance) = (VOLUME.parse().unwrap(), INSTANCE.parse().unwrap());
+            let changed = AttachmentChanged { volume, instance, device: "/dev/xvdaa".into(), state, forced: false };
+            self.trace.info(&"mock-ec2".into(), changed);
+        }
+    }
+
+    #[test]
+    fn a_call_that_mounts_and_fails_for_good_is_told_until_the_mount_goes_or_a_call_succeeds() {
+        let stage = |history: &History, ordinal, code: &str| {
+            history.called("NodeStageVolume", ordinal);
+            if ordinal == 1 {
+                history.staged();
+            }
+            if code != "OK" {
+                history.refuses("NodeStageVolume", VOLUME, code);
+            }
+            history.done("NodeStageVolume", ordinal, code);
+        };
+        assert_eq!(details_after(|s| stage(s, 1, "INTERNAL")), ["mountedByFailedCall"]);
+        assert_eq!(
+            details_after(|s| ["INTERNAL", "INTERNAL"].iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).len(),
+            1
+        );
+        for codes in [&["OK"][..], &["UNAVAILABLE"], &["INTERNAL", "OK"], &["INTERNAL", "ABORTED"], &["OK", "INTERNAL"]]
+        {
+            assert!(details_after(|s| codes.iter().zip(1..).for_each(|(c, n)| stage(s, n, c))).is_empty(), "{codes:?}");
+        }
+        let unmounted = details_after(|s| {
+            stage(s, 1, "INTERNAL");
+            s.unstaged();
+        });
+        assert!(unmounted.is_empty());
+        // A driver that fails after a mount without a fault is not excused.
+        let by_itself = details_after(|s| {
+            s.called("NodeStageVolume", 1);
+            s.staged();
+            s.done("NodeStageVolume", 1, "INTERNAL");
+        });
+        assert!(by_itself.is_empty());
+        // Nor is one that leaves a mount after a fault of a later step, or of another volume's call.
+        let fails_after = |op: &'static str, volume: &'static str| {
+            details_after(move |s| {
+                s.called("NodeStageVolume", 1);
+                s.staged();
+                s.refuses(op, volume, "INTERNAL");
+                s.done("NodeStageVolume", 1, "INTERNAL");
+            })
+        };
+        assert!(fails_after("expand", VOLUME).is_empty());
+        assert!(fails_after("NodeStageVolume", "vol-00000000000000000").is_empty());
+        assert_eq!(fails_after("stage", VOLUME), ["mountedByFailedCall"]);
+        // The call had no effect, and the driver said so.
+        assert!(details_after(|s| stage(s, 2, "INTERNAL")).is_empty());
+    }
+
+    #[test]
+    fn a_removed_record_matters_until_kubelet_mounts_the_volume_again() {
+        let removed = |s: &History, volume: &str| {
+            s.trace.info(&"scenario".into(), VolumeRecordRemoved { node: NODE.into(), volume: volume.into() });
+        };
+        let after = |volume: &'static str, mounts: bool| {
+            details_after(move |s| {
+                s.called("NodePublishVolume", 1);
+                removed(s, volume);
+                if mounts {
+                    s.called("NodePublishVolume", 2);
+                }
+            })
+        };
+        assert_eq!(after(VOLUME, false), ["recordRemoved"]);
+        assert!(after(VOLUME, true).is_empty());
+        assert!(after("vol-00000000000000000", false).is_empty(), "the record of another volume");
+    }
+
+    #[test]
+    fn what_the_cloud_does_for_a_call_that_has_ended_is_told() {
+        let rpc = "ControllerPublishVolume";
+        let gives_up = |s: &History| {
+            s.called(rpc, 1);
+            s.done(rpc, 1, "CANCELLED");
+        };
+        let late = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert_eq!(late, ["attachedAfterCall"]);
+        let of_another = details_after(|s| {
+            gives_up(s);
+            s.called(rpc, 2);
+            s.attachment(AttachmentPhase::Attaching);
+        });
+        assert!(of_another.is_empty());
+        let detached = details_after(|s| {
+            gives_up(s);
+            s.attachment(AttachmentPhase::Attaching);
+            s.attachment(AttachmentPhase::Detached);
+        });
+        assert!(detached.is_empty());
+        // A user attached it by hand: no call was given up.
+        assert!(details_after(|s| s.attachment(AttachmentPhase::Attaching)).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_volume_that_a_declared_deviation_keeps_is_no_other_finding() {
+        let violation = |id, volume: &str, message: &str| crate::invariants::Violation {
+            id,
+            operation: "quiescence".to_owned(),
+            volume: Some(volume.to_owned()),
+            message: message.to_owned(),
+            ..Default::default()
+        };
+        let attached = "vol-1 on node-a is attached in the cloud, and not attached by its VolumeAttachment";
+        let mut all =
+            [violation("I4", "vol-1", attached), violation("I5", "vol-1", "left"), violation("I5", "vol-2", "left")];
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [false; 3]);
+        all[0].details = [("attachedAfterCall", true.into())].into();
+        declared::mark_known(&mut all).unwrap();
+        assert_eq!(all.each_ref().map(|v| v.declared.is_some()), [true, true, false]);
+        // Only states at the end can be consequences.
+        let mut other = [all[0].clone(), violation("I2", "vol-1", "detached")];
+        declared::mark_known(&mut other).unwrap();
+        assert_eq!(other.map(|v| v.declared.is_some()), [true, false]);
+    }
+
+    #[test]
+    fn a_leftover_tells_the_volume_that_it_is_of() {
+        let invariants = Invariants::new(TimeScale::default());
+        let history = History { trace: Trace::new(Clock::live(), Level::Info) };
+        let pod = "/var/lib/kubelet/pods/0a1b";
+        let (volume, node) = (Some(VOLUME.into()), Some(NODE.into()));
+        let target = Some(format!("{pod}/volumes/kubernetes.io~csi/pvc-1/mount").into());
+        let rpc = "NodePublishVolume".into();
+        let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+        history.trace.info(&"driver".into(), call);
+        history.trace.events().iter().for_each(|event| invariants.observe(event));
+        let left = |directory: &str| {
+            let directories = vec![format!("node-a: {directory}")];
+            invariants.at_end(&Leftovers { directories, ..Leftovers::default() });
+            invariants.violations().pop().unwrap()
+        };
+        assert_eq!(left(pod).volume.as_deref(), Some(VOLUME));
+        assert_eq!(left("/var/lib/kubelet/pods/ffff").volume, None);
+    }
+
+    #[test]
+    fn what_befell_pods_and_claims_that_are_long_gone_is_forgotten() {
+        let mut blame = Attribution::default();
+        for n in 0..2 * MOST {
+            blame.is_of_pod("vol-1", &n.to_string());
+            blame.claims.insert(n.to_string(), Claim::default());
+            blame.bury(&n.to_string());
+        }
+        assert_eq!((blame.of_pods.len(), blame.claims.len()), (MOST, MOST));
+        assert!(blame.of_pods.contains_key(&(2 * MOST - 1).to_string()) && !blame.claims.contains_key("0"));
+    }
+}

@@ -1,0 +1,58 @@
+//! State of a volume on a node.
+
+use std::collections::BTreeMap;
+
+use controllers::attach_detach::ForcedReason;
+use substrate::json::Text;
+
+/// A volume on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeVolume {
+    /// If staged, whether it may be written.
+    pub staged: Option<bool>,
+    /// Its staging path.
+    pub path: Text,
+    /// True for a raw device, whose staging is not visible on the node.
+    pub raw: bool,
+    /// Target paths, and whether they may be written.
+    pub published: BTreeMap<String, bool>,
+    /// True if a legitimate forced detach from this node is on record: mounts there no longer reach the volume.
+    pub forced: bool,
+    /// Counter of arrivals of the volume on the node, so that one mistake is reported once.
+    pub generation: u64,
+    /// True if the node's kubelet restarted after the last target path was removed, or after it asked to stage the
+    /// volume and before any publish, and has not called the driver for the volume since.
+    pub forgotten: bool,
+    /// Reason of a forced detach that is not legitimate.
+    pub wrongly_forced: Option<ForcedReason>,
+    /// True if attach-detach could still see the out-of-service taint when it forced the detach.
+    pub taint_in_cache: bool,
+    /// True if the Node was created again while the node had the volume, and its status.volumesInUse has not listed the
+    /// volume since.
+    pub node_lacks: bool,
+}
+
+impl NodeVolume {
+    /// Records that the volume arrives on the node again, which ends an earlier forced detach.
+    pub fn begins(&mut self, forgotten: bool) {
+        self.forced = false;
+        self.forgotten = forgotten;
+        self.wrongly_forced = None;
+        self.taint_in_cache = false;
+        self.node_lacks = false;
+        self.generation += 1;
+    }
+
+    /// Returns the state that a detach would break: `staged`, or `published` if the driver does not stage.
+    pub fn state(&self) -> Option<&'static str> {
+        match self.staged {
+            Some(_) => Some("staged"),
+            None => (!self.published.is_empty()).then_some("published"),
+        }
+    }
+
+    /// Returns true if a process on the node can still write to the volume.
+    pub fn writes(&self) -> bool {
+        !self.forced && (self.staged == Some(true) || self.published.values().any(|w| *w))
+    }
+}

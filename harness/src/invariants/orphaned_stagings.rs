@@ -1,0 +1,194 @@
+//! Staging directories that a restarted kubelet does not know.
+//!
+//! Like upstream, it reads the pods' directories. A volume that was unpublished everywhere has none, so the kubelet
+//! never cleans up its staging path. The same is true of a directory that was created before the driver was asked to
+//! stage the volume, if the call never reached the driver (`MountDevice` in `pkg/volume/csi/csi_attacher.go`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use controllers::node_agent::names::Paths;
+use csi_mock::events::{CsiCall, CsiDone};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
+use substrate::Event;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::json::Text;
+
+use crate::cluster::names::kubelet;
+
+/// Work of a kubelet on a volume, according to the calls of its driver.
+#[derive(Debug, Default)]
+struct Staging {
+    /// Target paths that are still published.
+    published: BTreeSet<Text>,
+    /// True if it is unstaged; the kubelet then removes the directory.
+    unstaged: bool,
+    /// True if the kubelet ended while no target path was published, and has not called the driver for the volume
+    /// since.
+    forgotten: bool,
+}
+
+/// By volume and node.
+#[derive(Debug, Default)]
+pub(super) struct OrphanedStagings {
+    stagings: BTreeMap<(String, String), Staging>,
+    /// Target paths of open calls, by process and ordinal.
+    open: BTreeMap<(String, u64), Text>,
+    /// Volumes of the cloud, including deleted ones.
+    volumes: BTreeSet<String>,
+    /// Volumes and nodes for which a driver was ever asked to stage.
+    asked: BTreeSet<(String, String)>,
+    /// Kubelets that were started more than once.
+    restarted: BTreeSet<String>,
+}
+
+impl OrphanedStagings {
+    /// Records an event; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if let Some(call) = event.get::<CsiCall>() {
+            self.on_call(event, call);
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.on_done(event, done);
+        } else if let Some(VolumeChanged { volume, .. }) = event.get() {
+            self.volumes.insert(volume.to_string());
+        } else if let Some(ProcessStarted { incarnation }) = event.get() {
+            if *incarnation > 1 {
+                self.restarted.insert(event.process.to_string());
+            }
+            self.on_end(&event.process);
+        } else if event.is::<ProcessCrashed>() {
+            self.on_end(&event.process);
+        } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
+            // Attach-detach waits for the kubelet, which reports a volume until its directory is gone.
+            let key = (volume.to_string(), node_of(instance.as_str()));
+            if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
+                self.stagings.remove(&key);
+            }
+        }
+    }
+
+    /// Forgets the knowledge of a kubelet that ends.
+    fn on_end(&mut self, process: &str) {
+        for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| *process == kubelet(node)) {
+            staging.forgotten |= staging.published.is_empty();
+        }
+    }
+
+    fn on_call(&mut self, event: &Event, call: &CsiCall) {
+        let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+        let key = (volume.to_string(), node.to_string());
+        let target = call.target.clone().unwrap_or_default();
+        match call.rpc.as_str() {
+            "NodeStageVolume" => {
+                self.asked.insert(key.clone());
+                let staging = self.stagings.entry(key).or_default();
+                (staging.unstaged, staging.forgotten) = (false, false);
+            }
+            "NodePublishVolume" | "NodeUnpublishVolume" | "NodeUnstageVolume" => {
+                let Some(staging) = self.stagings.get_mut(&key) else { return };
+                staging.forgotten = false;
+                match call.rpc.as_str() {
+                    "NodePublishVolume" => drop(staging.published.insert(target)),
+                    "NodeUnpublishVolume" => drop(self.open.insert((event.process.to_string(), call.ordinal), target)),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_done(&mut self, event: &Event, done: &CsiDone) {
+        let target = self.open.remove(&(event.process.to_string(), done.ordinal));
+        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
+        let Some(staging) = self.stagings.get_mut(&(volume.to_string(), node.to_string())) else { return };
+        match (done.rpc.as_str(), done.code.as_str(), target) {
+            ("NodeUnpublishVolume", "OK", Some(target)) => drop(staging.published.remove(&target)),
+            ("NodeUnstageVolume", "OK", _) => staging.unstaged = true,
+            _ => {}
+        }
+    }
+
+    /// Returns the volume with the staging directory `path` on `node`, if the kubelet does not know it.
+    pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
+        let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
+        let mut there = self.stagings.iter().filter(|((_, n), staging)| n == node && staging.forgotten);
+        let staged = there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str());
+        staged.or_else(|| {
+            let never_asked = |volume: &&String| !self.asked.contains(&((*volume).clone(), node.to_owned()));
+            let restarted = self.restarted.contains(&kubelet(node));
+            self.volumes.iter().filter(never_asked).find(|volume| restarted && is(volume)).map(String::as_str)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mock_ec2::events::VolumePhase;
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+    const STARTS: &str = "kubelet starts";
+    const MADE: &str = "the volume is made";
+
+    /// Returns the declared deviation of the staging directory that is left on node-a after these calls.
+    fn declared_after(story: &[&str]) -> Option<String> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
+        let of = || (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
+        for (at, step) in story.iter().enumerate() {
+            let ordinal = at as u64 + 1;
+            if *step == STARTS {
+                let before = story[..at].iter().filter(|step| **step == STARTS).count();
+                trace.info(&kubelet, ProcessStarted { incarnation: before as u32 + 1 });
+                continue;
+            }
+            if *step == MADE {
+                let made = VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1);
+                trace.info(&"mock-ec2".into(), made);
+                continue;
+            }
+            let ((volume, node), target) = (of(), Some("/t".into()));
+            trace.info(
+                &driver,
+                CsiCall { caller: None, rpc: (*step).into(), volume, node, target, ordinal, stages_nothing: false },
+            );
+            let (volume, node) = of();
+            let code = "OK".into();
+            let done = CsiDone { rpc: (*step).into(), volume, node, ordinal, code, took_ms: 1, message: None };
+            trace.info(&driver, done);
+        }
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        let path = Paths::new("/root").staging_dir("d", VOLUME);
+        let directories = vec![format!("node-a: {}", path.display())];
+        invariants.at_end(&Leftovers { directories, ..Leftovers::default() });
+        let [found] = &invariants.violations().into_iter().filter(|v| v.id == "I5").collect::<Vec<_>>()[..] else {
+            panic!("one violation: {:?}", invariants.violations())
+        };
+        assert_eq!(found.message, format!("a directory is left over: node-a: {}", path.display()));
+        let known = declared::all().unwrap();
+        known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
+    }
+
+    #[test]
+    fn a_kubelet_that_starts_between_unpublish_and_the_end_forgets_the_directory() {
+        let forgets = Some("kubelet-forgets-staging-directory".to_owned());
+        let (stage, publish, unpublish, unstage) =
+            ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume");
+        assert_eq!(declared_after(&[stage, publish, unpublish, STARTS]), forgets);
+        assert_eq!(declared_after(&[stage, publish, unpublish, unstage, STARTS]), forgets);
+        // The kubelet created the directory, and the driver was never asked.
+        assert_eq!(declared_after(&[MADE, STARTS, STARTS]), forgets);
+        assert_eq!(declared_after(&[MADE, STARTS]), None);
+        // It did not restart, it finds the pod's directory, or it works on the volume again.
+        assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
+        assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);
+        assert_eq!(declared_after(&[stage, publish, unpublish, STARTS, stage, publish, unpublish, unstage]), None);
+    }
+}

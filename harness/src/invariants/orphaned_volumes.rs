@@ -1,0 +1,331 @@
+//! Volumes that no provisioner knows.
+//!
+//! Until its PersistentVolume is saved, a new volume has no record. If a provisioner ends before that and finds no
+//! claim after its restart, it does not continue, like upstream's, even if the cloud creates the volume later. The same
+//! happens if the driver has created the volume and answered with an error that denies it, and the claim is then
+//! deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_mock::events::{CsiCall, CsiDone};
+use fake_apiserver::events::{Commit, WatchOpened};
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{VolumeChanged, VolumePhase};
+use substrate::Event;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::json::Text;
+
+/// The process that creates volumes; a second replica has a number after its name.
+const PROVISIONER: &str = "csi-provisioner";
+
+/// Codes after which a provisioner assumes that the volume may still be created, and asks again (external-provisioner,
+/// `checkError`).
+const IN_BACKGROUND: [&str; 4] = ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"];
+
+/// Time in milliseconds in which a provisioner that sees a claim asks the driver for its volume.
+const ASKS_WITHIN: u64 = 60_000;
+
+/// Volumes of the cloud.
+#[derive(Debug, Default)]
+pub(super) struct OrphanedVolumes {
+    /// For each volume, true if a provisioner has restarted since its creation.
+    restarted: BTreeMap<String, bool>,
+    /// Names under which a provisioner may have asked for each volume. There are several until the driver has answered
+    /// with the volume.
+    names: BTreeMap<String, BTreeSet<Text>>,
+    /// Names that a provisioner asked for, and that have no PersistentVolume yet.
+    asked: BTreeSet<Text>,
+    /// Names among them whose claim is gone, or is being deleted.
+    gone: BTreeSet<Text>,
+    /// Names that the current provisioner has asked for.
+    known: BTreeSet<Text>,
+    /// Names whose claim the current provisioner saw for a minute without asking, before the claim was deleted.
+    unserved: BTreeSet<Text>,
+    /// Time in milliseconds since which the current provisioner watches claims.
+    watches_since: Option<u64>,
+    /// Volumes that the driver has created, although it answered that it had not.
+    denied: BTreeSet<String>,
+    /// Names in open CreateVolume calls, by process and ordinal.
+    open: BTreeMap<(String, u64), Text>,
+    /// Number of abandoned calls: the cloud may still create a volume for each.
+    given_up: usize,
+    /// Number of calls that were open or abandoned when a provisioner restarted, and that have not created a volume
+    /// since.
+    lost: usize,
+}
+
+impl OrphanedVolumes {
+    /// Records an event.
+    pub fn observe(&mut self, event: &Event) {
+        if let Some(VolumeChanged { volume, state: VolumePhase::Creating, .. }) = event.get() {
+            let is_lost = self.lost > 0;
+            if self.open.is_empty() {
+                (self.lost, self.given_up) = (self.lost.saturating_sub(1), self.given_up.saturating_sub(1));
+            }
+            *self.restarted.entry(volume.to_string()).or_default() |= is_lost;
+            self.names.insert(volume.to_string(), self.asked.clone());
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
+            self.names.remove(volume.as_str());
+            self.restarted.remove(volume.as_str());
+        } else if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit, event.ms);
+        } else if let Some(WatchOpened { caller, resource, .. }) = event.get() {
+            if caller.starts_with(PROVISIONER) && resource == "persistentvolumeclaims" {
+                self.watches_since = Some(event.ms);
+            }
+        } else if event.process.starts_with(PROVISIONER)
+            && event.get::<ProcessStarted>().is_some_and(|started| started.incarnation > 1)
+        {
+            self.restarted.values_mut().for_each(|restarted| *restarted = true);
+            self.lost = self.open.len() + self.given_up;
+            self.known.clear();
+            self.watches_since = None;
+        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
+            let before = self.open.len();
+            self.open.retain(|(process, _), _| *process != *event.process);
+            self.given_up += before - self.open.len();
+        } else if let Some(CsiCall { rpc, ordinal, target, .. }) = event.get() {
+            if &**rpc == "CreateVolume" {
+                let name = target.clone().unwrap_or_default();
+                self.open.insert((event.process.to_string(), *ordinal), name.clone());
+                self.asked.insert(name.clone());
+                self.known.insert(name);
+            }
+        } else if let Some(done) = event.get::<CsiDone>().filter(|done| &*done.rpc == "CreateVolume") {
+            self.on_done(&event.process, done);
+        }
+    }
+
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
+        if commit.pv.is_some() {
+            // A provisioner gives a PersistentVolume the name of its volume.
+            self.asked.retain(|name| **name != *commit.object);
+            return;
+        }
+        let Some(claim) = commit.pvc.as_ref().filter(|claim| claim.deleting || commit.r#type == EventType::Deleted)
+        else {
+            return;
+        };
+        if claim.uid.is_empty() {
+            return;
+        }
+        let name = Text::from(format!("pvc-{}", claim.uid));
+        if self.asked.contains(&name) && self.gone.insert(name.clone()) {
+            let saw = self.watches_since.is_some_and(|since| ms - since >= ASKS_WITHIN);
+            if saw && !self.known.contains(&name) {
+                self.unserved.insert(name);
+            }
+        }
+    }
+
+    /// Returns true if the claim of a volume was deleted before a provisioner could ask for the volume again.
+    fn is_claim_gone(&self, volume: &str) -> bool {
+        let mut names = self.names.get(volume).into_iter().flatten();
+        names.any(|name| self.gone.contains(name) && !self.known.contains(name) && !self.unserved.contains(name))
+    }
+
+    fn on_done(&mut self, process: &str, done: &CsiDone) {
+        let name = self.open.remove(&(process.to_owned(), done.ordinal));
+        let volume = done.volume.as_deref();
+        if let Some((volume, name)) = volume.zip(name) {
+            self.names.insert(volume.to_owned(), [name].into());
+        }
+        if done.code == "OK" {
+            // An abandoned request was repeated under the same name.
+            self.given_up = self.given_up.saturating_sub(1);
+            volume.map(|volume| self.denied.remove(volume));
+            // The current provisioner knows the volume: while its claim exists, upstream asks again after a start, and
+            // gets the volume by its name.
+            if let Some(restarted) = volume.and_then(|volume| self.restarted.get_mut(volume)) {
+                *restarted = false;
+            }
+        } else if IN_BACKGROUND.contains(&&*done.code) {
+            self.given_up += usize::from(volume.is_none());
+            volume.map(|volume| self.denied.remove(volume));
+        } else {
+            self.denied.extend(volume.map(str::to_owned));
+        }
+    }
+
+    /// Returns the volumes whose provisioner has restarted since their creation, and whose claim was deleted before it
+    /// could ask for them again.
+    pub fn restarted(&self) -> impl Iterator<Item = &String> {
+        let all = self.restarted.iter().filter(|(volume, restarted)| **restarted && self.is_claim_gone(volume));
+        all.map(|(volume, _)| volume)
+    }
+
+    /// Returns the reason why no provisioner knows `volume`, if none does and the reason is known.
+    pub fn why(&self, volume: &str) -> Option<&'static str> {
+        if self.restarted.get(volume).copied().unwrap_or_default() && self.is_claim_gone(volume) {
+            return Some("provisionerRestartedSinceMade");
+        }
+        self.denied.contains(volume).then_some("madeByFailedCall")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fake_apiserver::events::Claim;
+    use substrate::clock::TimeScale;
+    use substrate::world::{Options, simulate};
+    use substrate::{Clock, Level, Trace, World};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-0123456789abcdef0";
+
+    fn made() -> VolumeChanged {
+        VolumeChanged::new(VOLUME.parse().unwrap(), VolumePhase::Creating, "us-east-1a", 1)
+    }
+
+    /// An event in the story of a claim and its volume.
+    #[derive(Clone, Copy, Debug)]
+    enum Does {
+        Asks,
+        Answers,
+        Made,
+        Starts(u32),
+        Watches,
+        Waits,
+        ClaimGoes,
+    }
+    use Does::*;
+
+    /// Returns the declared deviation of the volume that is left after a story.
+    fn declared_after(story: &[Does]) -> Option<String> {
+        let invariants = Invariants::new(TimeScale::default());
+        replay(story, &mut |event| invariants.observe(event));
+        invariants.at_end(&Leftovers { cloud_volumes: vec![VOLUME.to_owned()], ..Leftovers::default() });
+        let violations = invariants.violations();
+        let found = violations.iter().find(|v| v.id == "I5").unwrap();
+        assert_eq!(found.message, format!("a cloud volume is left over: {VOLUME}"));
+        let known = declared::all().unwrap();
+        known.iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id.clone())
+    }
+
+    fn why_after(story: &[Does]) -> Option<&'static str> {
+        let mut unsaved = OrphanedVolumes::default();
+        replay(story, &mut |event| unsaved.observe(event));
+        unsaved.why(VOLUME)
+    }
+
+    fn replay(story: &[Does], observe: &mut dyn FnMut(&Event)) {
+        let events = simulate(Options::default(), async |world| {
+            for does in story {
+                happens(&world, *does).await;
+            }
+            world.trace().events()
+        });
+        events.iter().for_each(|event| observe(event));
+    }
+
+    async fn happens(world: &World, does: Does) {
+        let (trace, apiserver, driver) = (world.trace(), "fake-apiserver".into(), "csi-controller".into());
+        let (volume, node) = (None, None);
+        match does {
+            Asks => {
+                let (rpc, target) = ("CreateVolume".into(), Some("pvc-1".into()));
+                let call = CsiCall { caller: None, rpc, volume, node, target, ordinal: 1, stages_nothing: false };
+                trace.info(&driver, call);
+            }
+            Answers => {
+                let (rpc, code) = ("CreateVolume".into(), "INTERNAL".into());
+                trace.info(&driver, CsiDone { rpc, volume, node, ordinal: 1, code, took_ms: 1, message: None });
+            }
+            Made => trace.info(&"mock-ec2".into(), made()),
+            Starts(incarnation) => trace.info(&PROVISIONER.into(), ProcessStarted { incarnation }),
+            Watches => {
+                let opened = WatchOpened {
+                    bookmarks: true,
+                    caller: "csi-provisioner/v6".into(),
+                    filtered: false,
+                    from_rv: 1,
+                    group: "".into(),
+                    initial: false,
+                    namespace: None,
+                    node: None,
+                    object: None,
+                    resource: "persistentvolumeclaims".into(),
+                    stream: 1,
+                };
+                trace.info(&apiserver, opened);
+            }
+            Waits => tokio::time::sleep(Duration::from_millis(ASKS_WITHIN)).await,
+            ClaimGoes => {
+                let pvc = Some(Box::new(Claim { uid: "1".into(), ..Claim::default() }));
+                let gone = Commit::new("persistentvolumeclaims", "default/data", 2, EventType::Deleted);
+                trace.info(&apiserver, Commit { pvc, ..gone });
+            }
+        }
+    }
+
+    #[test]
+    fn a_volume_that_the_cloud_makes_after_the_provisioner_has_gone_is_unknown_to_the_next() {
+        let lost = Some("provisionerRestartedSinceMade");
+        assert_eq!(why_after(&[Asks, Starts(2), Made, ClaimGoes]), lost);
+        assert_eq!(why_after(&[Asks, Answers, Starts(2), Made, ClaimGoes]), None, "nothing was under way");
+    }
+
+    #[test]
+    fn a_provisioner_forgets_a_volume_whose_claim_is_gone_when_it_is_back() {
+        let forgets = Some("provisioner-forgets-volume-in-progress".to_owned());
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes, Starts(2), Watches]), forgets);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), ClaimGoes, Watches]), forgets);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, ClaimGoes]), forgets);
+        // It never ended, or had begun before.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Starts(2), Asks, Made, ClaimGoes]), None);
+        // The claim is still there: upstream asks again.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches]), None);
+        // It saw the claim for a minute and did nothing, or it has asked again.
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, Waits, ClaimGoes]), None);
+        assert_eq!(declared_after(&[Starts(1), Asks, Made, Starts(2), Watches, Asks, ClaimGoes]), None);
+    }
+
+    #[test]
+    fn what_a_driver_has_made_and_denies_is_told_until_it_says_that_it_is_there() {
+        let done = |code: &str| CsiDone {
+            rpc: "CreateVolume".into(),
+            volume: Some(VOLUME.into()),
+            node: None,
+            ordinal: 1,
+            code: code.to_owned().into(),
+            took_ms: 1,
+            message: None,
+        };
+        let why = |codes: &[&str]| {
+            let trace = Trace::new(Clock::live(), Level::Info);
+            codes.iter().for_each(|code| trace.info(&"csi-controller".into(), done(code)));
+            let mut unsaved = OrphanedVolumes::default();
+            trace.events().iter().for_each(|event| unsaved.observe(event));
+            unsaved.why(VOLUME)
+        };
+        assert_eq!(why(&["INTERNAL"]), Some("madeByFailedCall"));
+        assert_eq!(why(&["UNAVAILABLE"]), None, "the provisioner asks again");
+        assert_eq!(why(&["INTERNAL", "OK"]), None);
+    }
+
+    #[test]
+    fn a_provisioner_that_was_told_of_a_volume_after_its_start_is_not_excused() {
+        let told = |then: &[Does]| {
+            let mut unsaved = OrphanedVolumes::default();
+            let mut observe = |event: &Event| {
+                unsaved.observe(event);
+                // The driver answers with the volume at once.
+                if event.get::<CsiCall>().is_some() && event.n > 3 {
+                    let (rpc, volume, code) = ("CreateVolume".into(), Some(VOLUME.into()), "OK".into());
+                    let done = CsiDone { rpc, volume, node: None, ordinal: 1, code, took_ms: 1, message: None };
+                    unsaved.on_done("csi-controller", &done);
+                }
+            };
+            replay(&[&[Asks, Made, Starts(2)][..], then].concat(), &mut observe);
+            unsaved.why(VOLUME)
+        };
+        assert_eq!(told(&[ClaimGoes]), Some("provisionerRestartedSinceMade"));
+        assert_eq!(told(&[Asks, ClaimGoes]), None);
+        assert_eq!(told(&[Asks, Starts(3), ClaimGoes]), Some("provisionerRestartedSinceMade"));
+    }
+}

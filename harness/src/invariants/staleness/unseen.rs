@@ -1,0 +1,53 @@
+//! Claims that are kept for a pod that pvc-protection has never seen.
+//!
+//! If no cached pod uses the claim, pvc-protection lists pods from the API server, finds one, and keeps the claim. It
+//! looks again when it sees the pod's deletion. It never sees that if its stream ended before the pod was created and
+//! the next list does not contain the pod any more.
+
+use std::collections::BTreeMap;
+
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+
+/// State of a deleted claim that still exists.
+#[derive(Debug, Default)]
+struct Kept {
+    /// True if a pod that used it was gone before pvc-protection saw it, and the claim has not changed since.
+    unseen: bool,
+}
+
+/// Claims that are being deleted.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    /// By namespace and name.
+    claims: BTreeMap<String, Kept>,
+}
+
+impl Unseen {
+    /// Records a commit; `was_seen` is true if kube-controller-manager has ever seen the pod of the commit.
+    pub fn on_commit(&mut self, commit: &Commit, was_seen: bool) {
+        let object = &*commit.object;
+        if commit.pvc.is_some() {
+            if commit.r#type == EventType::Deleted {
+                self.claims.remove(object);
+            } else if &*commit.verb == "delete" || self.claims.contains_key(object) {
+                self.claims.insert(object.to_owned(), Kept::default());
+            }
+            return;
+        }
+        let Some(pod) = commit.pod.as_ref().filter(|_| commit.r#type == EventType::Deleted && !was_seen) else {
+            return;
+        };
+        let namespace = object.split_once('/').map_or("default", |(namespace, _)| namespace);
+        for name in &pod.claims {
+            if let Some(kept) = self.claims.get_mut(&format!("{namespace}/{name}")) {
+                kept.unseen = true;
+            }
+        }
+    }
+
+    /// Returns the claims that are kept for such a pod, by namespace and name.
+    pub fn kept(&self) -> impl Iterator<Item = &str> {
+        self.claims.iter().filter(|(_, kept)| kept.unseen).map(|(claim, _)| claim.as_str())
+    }
+}

@@ -1,0 +1,187 @@
+//! The steps of a trial in which the user acts at the wrong moment. While the program is down: its call is held once it has
+//! had its effect, the program is killed, the user acts, the program is started again. Or before its call arrives: that is
+//! held before its effect until the user has acted. Or once a volume has vanished: all that is left to do is to delete.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::faults::FAULT;
+use super::kind::Kind;
+use crate::scenario::model::{Action, Scenario};
+use crate::search::document::Document;
+
+/// How long the call may take to come, in the scenario's own time.
+const TIMEOUT: &str = "60m";
+/// Keys of steps that only look or wait.
+const LOOKS: [&str; 4] = ["wait", "expect", "never", "sleep"];
+
+/// A story that the user goes on with while the program is down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// The story without the call that is held: its end is what the trial must end in.
+    pub unbroken: Document,
+    /// The story in which `program` is killed.
+    pub broken: Document,
+}
+
+/// Changes the story of `document`, which `scenario` is read from, for a call of `program` during step `step`. Gives nothing
+/// if the user has nothing left to do there.
+pub fn changed(document: &Document, scenario: &Scenario, kind: Kind, step: usize, program: &str) -> Option<Changed> {
+    let steps = document.tree().get("steps")?.as_array()?.clone();
+    // Steps that stand for several cannot be cut.
+    if steps.len() != scenario.steps.len() || step >= steps.len() {
+        return None;
+    }
+    let (mut before, acts, rest) = match kind {
+        Kind::NextStep | Kind::Slow => next(&steps, step)?,
+        Kind::Delete | Kind::Vanish => (done(&steps, step), deletes(scenario, step)?, Vec::new()),
+        _ => return None,
+    };
+    let with = |steps: Vec<Value>| {
+        let mut document = document.clone();
+        document.tree_mut()["steps"] = Value::Array(steps);
+        document
+    };
+    let unbroken = with([before.clone(), acts.clone(), rest.clone()].concat());
+    before.push(json!({ "expect": { "fired": FAULT, "within": TIMEOUT } }));
+    let let_go = json!({ "clear-fault": FAULT });
+    let again = match kind {
+        Kind::Vanish => Vec::new(),
+        Kind::Slow => vec![let_go],
+        _ => {
+            before.push(json!({ "crash": program }));
+            before.push(let_go);
+            vec![json!({ "restart": program })]
+        }
+    };
+    Some(Changed { unbroken, broken: with([before, acts, again, rest].concat()) })
+}
+
+/// The steps up to `step`, which is left out where it only waits for what the call is a part of.
+fn done(steps: &[Value], step: usize) -> Vec<Value> {
+    let end = if looks(&steps[step]) { step } else { step + 1 };
+    steps[..end].to_vec()
+}
+
+/// The steps before, the user's next acts, and the rest of the story.
+fn next(steps: &[Value], step: usize) -> Option<(Vec<Value>, Vec<Value>, Vec<Value>)> {
+    let first = (step + 1..steps.len()).find(|at| !looks(&steps[*at]))?;
+    let end = (first..steps.len()).find(|at| looks(&steps[*at])).unwrap_or(steps.len());
+    Some((done(steps, step), steps[first..end].to_vec(), steps[end..].to_vec()))
+}
+
+fn looks(step: &Value) -> bool {
+    LOOKS.iter().any(|key| step.get(key).is_some())
+}
+
+/// Deletes what the user has made by the end of `step`, the newest first.
+fn deletes(scenario: &Scenario, step: usize) -> Option<Vec<Value>> {
+    let mut made: Vec<String> = Vec::new();
+    for step in scenario.steps.iter().take(step + 1) {
+        match &step.action {
+            Action::Apply(manifests) => {
+                for name in manifests.iter().map(|manifest| manifest.object.to_string()) {
+                    if !made.contains(&name) {
+                        made.push(name);
+                    }
+                }
+            }
+            Action::Delete(delete) => made.retain(|name| *name != delete.object.to_string()),
+            _ => {}
+        }
+    }
+    let all: BTreeSet<&String> = made.iter().collect();
+    let delete = |name: &String| json!({ "delete": { "object": name } });
+    (!all.is_empty()).then(|| made.iter().rev().map(delete).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::perturb::call::{Call, Key, What};
+    use crate::perturb::faults;
+
+    const STORY: &str = "
+name: t
+nodes: {count: 2}
+steps:
+  - claim: {name: data}
+  - pod: {name: web, claim: data}
+  - wait: {object: pod/web, is: Running}
+  - expect: {object: pod/web, that: self.metadata.name == 'web'}
+  - delete: {object: pod/web}
+  - pod: {name: next, claim: data}
+  - wait: {object: pod/next, is: Running}
+";
+
+    fn steps(document: &Document) -> Vec<String> {
+        document.tree()["steps"].as_array().unwrap().iter().map(Value::to_string).collect()
+    }
+
+    fn story(kind: Kind, step: usize) -> Option<Changed> {
+        let document = Document::of_text("t", STORY).unwrap();
+        let scenario = document.scenario("t").unwrap();
+        changed(&document, &scenario, kind, step, "csi-attacher")
+    }
+
+    /// Both stories are scenarios, the broken one with its fault.
+    fn reads(changed: &Changed) {
+        let attributes = BTreeMap::from([("resource".to_owned(), "pods".to_owned())]);
+        let key = Key { what: What::Write, program: "csi-attacher".to_owned(), op: "patch".to_owned(), attributes };
+        let call = Call { key, nth: 1, ms: 0, step: Some(2) };
+        let broken = changed.broken.clone().with_faults(faults::of(Kind::Delete, &call, 1.0));
+        for document in [&changed.unbroken, &broken] {
+            document.scenario("t").unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
+    #[test]
+    fn the_next_acts_happen_while_the_program_is_down_and_the_wait_for_the_call_is_left_out() {
+        let changed = story(Kind::NextStep, 2).unwrap();
+        let broken = steps(&changed.broken);
+        assert_eq!(
+            broken[2..],
+            [
+                r#"{"expect":{"fired":"perturb","within":"60m"}}"#,
+                r#"{"crash":"csi-attacher"}"#,
+                r#"{"clear-fault":"perturb"}"#,
+                r#"{"delete":{"object":"pod/web"}}"#,
+                r#"{"pod":{"claim":"data","name":"next"}}"#,
+                r#"{"restart":"csi-attacher"}"#,
+                r#"{"wait":{"is":"Running","object":"pod/next"}}"#,
+            ]
+        );
+        assert_eq!(steps(&changed.unbroken).len(), broken.len() - 4);
+        reads(&changed);
+        let slow = steps(&story(Kind::Slow, 2).unwrap().broken);
+        assert!(slow[3].contains("delete") && slow[5] == r#"{"clear-fault":"perturb"}"# && slow[6].contains("wait"));
+        assert_eq!(story(Kind::NextStep, 6), None, "the user has nothing left to do");
+    }
+
+    #[test]
+    fn what_was_made_by_then_is_deleted_the_newest_first() {
+        let changed = story(Kind::Delete, 5).unwrap();
+        let tail = |document: &Document, from: usize| steps(document)[from..].join(" ");
+        assert_eq!(tail(&changed.unbroken, 6), r#"{"delete":{"object":"pod/next"}} {"delete":{"object":"pvc/data"}}"#);
+        assert!(tail(&changed.broken, 6).ends_with(r#"{"restart":"csi-attacher"}"#));
+        reads(&changed);
+        let vanished = steps(&story(Kind::Vanish, 5).unwrap().broken);
+        assert!(
+            vanished[6].contains("fired") && vanished[7..].iter().all(|step| step.contains("delete")),
+            "{vanished:?}"
+        );
+        assert_eq!(story(Kind::CrashAfter, 2), None);
+    }
+
+    #[test]
+    fn steps_that_stand_for_several_are_not_cut() {
+        let text =
+            "name: t\nnodes: {count: 1}\nsteps:\n  - repeat: {count: 2, as: i, do: [{claim: {name: 'd-${i}'}}]}\n";
+        let document = Document::of_text("t", text).unwrap();
+        let scenario = document.scenario("t").unwrap();
+        assert_eq!(changed(&document, &scenario, Kind::Delete, 0, "csi-attacher"), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Wakes a waiting step only when the trace shows an event that may end the wait.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use controllers::events::EventRecorded;
+use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
+use fake_apiserver::events::Commit;
+use substrate::Event;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::scenario::object::{Kind, ObjectRef};
+
+/// Kind of event for which a step waits.
+#[derive(Clone, Debug)]
+pub(super) enum Trigger {
+    /// A commit of this object, which has this key.
+    Object(ObjectRef, String),
+    /// A commit of any object of this kind.
+    Any(Kind),
+    /// A Kubernetes event with this reason.
+    Event(String),
+    /// An event of one of these kinds.
+    Kinds(&'static [&'static str]),
+    /// A record synced by the workload of this pod (`namespace/name`).
+    Records(String),
+}
+
+impl Trigger {
+    fn is(&self, event: &Event) -> bool {
+        match self {
+            Self::Object(object, key) => event
+                .get::<Commit>()
+                .is_some_and(|commit| commit.resource == object.kind.resource() && *commit.object == **key),
+            Self::Any(kind) => event.get::<Commit>().is_some_and(|commit| commit.resource == kind.resource()),
+            Self::Event(reason) => event.get::<EventRecorded>().is_some_and(|reported| reported.reason == *reason),
+            Self::Kinds(kinds) => kinds.contains(&event.kind()),
+            Self::Records(pod) => {
+                let of = event.get::<WorkloadSynced>().map(|reported| &reported.pod);
+                let of = of.or(event.get::<WorkloadStarted>().map(|reported| &reported.pod));
+                of.or(event.get::<WorkloadCorrupt>().map(|reported| &reported.pod)).is_some_and(|of| **of == **pod)
+            }
+        }
+    }
+}
+
+/// Watches for the current trigger.
+#[derive(Debug, Default)]
+pub(super) struct Waiter {
+    trigger: Mutex<Option<Trigger>>,
+    notify: Notify,
+}
+
+impl Waiter {
+    pub(super) fn wait_for(&self, trigger: Trigger) {
+        *self.trigger() = Some(trigger);
+    }
+
+    pub(super) fn observe(&self, event: &Event) {
+        if self.trigger().as_ref().is_some_and(|trigger| trigger.is(event)) {
+            self.notify.notify_waiters();
+        }
+    }
+
+    pub(super) fn seen(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+
+    fn trigger(&self) -> MutexGuard<'_, Option<Trigger>> {
+        self.trigger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,59 @@
+//! Seeded bugs of the machine: rules that a run can break (see [`crate::mutants`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::State;
+use super::ids::{InstanceId, VolumeId};
+use super::volume::{Attachment, Volume};
+
+/// Active defects; none without the feature `mutants`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeededBugs {
+    /// A mounted device is detached without force.
+    pub busy_ignored: bool,
+    /// A volume is attached to any number of instances.
+    pub attach_twice: bool,
+    /// A volume is deleted while attached.
+    pub delete_while_attached: bool,
+    /// A snapshot reads its bytes at its completion.
+    pub snapshot_late: bool,
+    /// Client tokens of CreateVolume are ignored.
+    pub client_token_ignored: bool,
+    /// An attachment is hidden at its end instead of removed.
+    pub attachment_lingers: bool,
+    /// A new volume is never encrypted.
+    pub encryption_dropped: bool,
+    /// A new volume has the default throughput.
+    pub throughput_dropped: bool,
+    /// A modification stays in `modifying`.
+    pub modification_stays: bool,
+    /// A terminated instance takes all its volumes with it.
+    pub goes_with_instance: bool,
+}
+
+/// Attachments hidden from callers of the API while their devices exist.
+pub(super) type Lingering = BTreeMap<(VolumeId, InstanceId), Attachment>;
+
+impl State {
+    /// Sets the active defects.
+    pub fn plant(&mut self, seeded_bugs: SeededBugs) {
+        self.seeded_bugs = seeded_bugs;
+    }
+
+    /// Returns the active defects.
+    pub fn seeded_bugs(&self) -> SeededBugs {
+        self.seeded_bugs
+    }
+
+    /// Returns a volume with all its attachments, including hidden ones.
+    pub fn with_lingering(&self, volume: &Arc<Volume>) -> Arc<Volume> {
+        if self.lingering.is_empty() {
+            return volume.clone();
+        }
+        let mut whole = Volume::clone(volume);
+        let hidden = self.lingering.iter().filter(|((id, _), _)| *id == volume.id);
+        whole.attachments.extend(hidden.map(|((_, instance), attachment)| (instance.clone(), attachment.clone())));
+        Arc::new(whole)
+    }
+}
