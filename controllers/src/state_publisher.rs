@@ -1,6 +1,6 @@
 //! Desired and actual state of a loop, for observers such as a debugger.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use substrate::process::Ctx;
 
@@ -17,7 +17,7 @@ impl LoopStatePublisher {
             return;
         }
         let now = state();
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if last.as_ref() != Some(&now) {
             ctx.trace().emit_lazily(ctx.name(), || now.clone());
             *last = Some(now);

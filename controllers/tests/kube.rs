@@ -2,8 +2,9 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{S, in_simulation};
@@ -178,7 +179,7 @@ fn a_failing_item_backs_off_and_a_busy_one_is_done_once_more() {
         ctx.spawn(queue.clone().run(2, move |item: &'static str| {
             let (log, clock) = (log.clone(), clock.clone());
             async move {
-                let mut log = log.lock().expect("not poisoned");
+                let mut log = log.lock();
                 log.push(clock.now().mono.as_secs());
                 if log.len() < 4 && item == "fails" { Outcome::Retry } else { Outcome::Done }
             }
@@ -186,7 +187,7 @@ fn a_failing_item_backs_off_and_a_busy_one_is_done_once_more() {
         queue.add("fails");
         queue.add("fails");
         ctx.sleep(S(60)).await;
-        assert_eq!(*times.lock().expect("not poisoned"), [0, 1, 3, 7]);
+        assert_eq!(*times.lock(), [0, 1, 3, 7]);
         assert_eq!(queue.requeues(&"fails"), 0);
 
         let busy = WorkQueue::new(&ctx, S(1), S(300));

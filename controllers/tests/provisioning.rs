@@ -64,9 +64,9 @@ impl Cluster {
             provisioner::run(ctx.clone(), client("csi-provisioner"), reached).await;
         });
         let (handle, inbox) = tokio::sync::oneshot::channel();
-        let handle = std::sync::Arc::new(std::sync::Mutex::new(Some(handle)));
+        let handle = std::sync::Arc::new(parking_lot::Mutex::new(Some(handle)));
         Process::start(&world, "user", move |ctx| {
-            if let Some(handle) = handle.lock().unwrap().take() {
+            if let Some(handle) = handle.lock().take() {
                 let _ = handle.send(ctx);
             }
             std::future::pending()

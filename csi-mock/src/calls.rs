@@ -1,7 +1,8 @@
 //! Common parts of every RPC: its trace events, fault points, log entry, and lock on the volume.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dashmap::DashSet;
@@ -374,8 +375,8 @@ impl Calls {
         log.broken.clear();
     }
 
-    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
-        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> parking_lot::MutexGuard<'_, Log> {
+        self.0.log.lock()
     }
 }
 

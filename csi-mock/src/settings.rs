@@ -1,6 +1,7 @@
 //! Settings of a driver that can change at run time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -73,7 +74,7 @@ impl Settings {
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the current capabilities.

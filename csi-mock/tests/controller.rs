@@ -91,10 +91,10 @@ fn the_whole_cycle_with_every_call_repeated() {
         for _ in 0..2 {
             csi.delete_volume(delete.clone()).await.unwrap();
         }
-        assert!(cloud.0.lock().unwrap().volumes.is_empty());
+        assert!(cloud.0.lock().volumes.is_empty());
         let done = events(&world, "csi.done");
         assert_eq!(done[0].str("volume"), Some(&**id), "the new volume's id is on record");
-        let authorization = cloud.0.lock().unwrap().authorization.clone();
+        let authorization = cloud.0.lock().authorization.clone();
         assert!(authorization.starts_with("AWS4-HMAC-SHA256 Credential="), "{authorization}");
     });
 }
@@ -108,7 +108,7 @@ fn the_waits_are_those_of_the_ebs_driver() {
         assert_eq!(took, Duration::from_millis(1250), "one sleep, then the first look");
         let (_, took) = timed(&ctx, csi.controller_publish_volume(publish(&id, NODE_A))).await;
         assert_eq!(took, Duration::ZERO, "the first look is at once");
-        cloud.0.lock().unwrap().slow = 2;
+        cloud.0.lock().slow = 2;
         let (_, took) = timed(&ctx, csi.controller_unpublish_volume(unpublish(&id, NODE_A))).await;
         assert_eq!(took, Duration::from_millis(2800), "1 s and 1.8 s between three looks");
     });
@@ -125,7 +125,7 @@ fn looks_at_volumes_within_half_a_second_are_one_call_when_the_driver_batches() 
         assert_eq!(took, Duration::from_millis(1750), "one sleep, then the look that waits for others");
         let looks = || cloud.calls().iter().filter(|action| *action == "DescribeVolumes").count();
         assert_eq!(looks(), 1);
-        cloud.0.lock().unwrap().volumes.remove(&ids.1);
+        cloud.0.lock().volumes.remove(&ids.1);
         let validate = async |id: &str| {
             let volume_capabilities = vec![capability(RW).unwrap()];
             let volume_id = id.to_owned();
@@ -147,7 +147,7 @@ fn the_same_name_with_another_size_exists_and_stays_one_volume() {
         for _ in 0..3 {
             assert_eq!(code(csi.create_volume(create("pvc-1", 8)).await), Code::AlreadyExists);
         }
-        assert_eq!(cloud.0.lock().unwrap().volumes.len(), 1);
+        assert_eq!(cloud.0.lock().volumes.len(), 1);
     });
 }
 
@@ -213,7 +213,7 @@ fn an_attachment_stuck_for_90_seconds_is_detached_and_the_call_fails() {
         let cloud = Cloud::default();
         let mut csi = client(&ctx, &cloud);
         let id = volume(&mut csi, "pvc-1").await;
-        cloud.0.lock().unwrap().slow = 1000;
+        cloud.0.lock().slow = 1000;
         let (status, took) = timed(&ctx, csi.controller_publish_volume(publish(&id, NODE_A))).await;
         assert_eq!(status.unwrap_err().code(), Code::Internal);
         assert!(took > Duration::from_secs(85) && took < Duration::from_secs(180), "{took:?}");
@@ -247,10 +247,10 @@ fn detaching_what_is_gone_is_success() {
         csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
         // An unpublish from the wrong node detaches nothing.
         csi.controller_unpublish_volume(unpublish(&id, NODE_B)).await.unwrap();
-        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_some());
+        assert!(cloud.0.lock().volumes[&id].attachment.is_some());
         // An empty node id means every node.
         csi.controller_unpublish_volume(unpublish(&id, "")).await.unwrap();
-        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_none());
+        assert!(cloud.0.lock().volumes[&id].attachment.is_none());
     });
 }
 
@@ -262,13 +262,13 @@ fn incorrect_state_while_detaching_is_no_false_success() {
         let id = volume(&mut csi, "pvc-1").await;
         csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
         {
-            let mut state = cloud.0.lock().unwrap();
+            let mut state = cloud.0.lock();
             let attachment = state.volumes.get_mut(&id).unwrap().attachment.as_mut().unwrap();
             (attachment.2, attachment.3) = ("detaching", 3);
         }
         cloud.script("DetachVolume", 400, "IncorrectState", "is in the 'detaching' state");
         csi.controller_unpublish_volume(unpublish(&id, NODE_A)).await.unwrap();
-        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_none());
+        assert!(cloud.0.lock().volumes[&id].attachment.is_none());
     });
 }
 
@@ -345,7 +345,7 @@ fn names_of_128_bytes_and_parameters_in_any_case_are_taken() {
         request.parameters.insert("Type".into(), "gp3".into());
         request.parameters.insert("csi.storage.k8s.io/pvc/name".into(), "data".into());
         client(&ctx, &cloud).create_volume(request).await.unwrap();
-        assert!(cloud.0.lock().unwrap().volumes.values().next().unwrap().tags.contains(&"data".to_owned()));
+        assert!(cloud.0.lock().volumes.values().next().unwrap().tags.contains(&"data".to_owned()));
     });
 }
 
@@ -356,7 +356,7 @@ async fn publish_beside_unpublish(ctx: &Ctx, lock: LockKey) -> (Code, Code) {
     let mut csi = ControllerClient::new(Channel(controller::start(ctx, config)));
     let id = volume(&mut csi, "pvc-1").await;
     csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
-    cloud.0.lock().unwrap().slow = 3;
+    cloud.0.lock().slow = 3;
     let mut other = csi.clone();
     let unpublished = async { code(csi.controller_unpublish_volume(unpublish(&id, NODE_A)).await) };
     let published = async {

@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -28,8 +29,8 @@ fn cloud(streams: Vec<mpsc::UnboundedReceiver<String>>) -> (HttpService, Arc<Mut
     let streams = Arc::new(Mutex::new(streams.into_iter()));
     let seen = asked.clone();
     let handle = move |uri: Uri| {
-        seen.lock().unwrap().push(uri.to_string());
-        let next = streams.lock().unwrap().next();
+        seen.lock().push(uri.to_string());
+        let next = streams.lock().next();
         async move {
             let Some(lines) = next else { return Err(http::StatusCode::SERVICE_UNAVAILABLE) };
             let lines = futures_util::stream::unfold(lines, |mut lines| async move {
@@ -69,7 +70,7 @@ fn devices_come_and_go_with_the_stream() {
         tell.send(text[..20].to_owned()).unwrap();
         tell.send(format!("{}{{\"type\":\"synced\"}}\n{{\"type\":\"news\"}}\n", &text[20..])).unwrap();
         settle(&ctx).await;
-        assert_eq!(asked.lock().unwrap()[0], format!("/admin/v1/devices?instance={NODE_A}"));
+        assert_eq!(asked.lock()[0], format!("/admin/v1/devices?instance={NODE_A}"));
         assert_eq!(disk.find(VOLUME).await.unwrap().unwrap().name, "/dev/xvdaa");
         tell.send(line("detaching", VOLUME)).unwrap();
         settle(&ctx).await;
@@ -147,12 +148,12 @@ fn what_the_disk_fails_at_is_tried_again_and_holds_up_nothing_else() {
         // With growing waits: after 100, 200 and 400 ms.
         ctx.sleep(Duration::from_millis(650)).await;
         assert_eq!(plugged().await, [OTHER]);
-        assert_eq!(asked.lock().unwrap().len(), 3);
+        assert_eq!(asked.lock().len(), 3);
         ctx.sleep(Duration::from_millis(100)).await;
         assert_eq!(plugged().await, [VOLUME, OTHER]);
-        assert_eq!(asked.lock().unwrap().len(), 4);
+        assert_eq!(asked.lock().len(), 4);
         ctx.sleep(Duration::from_secs(60)).await;
-        assert_eq!(asked.lock().unwrap().len(), 4, "nothing is left to be tried");
+        assert_eq!(asked.lock().len(), 4, "nothing is left to be tried");
     });
 }
 
@@ -173,7 +174,7 @@ fn a_device_that_could_not_be_pulled_is_pulled_on_the_next_connection() {
         assert!(disk.find(VOLUME).await.unwrap().is_some());
         ctx.sleep(Duration::from_millis(200)).await;
         assert_eq!(disk.find(VOLUME).await.unwrap(), None);
-        assert_eq!(asked.lock().unwrap().len(), 2);
+        assert_eq!(asked.lock().len(), 2);
     });
 }
 
@@ -184,7 +185,7 @@ fn connections_that_fail_are_tried_again_more_and_more_slowly() {
         let disk = MemoryDisks::new().node("node-a");
         ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, NODE_A, "node-a", disk)));
         ctx.sleep(Duration::from_secs(60)).await;
-        let tries = asked.lock().unwrap().len();
+        let tries = asked.lock().len();
         assert!((12..=20).contains(&tries), "{tries}");
     });
 }

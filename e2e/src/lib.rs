@@ -4,10 +4,10 @@ pub mod ec2;
 pub mod http;
 pub mod python;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -36,8 +36,7 @@ pub fn scenario(name: &str) -> PathBuf {
 /// When it is required and missing.
 pub fn have(what: &str) -> bool {
     static FOUND: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
-    let found =
-        *FOUND.lock().unwrap_or_else(PoisonError::into_inner).entry(what.to_owned()).or_insert_with(|| find(what));
+    let found = *FOUND.lock().entry(what.to_owned()).or_insert_with(|| find(what));
     let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
     assert!(found || !required.split(',').any(|r| r == what), "MOORING_REQUIRE names {what}, and it is missing");
     if !found {

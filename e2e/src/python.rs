@@ -1,9 +1,9 @@
 //! A Python process that runs one case after the other: to start one takes longer than most cases.
 
+use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -71,7 +71,7 @@ impl Drop for Worker {
 /// # Errors
 /// When the case fails; with Python's traceback.
 pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
-    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let idle = IDLE.lock().pop();
     let mut worker = match idle {
         Some(worker) => worker,
         None => Worker::start(script, argument)?,
@@ -79,7 +79,7 @@ pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
     let answer = worker.ask(name)?;
     // Under a runner with a process per test, no worker must outlive its test.
     if std::env::var_os("NEXTEST").is_none() {
-        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        IDLE.lock().push(worker);
     }
     match answer["error"].as_str() {
         Some(error) => bail!("{error}"),

@@ -3,8 +3,9 @@
 //!
 //! `cargo bench -p fake-apiserver` prints one line for each part.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use fake_apiserver::{Apiserver, Config};
 use http::{Method, Request};
@@ -53,11 +54,11 @@ fn day(track_managers: bool) {
         let slot: Arc<Mutex<Option<HttpService>>> = Arc::default();
         let given = slot.clone();
         let process = Process::start(&world, "fake-apiserver", move |ctx| {
-            *given.lock().expect("no panic") = Some(apiserver.start(&ctx));
+            *given.lock() = Some(apiserver.start(&ctx));
             async move { ctx.downed().await }
         });
         tokio::task::yield_now().await;
-        let service = slot.lock().expect("no panic").clone().expect("the process has started");
+        let service = slot.lock().clone().expect("the process has started");
         let lines: Arc<AtomicU64> = Arc::default();
         let informers = ["pods", "nodes", "persistentvolumes", "persistentvolumeclaims"];
         let mut watches: Vec<String> = (0..6).flat_map(|_| informers.map(|i| format!("/api/v1/{i}"))).collect();

@@ -4,9 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use harness::cluster::{Cluster, ClusterSpec, names};
@@ -78,11 +79,11 @@ fn compare(
         world.faults().add(world.clock().mono(), fault.clone()).unwrap();
         world.faults().follow(move |hit| {
             let about = || hit.attributes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-            first.lock().unwrap().hit.get_or_insert_with(|| (hit.op.clone(), about()));
+            first.lock().hit.get_or_insert_with(|| (hit.op.clone(), about()));
         });
     };
     play(&scenario_run.scenario, &stop, begin, move |event| {
-        let mut seen = state.lock().unwrap();
+        let mut seen = state.lock();
         if is_row(event) {
             if seen.fired.is_none() {
                 (seen.fired, seen.from) = (Some(ObservedEvent::of(event)), seen.at);
@@ -109,7 +110,7 @@ fn compare(
             stopped.notify_one();
         }
     });
-    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    let mut seen = std::mem::take(&mut *seen.lock());
     if seen.differs.is_none() && seen.at < scenario_run.told.len() {
         seen.differs = Some((scenario_run.told.get(seen.at).cloned(), None));
     }
@@ -260,13 +261,8 @@ fn what_is_counted_is_told_and_changes_nothing() {
     for scenario_run in all_scenario_runs() {
         let told: Arc<Mutex<Vec<ObservedEvent>>> = Arc::default();
         let seen = told.clone();
-        play(
-            &scenario_run.scenario,
-            &Notify::new(),
-            |_| {},
-            move |event| seen.lock().unwrap().push(ObservedEvent::of(event)),
-        );
-        let told = std::mem::take(&mut *told.lock().unwrap());
+        play(&scenario_run.scenario, &Notify::new(), |_| {}, move |event| seen.lock().push(ObservedEvent::of(event)));
+        let told = std::mem::take(&mut *told.lock());
         assert!(told.len() > 100);
         let differs = told.iter().zip(&scenario_run.told).find(|(plain, counted)| plain != counted);
         assert_eq!((differs, told.len()), (None, scenario_run.told.len()), "{}", scenario_run.scenario.name);

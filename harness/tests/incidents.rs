@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::cluster::{Cluster, ClusterSpec};
@@ -54,12 +54,12 @@ fn each<T: Sync>(work: &[T], of: impl Fn(&T) -> Option<String> + Sync) -> Vec<St
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(item) = work.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    message.lock().unwrap().extend(of(item));
+                    message.lock().extend(of(item));
                 }
             });
         }
     });
-    message.into_inner().unwrap()
+    message.into_inner()
 }
 
 #[test]

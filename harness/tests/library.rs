@@ -202,12 +202,12 @@ fn virtual_time_without_end_fails_its_own_test() {
 fn a_process_that_blocks_the_thread_fails_its_own_test() {
     let cluster = Cluster::simulated().wall_limit(Duration::from_secs(2)).start().unwrap();
     let (go_on, held) = std::sync::mpsc::channel::<()>();
-    let held = Arc::new(std::sync::Mutex::new(held));
+    let held = Arc::new(parking_lot::Mutex::new(held));
     cluster
         .spawn("blocker", move |_| {
             let held = held.clone();
             async move {
-                let _ = held.lock().unwrap().recv();
+                let _ = held.lock().recv();
             }
         })
         .unwrap();

@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_mock::events::CsiCall;
@@ -373,7 +374,7 @@ fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let reported = seen.clone();
     let pause_hook = PauseHook::new(Box::new(move |cluster, text| {
-        reported.lock().unwrap().push((text.to_owned(), cluster.spec().nodes.len()));
+        reported.lock().push((text.to_owned(), cluster.spec().nodes.len()));
         Box::pin(async {
             tokio::time::sleep(Duration::from_secs(600)).await;
             Ok(())
@@ -384,7 +385,7 @@ fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
         runner::run_with_pauses(&scenario, &cluster, |_| {}, &pause_hook).await
     });
     assert!(outcome.passed() && outcome.elapsed > Duration::from_secs(600), "{}", why(&outcome));
-    assert_eq!(*seen.lock().unwrap(), [("look at the nodes".to_owned(), 2)]);
+    assert_eq!(*seen.lock(), [("look at the nodes".to_owned(), 2)]);
 }
 
 #[test]

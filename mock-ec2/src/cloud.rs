@@ -7,9 +7,10 @@ mod perform;
 mod record;
 mod settings;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rand_core::Rng;
@@ -402,7 +403,7 @@ impl Ec2 {
     // Held for single calls only, never over an await. Observers of the trace run while it is held, which keeps the
     // trace in the order of events; they must not call back.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Copies of backing files: by shared blocks if the filesystem supports them, else extent by extent.
 
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
@@ -52,7 +52,7 @@ impl Copy {
     /// again.
     pub(crate) fn by_extents(&self, stopped: &dyn Fn() -> bool) -> io::Result<bool> {
         let Self { from, to, making } = self;
-        let _alone = making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = making.lock();
         for _ in 0..ATTEMPTS {
             // Remove the data of an earlier attempt.
             punch(to)?;

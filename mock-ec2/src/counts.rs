@@ -1,8 +1,8 @@
 //! Request counters: request ids, and the number of requests by action and outcome.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rand_core::Rng;
 use substrate::{Seed, ids as make_id};
@@ -40,7 +40,7 @@ impl Counts {
 
     /// Counts a request.
     pub(crate) fn count(&self, action: &'static str, outcome: &str) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         let outcomes = calls.entry(action).or_default();
         match outcomes.get_mut(outcome) {
             Some(count) => *count += 1,
@@ -52,7 +52,7 @@ impl Counts {
 
     /// Returns all counts with their Prometheus labels.
     pub(crate) fn samples(&self) -> Vec<(String, u64)> {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.calls.lock();
         let all = calls.iter().flat_map(|(action, outcomes)| outcomes.iter().map(move |(o, n)| (action, o, n)));
         all.map(|(action, outcome, count)| (format!("action=\"{action}\",outcome=\"{outcome}\""), *count)).collect()
     }

@@ -1,10 +1,11 @@
 //! Bytes of volumes and snapshots: files here, or another storage, and the copies under way. They follow the machine's
 //! events.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use substrate::{Ctx, Now};
 
@@ -112,7 +113,7 @@ impl Storage {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Removes the files of all volumes and snapshots except those in `known`.

@@ -4,9 +4,10 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{config, read, signed};
@@ -60,10 +61,10 @@ fn a_copy_ends_with_its_process_and_the_next_one_makes_it() {
         let served: Arc<Mutex<Option<HttpService>>> = Arc::default();
         let (cloud, slot) = (ec2.clone(), served.clone());
         let process = Process::start(&world, "mock-ec2", move |ctx| {
-            *slot.lock().unwrap() = Some(cloud.start(&ctx));
+            *slot.lock() = Some(cloud.start(&ctx));
             std::future::pending()
         });
-        let service = || served.lock().unwrap().clone().unwrap();
+        let service = || served.lock().clone().unwrap();
         let create = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=1";
         let source = ask(&service(), create).await.first("volumeId").unwrap();
         let write = std::fs::OpenOptions::new().write(true).open(volumes.join(&source)).unwrap();

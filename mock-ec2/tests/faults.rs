@@ -4,8 +4,9 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Cloud, SIGNED, config, play, read};
@@ -182,7 +183,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
         });
         let told: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let into = told.clone();
-        cloud.ctx.faults().follow(move |hit| into.lock().unwrap().extend(hit.attributes.keys().cloned()));
+        cloud.ctx.faults().follow(move |hit| into.lock().extend(hit.attributes.keys().cloned()));
         let (vol, held, node, off) =
             (cloud.volume().await, cloud.volume().await, cloud.instance("node-a"), cloud.instance("node-b"));
         let ask = async |form: String| cloud.ask(&format!("{form}&Version=2016-11-15")).await;
@@ -313,7 +314,7 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                 .map(|v| v.volume.to_string())
                 .collect(),
             crashed: events.iter().any(|e| e.is::<ProcessCrashed>()),
-            told: told.lock().unwrap().clone(),
+            told: told.lock().clone(),
         }
     })
 }

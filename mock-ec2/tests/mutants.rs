@@ -5,8 +5,9 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::{Cloud, config, play_with};
 use mock_ec2::LatencyProfile::{Aws, Instant};
@@ -88,7 +89,7 @@ struct Bytes(Arc<Mutex<BTreeMap<String, u8>>>);
 
 impl VolumeBytes for Bytes {
     fn snapshot(&self, source: &str, snapshot: &str) {
-        let mut all = self.0.lock().unwrap();
+        let mut all = self.0.lock();
         let bytes = all.get(source).copied().unwrap_or_default();
         all.insert(snapshot.to_owned(), bytes);
     }
@@ -100,7 +101,7 @@ impl VolumeBytes for Bytes {
     fn grow(&self, _: &str, _: u64) {}
 
     fn remove(&self, id: &str) {
-        self.0.lock().unwrap().remove(id);
+        self.0.lock().remove(id);
     }
 
     fn is_held(&self, _: &str) -> bool {
@@ -117,7 +118,7 @@ fn snapshot_not_point_in_time(#[case] mutants: &[&str], #[case] restored: u8) {
     play_with(1, config, mutants, |cloud| async move {
         let volume = cloud.volume().await;
         let write = |byte: u8| {
-            bytes.0.lock().unwrap().insert(volume.clone(), byte);
+            bytes.0.lock().insert(volume.clone(), byte);
         };
         write(1);
         let made = cloud.ask(&format!("Action=CreateSnapshot&Version=2016-11-15&VolumeId={volume}")).await;
@@ -127,7 +128,7 @@ fn snapshot_not_point_in_time(#[case] mutants: &[&str], #[case] restored: u8) {
         let snapshot = made.first("snapshotId").unwrap();
         let form = format!("Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&SnapshotId={snapshot}");
         let copy = cloud.ask(&form).await.first("volumeId").unwrap();
-        assert_eq!(bytes.0.lock().unwrap()[&copy], restored);
+        assert_eq!(bytes.0.lock()[&copy], restored);
     });
 }
 

@@ -4,8 +4,8 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use common::{read, signed};
 use mock_ec2::{Config, Ec2, InstanceSpec};
@@ -81,12 +81,12 @@ fn each_volume_has_one_winner_at_most(#[case] instance_type: &str, #[case] winne
                     // Clients that are close in time want the same volume, for different instances.
                     let instance = &instances[(n * 7 + client) % INSTANCES];
                     let outcome = own.block_on(attach(service, &volumes[n], instance, n));
-                    *outcomes.lock().unwrap().entry((n, outcome)).or_default() += 1;
+                    *outcomes.lock().entry((n, outcome)).or_default() += 1;
                 }
             });
         }
     });
-    let outcomes = outcomes.into_inner().unwrap();
+    let outcomes = outcomes.into_inner();
     let won: Vec<usize> = outcomes.iter().filter(|((_, o), _)| o == "won").map(|(_, times)| *times).collect();
     assert!(won.iter().all(|times| *times == 1), "a volume was won twice");
     assert_eq!(won.len(), winners);

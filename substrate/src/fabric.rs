@@ -5,10 +5,11 @@
 //! millisecond take effect does not depend on how many task switches a transport needs, and a run over byte streams
 //! gives the same trace as a run over direct calls.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub struct Bound {
 impl Fabric {
     /// Removes all servers.
     pub(crate) fn forget_servers(&self) {
-        let servers = std::mem::take(&mut *self.0.names.lock().unwrap_or_else(PoisonError::into_inner));
+        let servers = std::mem::take(&mut *self.0.names.lock());
         drop(servers);
     }
 
@@ -182,11 +183,11 @@ impl Fabric {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock()
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<String, Bound>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.names.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 //! tokio's `watch` wakes several waiters in an order drawn from its own random numbers, which does not replay; it is
 //! banned in this workspace. The names here are those of `watch`.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 /// the sender is gone
@@ -25,7 +26,7 @@ struct State<T> {
 type Shared<T> = Arc<Mutex<State<T>>>;
 
 fn lock<T>(shared: &Shared<T>) -> MutexGuard<'_, State<T>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 /// Sets the value. When it is dropped, its receivers are notified.
@@ -197,7 +198,7 @@ mod tests {
                     let (mut receiver, order) = (sender.subscribe(), order.clone());
                     tokio::task::spawn_local(async move {
                         receiver.wait_for(|value| *value == 2).await.unwrap();
-                        order.lock().unwrap().push(n);
+                        order.lock().push(n);
                     });
                 }
                 tokio::task::yield_now().await;
@@ -205,7 +206,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 assert_eq!(sender.send_replace(2), 1);
                 tokio::task::yield_now().await;
-                order.lock().unwrap().clone()
+                order.lock().clone()
             });
             assert_eq!(order, (0..30).collect::<Vec<_>>());
         }

@@ -6,7 +6,8 @@
 mod lines;
 mod reply;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::{LinkReply, LinkRequest};
@@ -92,7 +93,7 @@ struct Messages {
 
 impl Messages {
     fn of(link: &Link) -> Self {
-        let mut calls = link.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = link.0.calls.lock();
         calls.made += 1;
         let (there, back) = (link.draw(&mut calls.rng), link.draw(&mut calls.rng));
         Self { link: link.clone(), call: calls.made, sent: 0, there, back, lines: calls.rng.next_u64() }

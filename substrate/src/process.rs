@@ -3,11 +3,12 @@
 //! In simulation a process is a nested `LocalSet`: dropping it drops everything that the process started, as a crash
 //! does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
 
+use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -309,8 +310,8 @@ impl Process {
         *self.slot() = Some(Running { ctx, down: down_tx, abort, end, fuse });
     }
 
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self) -> parking_lot::MutexGuard<'_, Option<Running>> {
+        self.0.running.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Detection of rest after a delivery: every woken future has run.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Number of [`Restless`] futures that were woken and have not run since.
@@ -68,7 +69,7 @@ struct Slot(Mutex<Option<Waker>>);
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn set(&self, waker: &Waker) {

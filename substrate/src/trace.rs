@@ -4,10 +4,11 @@ mod event;
 mod fields;
 mod line;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::event::{Content, Event, EventKind, EventType, FieldType};
 pub use self::fields::Fields;
@@ -109,7 +110,7 @@ impl Trace {
 
     fn listen(&self) {
         let state = self.state();
-        let observed = !self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let observed = !self.0.observers.lock().is_empty();
         self.0.silent.store(state.keep == Some(0) && state.sink.is_none() && !observed, Ordering::Relaxed);
     }
 
@@ -134,7 +135,7 @@ impl Trace {
     /// Adds an observer, and returns its number.
     fn add_observer(&self, observer: impl Fn(&Event) + Send + Sync + 'static) -> u64 {
         let number = self.0.observed.fetch_add(1, Ordering::Relaxed);
-        let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.observers.lock();
         let (past, last): (Vec<Arc<Event>>, u64) = {
             let state = self.state();
             (state.events.iter().cloned().collect(), state.n)
@@ -152,7 +153,7 @@ impl Trace {
 
     /// Removes an observer.
     fn remove_observer(&self, number: u64) {
-        let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.observers.lock();
         let next = list.iter().filter(|observer| observer.number != number).cloned().collect();
         // Its data are dropped without the lock.
         let before = std::mem::replace(&mut *list, Arc::new(next));
@@ -163,12 +164,12 @@ impl Trace {
 
     /// Returns the number of observers.
     pub fn observers(&self) -> usize {
-        self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.observers.lock().len()
     }
 
     /// Removes all observers.
     pub(crate) fn forget_observers(&self) {
-        let observers = std::mem::take(&mut *self.0.observers.lock().unwrap_or_else(PoisonError::into_inner));
+        let observers = std::mem::take(&mut *self.0.observers.lock());
         drop(observers);
         self.listen();
     }
@@ -191,7 +192,7 @@ impl Trace {
         if self.0.level == Level::Trace {
             return self.trace(process, event);
         }
-        let observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.0.observers.lock().clone();
         if observers.is_empty() {
             return;
         }
@@ -205,13 +206,13 @@ impl Trace {
 
     /// Shows observers events of this kind from now on, if they are recorded with [`Trace::emit_lazily`].
     pub fn subscribe(&self, kind: &str) {
-        self.0.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
+        self.0.subscriptions.lock().insert(kind.to_owned());
         self.0.has_subscriptions.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if [`Trace::emit_lazily`] of this type has an effect; otherwise a caller need not build the event.
     pub fn is_subscribed<T: EventType>(&self) -> bool {
-        let asked = || self.0.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).contains(T::KIND);
+        let asked = || self.0.subscriptions.lock().contains(T::KIND);
         self.0.level == Level::Trace || (self.0.has_subscriptions.load(Ordering::Relaxed) && asked())
     }
 
@@ -256,7 +257,7 @@ impl Trace {
             }
             event
         };
-        let observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.0.observers.lock().clone();
         for observer in observers.iter().filter(|observer| observer.from <= event.n) {
             (observer.see)(&event);
         }
@@ -302,7 +303,7 @@ impl Trace {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! A world: virtual or live, with one clock, one seed, one trace, one set of faults.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -178,7 +179,7 @@ impl World {
     /// Returns the world's only value of type `T`, created at the first call; it outlives every process. Only for
     /// values that components cannot observe, such as memos of pure functions: state belongs to a process or to a disk.
     pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut commons = self.0.commons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commons = self.0.commons.lock();
         let made = commons.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
         // The value under a type's id has that type.
         made.downcast::<T>().unwrap_or_default()
@@ -190,7 +191,7 @@ impl World {
             return None;
         }
         let firing = self.0.faults.check(self.0.clock.mono(), process, point)?;
-        let observers = self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observers = self.0.fault_observers.lock().clone();
         for observer in observers {
             observer(process, &firing);
         }
@@ -220,7 +221,7 @@ impl World {
     /// Drops what the world holds and what in turn holds the world: observers and servers have processes, and these
     /// have their world. For the end of a simulation, when no task is left.
     fn take_apart(&self) {
-        let observers = std::mem::take(&mut *self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner));
+        let observers = std::mem::take(&mut *self.0.fault_observers.lock());
         drop(observers);
         self.0.faults.forget_followers();
         self.0.trace.forget_observers();
@@ -230,7 +231,7 @@ impl World {
     /// Calls `observer` with each fault that fires and its process, for the runner of the processes, which can crash
     /// them.
     pub fn observe_faults(&self, observer: impl Fn(&Arc<str>, &Firing) + Send + Sync + 'static) {
-        self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(observer));
+        self.0.fault_observers.lock().push(Arc::new(observer));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The engine: links, processes and the delivery order, in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -279,7 +280,7 @@ fn busy(seed: u64, transport: Transport) -> Vec<String> {
                         let mut stream = call(link.clone(), request).await.unwrap().into_body();
                         for _ in 0..20 {
                             let text = get_text(&link, "/").await.unwrap();
-                            order.lock().unwrap().push(format!("{} {text}", ctx.name()));
+                            order.lock().push(format!("{} {text}", ctx.name()));
                             ctx.emit(Called { at: text });
                             let frame = stream.frame().await.unwrap().unwrap().into_data().unwrap();
                             ctx.emit(Ticked { line: frame.len() });
@@ -289,7 +290,7 @@ fn busy(seed: u64, transport: Transport) -> Vec<String> {
             })
             .collect();
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(order.lock().unwrap().len(), 400);
+        assert_eq!(order.lock().len(), 400);
         drop(callers);
         world.trace().lines().iter().map(substrate::Line::text).collect()
     })

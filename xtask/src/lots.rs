@@ -1,7 +1,7 @@
 //! Random seeds for many runs, and parallel runs.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// `count` pseudo-random seeds derived from `from` (splitmix64).
@@ -43,12 +43,12 @@ pub fn each<T: Sync, R: Send>(
                         // The remaining results are not needed.
                         next.store(items.len(), Ordering::Relaxed);
                     }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                    done.lock().push((at, result));
                 }
             });
         }
     });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut done = done.into_inner();
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }

@@ -1,7 +1,8 @@
 //! Connects to the driver, fills the queues, runs the workers.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentStatus};
@@ -102,7 +103,7 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
                 // A driver that cannot list now is asked again in the next period.
                 if let Ok(published) = handler.driver.published().await {
                     for name in handler.diverged(&published) {
-                        handler.force.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+                        handler.force.lock().insert(name.clone());
                         attachment_queue.add(name);
                     }
                 }

@@ -1,7 +1,8 @@
 //! Handling of one VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
@@ -50,7 +51,7 @@ impl Handler {
     }
 
     fn take_force(&self, name: &str) -> bool {
-        self.force.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+        self.force.lock().remove(name)
     }
 
     /// Patches the attachment from `old` to `new`, even if the patch is empty.

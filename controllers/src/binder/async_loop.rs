@@ -1,6 +1,7 @@
 //! The async loop: informers feed the caches and two queues, with one worker each for claims and volumes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -273,7 +274,7 @@ impl Binder {
     }
 
     fn cache(&self) -> MutexGuard<'_, BinderCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 }
 

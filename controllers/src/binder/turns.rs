@@ -5,8 +5,8 @@
 //! before the answer. Without turns the worker of claims would conflict with the worker of volumes in every second
 //! binding, and leave the claim to the next resync.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -28,7 +28,7 @@ struct Held {
 
 impl Turns {
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Reserves the volume `name` for a write of the worker of claims. Returns false if it had to wait for the worker

@@ -1,7 +1,8 @@
 //! Watches of all kinds, two queues, and the requests.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -90,11 +91,11 @@ impl From<ApiError> for Stop {
 
 impl Collector {
     fn graph(&self) -> MutexGuard<'_, Graph> {
-        self.0.graph.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.graph.lock()
     }
 
     fn kinds(&self) -> MutexGuard<'_, Kinds> {
-        self.0.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.kinds.lock()
     }
 
     /// Reads the kinds, starts and stops watches, and waits for the first lists (`Sync`).

@@ -1,8 +1,9 @@
 //! One connection to the API server under one user agent.
 
+use parking_lot::Mutex;
 use std::any::TypeId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -3,10 +3,11 @@
 //! The cache itself is not generic: objects are type-erased until a reader takes them out. So the compiler builds the
 //! cache once for two dozen kinds.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -219,7 +220,7 @@ impl Cache {
             params.field_selector.as_deref().unwrap_or_default(),
             params.label_selector.as_deref().unwrap_or_default()
         );
-        let mut shared = client.shared().informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = client.shared().informers.lock();
         let key = (kind, selection);
         if let Some(running) = shared.get(&key) {
             return running.clone();
@@ -289,7 +290,7 @@ impl Cache {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn apply(&self, new: Object) {

@@ -4,8 +4,9 @@
 //! its writer, each watch, and live reads. Later readers get the `Arc` of the first one's value, which is equal to a
 //! new one.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error};
@@ -69,7 +70,7 @@ impl Memo {
         &self,
         bytes: &Bytes,
     ) -> Result<Arc<K>, serde_json::Error> {
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.0.lock();
         let place = (bytes.as_ptr().addr(), bytes.len(), TypeId::of::<K>());
         let at = (place.0 as u64 ^ place.1 as u64).wrapping_mul(ODD);
         let known = recent.places.get(at, &place).map(|(_, object)| object.clone());
@@ -135,7 +136,7 @@ mod tests {
             assert_eq!(*number(n), n);
         }
         assert!(!Arc::ptr_eq(&first, &number(0)));
-        let recent = memo.0.lock().expect("not poisoned");
+        let recent = memo.0.lock();
         assert_eq!([recent.places.0.len(), recent.contents.0.len()], [REMEMBERED; 2]);
     }
 }

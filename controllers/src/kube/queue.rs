@@ -1,8 +1,9 @@
 //! A work queue with per-item backoff (client-go `util/workqueue`, the rate-limiting queue).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use substrate::mutant;
@@ -186,7 +187,7 @@ impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

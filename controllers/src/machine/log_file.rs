@@ -1,6 +1,7 @@
 //! Log of one container, with notifications for readers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use substrate::body::{Body, full};
 use substrate::{Ctx, latest};
@@ -20,7 +21,7 @@ impl LogFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, ContainerLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     /// Appends output of the container.

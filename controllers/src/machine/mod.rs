@@ -21,8 +21,9 @@ pub mod state;
 mod tests;
 mod writer;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -112,7 +113,7 @@ fn line(news: &News) -> Bytes {
 
 impl Machine {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Starts a pod's containers unless they run, and waits until they do. Stopped containers are not restarted.

@@ -1,9 +1,10 @@
 //! The modelled workload of a pod: one writer per volume. It verifies the existing records and then writes new ones, to
 //! a file or to the raw device.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use csi_mock::disk::{DiskError, Mapping, RawDevice};
@@ -32,7 +33,7 @@ pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, WeakEnd>>);
 
 impl Chains {
     fn of(&self, volume: &Arc<str>) -> End {
-        let mut chains = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chains = self.0.lock();
         if let Some(end) = chains.get(volume).and_then(Weak::upgrade) {
             return end;
         }
@@ -208,7 +209,7 @@ impl Writer {
         mapping: &Mapping,
         open: &Mutex<Option<Arc<dyn RawDevice>>>,
     ) -> Result<Arc<dyn RawDevice>, DiskError> {
-        let held = || open.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = || open.lock();
         if let Some(device) = held().clone() {
             return Ok(device);
         }
@@ -302,6 +303,6 @@ mod tests {
             chains.of(&volume(n));
         }
         assert!(Arc::ptr_eq(&writes, &chains.of(&volume(0))), "two writers have one history");
-        assert_eq!(chains.0.lock().unwrap().keys().map(|k| &**k).collect::<Vec<_>>(), ["vol-0", "vol-99"]);
+        assert_eq!(chains.0.lock().keys().map(|k| &**k).collect::<Vec<_>>(), ["vol-0", "vol-99"]);
     }
 }

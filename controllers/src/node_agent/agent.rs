@@ -1,8 +1,9 @@
 //! State shared by the tasks of one node agent.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -81,15 +82,15 @@ impl Agent {
     }
 
     pub(super) fn volumes(&self) -> MutexGuard<'_, VolumeManager> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volumes.lock()
     }
 
     pub(super) fn pods(&self) -> MutexGuard<'_, Pods> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 
     pub(super) fn drivers(&self) -> MutexGuard<'_, BTreeMap<String, Driver>> {
-        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.drivers.lock()
     }
 
     /// Publishes the state of the volume manager to observers.

@@ -5,9 +5,10 @@
 //! device could get its number. A restarted agent finds the link, maps the device again and so opens it again.
 //! Meanwhile the pod's container holds it open.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use csi_mock::disk::{Mapping, RawDevice};
 use k8s_openapi::api::core::v1::Pod;
@@ -26,7 +27,7 @@ pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice
 impl Devices {
     fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
         let key = (uid.to_owned(), volume.clone());
-        let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices = self.0.lock();
         let old = match device {
             Some(device) => devices.insert(key, device),
             None => devices.remove(&key),

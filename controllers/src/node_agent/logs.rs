@@ -1,9 +1,10 @@
 //! Logs of the pods on a node, and kubelet's endpoint for them: `/containerLogs/{namespace}/{pod}/{container}`
 //! (upstream `pkg/kubelet/server/server.go`, `kubelet_pods.go`).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode, header};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
@@ -38,7 +39,7 @@ fn key(pod: &Pod) -> (String, String) {
 
 impl Logs {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Records a pod on this node. Replaces another pod of the same name.

@@ -1,8 +1,9 @@
 //! Client of the machine's container runtime: its pods, from an event stream, and requests to it (upstream PLEG and the
 //! CRI client).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -76,7 +77,7 @@ impl Runtime {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Returns the machine's record of a pod.

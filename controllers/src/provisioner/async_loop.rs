@@ -5,8 +5,9 @@ mod deletion;
 mod snapshots;
 mod sources;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest, Volume};
@@ -540,6 +541,6 @@ impl Controller {
     }
 
     fn state(&self) -> MutexGuard<'_, Memory> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -1,7 +1,8 @@
 //! Loop that expands volumes (upstream `controller.go`, `expand_and_recover.go`).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::{CapacityRange, ControllerExpandVolumeRequest};
@@ -271,7 +272,7 @@ impl Resizer {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 

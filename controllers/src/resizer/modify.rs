@@ -1,7 +1,8 @@
 //! Loop that modifies volumes to another VolumeAttributesClass (upstream `pkg/modifycontroller`).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use csi_proto::csi::ControllerModifyVolumeRequest;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -233,6 +234,6 @@ impl Modifier {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }

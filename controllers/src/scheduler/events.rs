@@ -1,9 +1,10 @@
 //! The scheduler's Events of events.k8s.io/v1 (client-go `tools/events`). Occurrences that differ only in their text
 //! are one Event, with a series from the second on.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -91,7 +92,7 @@ impl Recorder {
 
     /// Returns the pod's name with the time in nanoseconds; the part below a millisecond is random in virtual time.
     fn name(&self, pod: &Pod, at: Timestamp) -> String {
-        let mut rng = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rng = self.names.lock();
         let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
         let nanos = millis.saturating_mul(1_000_000).saturating_add(between(&mut *rng, 0, 999_999));
         format!("{}.{nanos:x}", pod.name())
@@ -176,7 +177,7 @@ struct Writer {
 
 impl Writer {
     fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 
     async fn run(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<Event>) {

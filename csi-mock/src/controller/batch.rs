@@ -1,8 +1,8 @@
 //! Batches of reads of single volumes or instances, like the EBS driver's `--batching` (upstream `pkg/batcher`).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -49,7 +49,7 @@ impl<T> Default for Batch<T> {
 
 impl<T: Batched> Batch<T> {
     fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn take(&self) -> Waiting<T> {

@@ -1,7 +1,8 @@
 //! The Controller RPCs: their subjects, required capabilities, and implementations.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::controller_service_capability::{Rpc, Type};
@@ -72,7 +73,7 @@ impl ControllerService {
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Entry of the live disks to blocking system calls.
 
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{DiskError, DiskFuture};
 
@@ -29,7 +30,7 @@ impl Gate {
         let asked = gate(disk).losses.load(Ordering::SeqCst);
         let disk = disk.clone();
         Box::pin(blocking(Box::new(move || {
-            let _shared = gate(&disk).lock.read().unwrap_or_else(PoisonError::into_inner);
+            let _shared = gate(&disk).lock.read();
             if gate(&disk).losses.load(Ordering::SeqCst) == asked {
                 act(&disk)
             } else {
@@ -49,7 +50,7 @@ impl Gate {
     {
         let disk = disk.clone();
         Box::pin(blocking(Box::new(move || {
-            let _alone = gate(&disk).lock.write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = gate(&disk).lock.write();
             gate(&disk).losses.fetch_add(1, Ordering::SeqCst);
             crash(&disk)
         })))

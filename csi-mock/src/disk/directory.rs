@@ -4,8 +4,9 @@
 //! or publish creates a symlink as the last component of the path; every parent is resolved without symlinks. Mounts
 //! are read back from the links, so a restarted driver needs no memory.
 
+use parking_lot::Mutex;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::ready;
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,7 @@ impl DirectoryDisk {
             &self.0,
             |disk| &disk.gate,
             move |disk| {
-                let _alone = disk.serial.lock().unwrap_or_else(PoisonError::into_inner);
+                let _alone = disk.serial.lock();
                 act(disk)
             },
         )

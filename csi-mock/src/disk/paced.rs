@@ -1,7 +1,8 @@
 //! Disk whose mkfs and mounts take as long as on real machines, for backends without delays.
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand_core::Rng;
@@ -58,7 +59,7 @@ pub fn paced(ctx: &Ctx, disk: Arc<dyn Disk>, pace: Pace) -> Arc<dyn Disk> {
 
 impl PacedDisk {
     async fn take(&self, (least, most): (Duration, Duration)) {
-        let part = unit(&mut *self.rng.lock().unwrap_or_else(PoisonError::into_inner));
+        let part = unit(&mut *self.rng.lock());
         self.ctx.sleep(least + (most - least).mul_f64(part)).await;
     }
 }

@@ -1,6 +1,7 @@
 //! The Node RPCs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::node_service_capability::{Rpc, Type};
@@ -54,7 +55,7 @@ impl NodeService {
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     fn about(&self, rpc: &'static str, volume: &str, target: &str) -> About {

@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -118,19 +119,19 @@ impl Cloud {
     }
 
     pub fn script(&self, action: &str, status: u16, code: &str, message: &str) {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         state.scripted.entry(action.into()).or_default().push((status, code.into(), message.into()));
     }
 
     pub fn calls(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap().calls)
+        std::mem::take(&mut self.0.lock().calls)
     }
 
     fn handle(&self, headers: &http::HeaderMap, body: &str) -> Response {
         let decode = |text: &str| text.replace("%2F", "/").replace("%3A", ":");
         let form: Form =
             body.split('&').filter_map(|p| p.split_once('=')).map(|(k, v)| (decode(k), decode(v))).collect();
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         state.authorization = headers["authorization"].to_str().unwrap().to_owned();
         let action = form["Action"].clone();
         state.calls.push(action.clone());

@@ -3,13 +3,14 @@
 //! It does not speak gRPC, so etcd clients cannot use it. The API server sends `GET /mooring/v1/journal` with the
 //! upgrade `mooring-journal`; it receives the journal, and all that it then sends is appended.
 
+use parking_lot::Mutex;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
@@ -176,7 +177,7 @@ fn answer(ctx: &Ctx, journal: &Held, mut request: Request<Body>) -> Response<Bod
             if upgrade != Some(PROTOCOL) {
                 return json(StatusCode::UPGRADE_REQUIRED, format!("upgrade to {PROTOCOL}\n"));
             }
-            let Some(file) = journal.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            let Some(file) = journal.lock().take() else {
                 return json(StatusCode::CONFLICT, "another API server has it open\n".to_owned());
             };
             let (upgraded, journal) = (hyper::upgrade::on(&mut request), journal.clone());
@@ -205,7 +206,7 @@ struct GiveBack {
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = self.file.take();
+        *self.journal.lock() = self.file.take();
     }
 }
 

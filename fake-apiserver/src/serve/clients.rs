@@ -1,8 +1,9 @@
 //! Client certificates as in kube-apiserver: the handshake accepts any, and a request whose certificate no trusted CA
 //! signed is answered 401 (`authentication/request/x509`).
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::danger::HandshakeSignatureValid;
@@ -91,7 +92,7 @@ pub fn verify(ctx: &Ctx, service: HttpService, verifier: Option<Arc<dyn ClientCe
 
 fn is_valid(ctx: &Ctx, verifier: &dyn ClientCertVerifier, known: &Known, shown: &PeerCertificate) -> bool {
     let now = ctx.now();
-    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || known.lock();
     if let Some((at, valid)) = lock().get(&shown.0)
         && now.mono < *at + FRESH
     {

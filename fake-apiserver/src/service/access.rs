@@ -1,8 +1,9 @@
 //! Authentication and authorization of requests: bearer tokens, client certificates, impersonation, and RBAC if it is
 //! on.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
 use http::{HeaderMap, Request, header};
@@ -90,13 +91,13 @@ struct Both {
 impl Resolved {
     /// Annotates the audit event of a request; an existing annotation stays.
     fn note(&self, key: String, wording: String) {
-        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.notes.lock();
         notes.entry(key).or_insert(wording);
     }
 
     /// Returns the annotations of the audit event.
     pub(super) fn notes(&self) -> BTreeMap<String, String> {
-        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.notes.lock().clone()
     }
 }
 

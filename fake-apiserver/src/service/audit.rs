@@ -1,9 +1,10 @@
 //! The audit log: requests and their results as JSON lines of `audit.k8s.io/v1` Events (apiserver `pkg/audit`,
 //! `plugin/pkg/audit/log`).
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -182,7 +183,7 @@ impl Audit {
     fn write(&self, event: &Value) {
         let mut line = event.to_string();
         line.push('\n');
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = self.sink.lock();
         // A write error of the log does not fail the request; upstream counts such events in a metric.
         let _ = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
     }

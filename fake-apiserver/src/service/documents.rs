@@ -1,7 +1,5 @@
 //! Read-only paths that are not resources: health, version, metrics, discovery, OpenAPI.
 
-use std::sync::PoisonError;
-
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
 use substrate::body::Body;
@@ -64,7 +62,7 @@ impl Server {
 
     fn documented(&self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
         discovery::respond(path, accept, custom).or_else(|| {
-            let mut kept = self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.shared.documents.lock();
             kept.respond(path, accept, custom)
         })
     }

@@ -2,8 +2,9 @@
 //!
 //! The warning about a kind without a controller checks this first, since any client may be its controller.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::call::Call;
 
@@ -36,7 +37,7 @@ fn kind_name(call: &Call) -> KindName {
 
 impl Workers {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<KindName, Clients>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Records that a client watches a kind, until the guard is dropped.

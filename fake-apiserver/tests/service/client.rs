@@ -46,11 +46,11 @@ where
 /// Starts a process that serves `apiserver`.
 pub async fn serve(world: &World, apiserver: &Apiserver) -> Client {
     let (sender, receiver) = oneshot::channel();
-    let slot = std::sync::Arc::new(std::sync::Mutex::new(Some(sender)));
+    let slot = std::sync::Arc::new(parking_lot::Mutex::new(Some(sender)));
     let apiserver = apiserver.clone();
     let process = Process::start(world, "fake-apiserver", move |ctx| {
         let service = apiserver.start(&ctx);
-        if let Some(sender) = slot.lock().unwrap().take() {
+        if let Some(sender) = slot.lock().take() {
             let _ = sender.send((service, ctx.clone()));
         }
         async move { ctx.downed().await }

@@ -1,6 +1,7 @@
 //! Trace events of the server: commits, with a summary for each kind, and watch events.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use fake_apiserver::events::{Commit, WatchClosed, WatchEventType, WatchOpened, WatchSent, WatchSpoiled};
 use substrate::Event;
@@ -106,7 +107,7 @@ fn record(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
         } else {
             event.get::<WatchClosed>().map(|e| format!("closed {}", e.stream))
         };
-        into.lock().unwrap().extend(said);
+        into.lock().extend(said);
     });
     recorded
 }
@@ -134,7 +135,7 @@ fn observers_hear_what_goes_out_on_a_stream_and_what_a_fault_keeps_from_it() {
         drop(watch);
         let (b, c) = (at + 1, at + 2);
         assert_eq!(
-            *recorded.lock().unwrap(),
+            *recorded.lock(),
             [
                 format!("opened 1 - from {at} state=true filtered=false"),
                 format!("sent 1 Added default/a {at} initial=true"),
@@ -169,7 +170,7 @@ fn observers_hear_how_a_stream_is_selected_and_where_it_goes_on() {
                 .await,
         );
         assert_eq!(
-            *recorded.lock().unwrap(),
+            *recorded.lock(),
             [
                 format!("opened 1 b from {at} state=false filtered=false"),
                 format!("sent 1 Added default/b {} initial=false", at + 1),
@@ -196,7 +197,7 @@ fn a_stale_list_begins_with_the_past_and_goes_on_to_the_present() {
         client.post(CONFIGS, config("c")).await;
         assert_eq!(watch.events_seen().await, ["ADDED a", "ADDED b", "BOOKMARK", "DELETED a", "MODIFIED b", "ADDED c"]);
         assert_eq!(
-            recorded.lock().unwrap()[..2],
+            recorded.lock()[..2],
             [format!("opened 1 - from {at} state=true filtered=false"), "spoiled 1 old - None".to_owned()]
         );
         // Without a bookmark after the initial events, the stream catches up by itself.

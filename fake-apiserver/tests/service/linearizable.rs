@@ -1,8 +1,9 @@
 //! Linearizability: for a concurrent history of puts, patches, gets, lists and deletes of a few objects there is a
 //! sequential order that explains each answer (Wing and Gong's algorithm, as in porcupine, for each object separately).
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rstest::rstest;
 
@@ -155,7 +156,7 @@ fn concurrent_requests_have_an_order(#[case] faults: &[&str]) {
                     let value = (n * STEPS + round) as u64;
                     let action = act(&client, key, choice, value).await;
                     let ended = client.ctx.now().mono.as_millis() as u64;
-                    history.lock().unwrap().extend(action.map(|action| {
+                    history.lock().extend(action.map(|action| {
                         // An operation with an unknown result may take effect at any time after its start.
                         let open = matches!(action, Action::Write(_, None) | Action::Delete(None));
                         Operation { begun, ended: if open { u64::MAX } else { ended }, key, action }
@@ -164,7 +165,7 @@ fn concurrent_requests_have_an_order(#[case] faults: &[&str]) {
             }
         });
         futures_util::future::join_all(clients).await;
-        let history = history.lock().unwrap().clone();
+        let history = history.lock().clone();
         assert!(history.len() > CLIENTS * STEPS / 2, "{}", history.len());
         for key in 0..KEYS {
             let of_key: Vec<Operation> = history.iter().filter(|o| o.key == key).cloned().collect();

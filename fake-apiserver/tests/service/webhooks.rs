@@ -1,6 +1,7 @@
 //! Admission webhooks: they receive the planned object, and their changes and refusals take effect.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +32,7 @@ impl Hooks {
                     let bytes = collect(request.into_body(), 1 << 20).await?;
                     let review: Value = serde_json::from_slice(&bytes)?;
                     let answer = answer(&url, &review["request"]).ok_or("connection refused")?;
-                    hooks.asked.lock().unwrap().push((url, review["request"].clone()));
+                    hooks.asked.lock().push((url, review["request"].clone()));
                     Ok(Response::new(full(answer.to_string())))
                 })
             }))
@@ -40,7 +41,7 @@ impl Hooks {
     }
 
     pub fn asked(&self) -> Vec<String> {
-        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        let asked = std::mem::take(&mut *self.asked.lock());
         asked
             .into_iter()
             .map(|(url, r)| format!("{} {}", url.rsplit('/').next().unwrap(), r["operation"].as_str().unwrap()))
@@ -188,7 +189,7 @@ fn a_write_that_is_only_tried_asks_too() {
 
 /// Returns `subResource operation Kind name oldKind` of each request.
 fn below(hooks: &Hooks) -> Vec<String> {
-    let asked = std::mem::take(&mut *hooks.asked.lock().unwrap());
+    let asked = std::mem::take(&mut *hooks.asked.lock());
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     asked
         .iter()
@@ -289,7 +290,7 @@ fn mutating_policies_come_before_webhooks_and_are_not_repeated_unless_they_ask()
             (&json!("1"), &json!("CREATE")),
             "{made}"
         );
-        let asked = hooks.asked.lock().unwrap();
+        let asked = hooks.asked.lock();
         assert_eq!(asked[0].1["object"]["data"]["n"], "1", "the webhook sees what the policy made");
     });
 }

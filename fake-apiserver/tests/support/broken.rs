@@ -2,9 +2,10 @@
 
 #![allow(missing_docs, dead_code, reason = "helpers of tests, of which each uses some")]
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fake_apiserver::wire::protobuf::{encode, envelope};
 use fake_apiserver::{Apiserver, Config};
@@ -177,11 +178,11 @@ pub fn round(seed: &Seed, count: u64) -> Broken {
         let given = slot.clone();
         let process = Process::start(&world, "fake-apiserver", move |ctx| {
             let service = apiserver.start(&ctx);
-            *given.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(service);
+            *given.lock() = Some(service);
             async move { ctx.downed().await }
         });
         tokio::task::yield_now().await;
-        let service = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let service = slot.lock().clone();
         let mut answered = Broken::default();
         let Some(service) = service else { return answered };
         for (request, shown) in requests {

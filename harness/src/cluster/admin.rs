@@ -17,9 +17,10 @@
 //!
 //! Errors are `{"error": TEXT}`. If a token is set, every request must carry it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -131,7 +132,7 @@ async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Resp
 
 impl App {
     fn crashed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.crashed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.crashed.lock()
     }
 
     fn status(&self) -> Value {

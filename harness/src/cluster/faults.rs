@@ -1,8 +1,9 @@
 //! The faults of a cluster. The world's own book keeps and validates them. Containers receive them, keep a book of
 //! their own and report each firing in their trace.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
@@ -53,7 +54,7 @@ impl FaultReports {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Cluster {

@@ -1,7 +1,7 @@
 //! Detects whether the driver of the user answers.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use controllers::node_agent::events::{Registered, RegistrationFailed};
@@ -61,7 +61,7 @@ impl Cluster {
             } else {
                 return;
             };
-            if reported.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
+            if reported.lock().insert(line.clone()) {
                 say(&line);
             }
         });

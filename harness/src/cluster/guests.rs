@@ -1,9 +1,10 @@
 //! Processes that a user of the library adds to a cluster. They are crashed, restarted and broken by name, like the
 //! built-in ones.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use substrate::fault::Names;
 use substrate::{Ctx, HttpService, Process};
@@ -28,7 +29,7 @@ impl Guests {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Member>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -25,9 +25,10 @@ mod unable;
 pub mod wiring;
 mod workload_results;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use csi_mock::disk::Disk;
@@ -421,7 +422,7 @@ impl Cluster {
         if self.is_simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
     }
 
-    fn down(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    fn down(&self) -> parking_lot::MutexGuard<'_, BTreeSet<String>> {
+        self.down.lock()
     }
 }

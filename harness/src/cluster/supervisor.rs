@@ -5,8 +5,9 @@
 //! The effect `crash: node-a` ends the kubelet and the driver's node service of that node; `reboot: node-a` restarts
 //! the machine.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::events::LeaderLost;
@@ -107,7 +108,7 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
     }
     let inbox = Mutex::new(Some(inbox));
     Process::start(world, "supervisor", move |ctx| {
-        let (parts, inbox) = (parts.clone(), inbox.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let (parts, inbox) = (parts.clone(), inbox.lock().take());
         async move {
             let Some(mut inbox) = inbox else { return };
             while let Some(order) = inbox.recv().await {
@@ -245,11 +246,11 @@ impl Parts {
     /// Cuts the power of a machine until the cloud restores it.
     async fn power_off(&self, ctx: &Ctx, name: &str) {
         let Some(node) = self.nodes.get(name) else { return };
-        if !self.off.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+        if !self.off.lock().insert(name.to_owned()) {
             return;
         }
         {
-            let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cut = self.cut.lock();
             let (is_cut, times) = cut.entry(name.to_owned()).or_default();
             (*is_cut, *times) = (true, *times + 1);
         }
@@ -262,7 +263,7 @@ impl Parts {
     /// Restores the power of a machine, which boots unless the power is cut again meanwhile.
     async fn power_on(&self, ctx: &Ctx, name: &str) {
         let times = || {
-            let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+            let cut = self.cut.lock();
             cut.get(name).filter(|(is_cut, _)| *is_cut).map(|(_, times)| *times)
         };
         let Some(before) = times() else { return };
@@ -271,23 +272,23 @@ impl Parts {
         if times() != Some(before) || !self.is_off(name) {
             return;
         }
-        if let Some((is_cut, _)) = self.cut.lock().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
+        if let Some((is_cut, _)) = self.cut.lock().get_mut(name) {
             *is_cut = false;
         }
-        self.off.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.off.lock().remove(name);
         if let Some(node) = self.nodes.get(name) {
             self.start_all(ctx, node).await;
         }
     }
 
     fn is_cut(&self, node: &str) -> bool {
-        let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut = self.cut.lock();
         self.is_off(node) && cut.get(node).is_some_and(|(is_cut, _)| *is_cut)
     }
 
     /// Returns true if a step or the cloud keeps a process or its machine down.
     fn is_off(&self, process: &str) -> bool {
-        let off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
+        let off = self.off.lock();
         off.contains(process) || process.split_once('/').is_some_and(|(node, _)| off.contains(node))
     }
 }

@@ -1,7 +1,7 @@
 //! Results that the workloads of a cluster report through the trace.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
 use fake_apiserver::events::Commit;
@@ -86,7 +86,7 @@ impl WorkloadResults {
     }
 
     fn pods(&self) -> MutexGuard<'_, Pods> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

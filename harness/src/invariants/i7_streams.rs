@@ -263,7 +263,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use serde_json::{Value, json};
     use substrate::{Clock, Level, Line, Trace};
@@ -276,7 +276,7 @@ mod tests {
         let state = Arc::new(Mutex::new((Streams::default(), Checked::default(), Vec::new())));
         let into = state.clone();
         trace.observe(move |event| {
-            let (streams, checked, found) = &mut *into.lock().unwrap();
+            let (streams, checked, found) = &mut *into.lock();
             if streams.sees(event) {
                 found.extend(streams.check(event, checked).map(|found| found.message));
             } else {
@@ -287,7 +287,7 @@ mod tests {
             let line: Line = serde_json::from_value(line.clone()).unwrap();
             trace.adopt(&crate::events::all(), line).unwrap();
         }
-        let (streams, checked, found) = std::mem::take(&mut *state.lock().unwrap());
+        let (streams, checked, found) = std::mem::take(&mut *state.lock());
         let kept = streams.commits.values().map(Vec::len).sum();
         (found, checked, kept)
     }

@@ -67,8 +67,8 @@ pub(crate) use i12_as_asked::AppliedObjects;
 pub use i12_as_asked::Difference;
 pub use missing::Missing;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use controllers::events::Detach;
@@ -453,7 +453,7 @@ impl Invariants {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

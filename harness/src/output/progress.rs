@@ -1,7 +1,8 @@
 //! Progress on stderr: short lines with durations on a terminal, one line per phase elsewhere.
 
+use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -75,7 +76,7 @@ impl Progress {
     }
 
     fn write(&self, text: &str) {
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sink = self.sink.lock();
         // A closed terminal must not end the command.
         let _ = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
     }
@@ -140,7 +141,7 @@ mod tests {
 
     impl Write for Paper {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -152,7 +153,7 @@ mod tests {
     fn written(style: Style, story: impl FnOnce(&Progress)) -> String {
         let paper = Paper::default();
         story(&Progress::new(style, Box::new(paper.clone())));
-        let bytes = std::mem::take(&mut *paper.0.lock().unwrap());
+        let bytes = std::mem::take(&mut *paper.0.lock());
         String::from_utf8(bytes).unwrap()
     }
 

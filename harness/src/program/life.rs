@@ -4,9 +4,10 @@
 //! A process of the world stands for it: its tasks are the program's doors and the pipe that keeps the guard alive, so a
 //! crash of that process ends the program and all that it has started.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -116,7 +117,7 @@ struct Last {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Program {

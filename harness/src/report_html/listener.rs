@@ -1,6 +1,7 @@
 //! Records the events of a world from the first one on, including those that its trace does not keep.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use substrate::json::Map;
 use substrate::{Event, EventKind, Trace};
@@ -46,12 +47,12 @@ impl Listener {
             trace.subscribe(kind);
         }
         let recorded = self.0.clone();
-        trace.observe(move |event| recorded.lock().unwrap_or_else(PoisonError::into_inner).take(event));
+        trace.observe(move |event| recorded.lock().take(event));
     }
 
     /// All recorded events in order.
     pub(super) fn events(&self) -> Vec<RecordedEvent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
+        self.0.lock().all.clone()
     }
 }
 

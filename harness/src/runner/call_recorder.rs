@@ -1,8 +1,9 @@
 //! Records calls, requests and actions from their events, and the ids behind names: volumes of claims, instances of
 //! nodes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controllers::events::Detach;
 use csi_mock::events::{CsiCall, CsiDone};
@@ -366,7 +367,7 @@ impl CallRecorder {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

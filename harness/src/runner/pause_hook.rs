@@ -1,6 +1,6 @@
 //! The person beside a live run, who may inspect the cluster when a step pauses.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -110,7 +110,7 @@ impl PauseHook {
     }
 
     fn paused(&self) -> MutexGuard<'_, Paused> {
-        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.paused.lock()
     }
 }
 

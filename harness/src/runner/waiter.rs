@@ -1,6 +1,6 @@
 //! Wakes a waiting step only when the trace shows an event that may end the wait.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use controllers::events::EventRecorded;
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
@@ -67,6 +67,6 @@ impl Waiter {
     }
 
     fn trigger(&self) -> MutexGuard<'_, Option<Trigger>> {
-        self.trigger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trigger.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! Custom kinds of a file's CustomResourceDefinitions, valid from where the file applies them.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use fake_apiserver::kinds;
 use fake_apiserver::kinds::priority;
@@ -81,7 +81,7 @@ impl Row {
     /// kinds. Earlier entries have no observable effect.
     fn keep(self) -> &'static kinds::Kind {
         static KINDS: Mutex<BTreeMap<Row, &'static kinds::Kind>> = Mutex::new(BTreeMap::new());
-        let mut kept = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = KINDS.lock();
         if let Some(known) = kept.get(&self) {
             return known;
         }

@@ -3,9 +3,10 @@
 //! The unbroken run plays the scenario. At each point it forks: in the copy the point's fault fires, and the copy runs
 //! to its own end and reports its verdict. The verdict is the same as that of a run from the start.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -50,7 +51,7 @@ struct Shared<T> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Runs the branches of `task`, whose scenario is a [`trunk`], and calls `on_verdict` with each verdict. A copy that writes

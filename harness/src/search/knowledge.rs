@@ -264,13 +264,13 @@ mod tests {
 
     /// Returns the knowledge after `record`.
     fn known(record: impl FnOnce(&Trace)) -> Knowledge {
-        let all = Arc::new(std::sync::Mutex::new(Knowledge::default()));
+        let all = Arc::new(parking_lot::Mutex::new(Knowledge::default()));
         simulate(Options::default(), async |world| {
             let into = all.clone();
-            world.trace().observe(move |event| into.lock().unwrap().observe(event));
+            world.trace().observe(move |event| into.lock().observe(event));
             record(world.trace());
         });
-        let all = all.lock().unwrap();
+        let all = all.lock();
         all.clone()
     }
 

@@ -1,7 +1,8 @@
 //! Repeats a run, to its end or to a moment at which it stops for inspection.
 
+use parking_lot::Mutex;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
@@ -154,7 +155,7 @@ pub fn to_moment(
             }
             world.trace().observe(move |event| {
                 if look && found.get().is_none() {
-                    known.lock().unwrap_or_else(PoisonError::into_inner).observe(event);
+                    known.lock().observe(event);
                 }
                 if found.get().is_none() && moment.is(event) && found.set(event.n).is_ok() {
                     sign.notify_one();
@@ -172,7 +173,7 @@ pub fn to_moment(
         }
         let mut seen = if look { state(&cluster).await } else { Value::Null };
         if look {
-            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.lock();
             (seen["loops"], seen["behind"]) = (json!(known.loops()), json!(known.behind()));
         }
         Ok(Seen { events, came: came.is_some(), state: seen })

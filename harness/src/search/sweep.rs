@@ -1,7 +1,8 @@
 //! One run for each point of a scenario, and the table of results.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -171,14 +172,14 @@ fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<P
     simulate(options(&scenario, plan.seed, &plan.mutants, limit), async |world| {
         world.faults().follow(move |hit| {
             if points::is_probe(&hit.fault) {
-                recorded.lock().unwrap_or_else(PoisonError::into_inner).push(hit.clone());
+                recorded.lock().push(hit.clone());
             }
         });
         let cluster = Cluster::simulate(&world, spec).map_err(|e| e.to_string())?;
         runner::run(&scenario, &cluster, |_| {}).await;
         Ok::<_, String>(())
     })?;
-    let hits = std::mem::take(&mut *hits.lock().unwrap_or_else(PoisonError::into_inner));
+    let hits = std::mem::take(&mut *hits.lock());
     Ok(points::of(&hits, &processes))
 }
 

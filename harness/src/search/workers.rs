@@ -1,14 +1,15 @@
 //! Runs in several child processes at a time. A run that panics, hangs or takes all memory is a finding, and the others
 //! continue. The results do not depend on the number of children.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -113,7 +114,7 @@ impl Shared {
     }
 
     pub(super) fn end_children(&self) {
-        let children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let children = self.children.lock();
         for pid in children.values() {
             end(*pid);
         }
@@ -176,7 +177,7 @@ impl Hand {
         let mut child = command.spawn()?;
         let lost = || std::io::Error::other("a worker has no pipes");
         let (orders, answers) = (child.stdin.take(), child.stdout.take().ok_or_else(lost)?);
-        shared.children.lock().unwrap_or_else(PoisonError::into_inner).insert(job, child.id());
+        shared.children.lock().insert(job, child.id());
         let mut hand = Self { job, shared: shared.clone(), child, orders, answers: BufReader::new(answers) };
         if let Some(ends) = &settings.ends {
             hand.order(&Order::Ends(ends.clone()))?;
@@ -234,7 +235,7 @@ impl Hand {
 impl Drop for Hand {
     fn drop(&mut self) {
         drop(self.orders.take());
-        self.shared.children.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.job);
+        self.shared.children.lock().remove(&self.job);
         if self.shared.closed.load(Ordering::SeqCst) {
             // It may still work on a run whose result is not needed.
             let _ = self.child.kill();

@@ -3,11 +3,12 @@
 //! A simulated cluster stands still between two commands: its thread blocks at the instant at which the last command
 //! ended. So the same commands give the same run, even if the test takes long in between.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn customs(&self) -> MutexGuard<'_, Customs> {
-        self.customs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.customs.lock()
     }
 }
 
@@ -256,7 +257,7 @@ fn join(thread: JoinHandle<()>) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn panic_of(ended: &Mutex<Option<String>>) -> String {

@@ -1,8 +1,9 @@
 //! The scenarios that the rows are tried in, each with its trace without a fault and the operations that it reaches.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use harness::cluster::{Cluster, ClusterSpec};
@@ -139,17 +140,17 @@ impl ScenarioRun {
                 let _ = world.faults().add(world.clock().mono(), fault);
             }
             world.faults().follow_while(move |hit, plane| {
-                let now = recorded.lock().unwrap().len();
-                counted.lock().unwrap().entry((plane, hit.op.clone(), hit.at)).or_insert((now, 0)).1 += 1;
+                let now = recorded.lock().len();
+                counted.lock().entry((plane, hit.op.clone(), hit.at)).or_insert((now, 0)).1 += 1;
                 true
             });
         };
         play(&scenario, &Notify::new(), begin, move |event| {
             if !is_row(event) {
-                seen.lock().unwrap().push(ObservedEvent::of(event));
+                seen.lock().push(ObservedEvent::of(event));
             }
         });
-        let (told, reaches) = (std::mem::take(&mut *told.lock().unwrap()), found.lock().unwrap().clone());
+        let (told, reaches) = (std::mem::take(&mut *told.lock()), found.lock().clone());
         Self { scenario, told, reaches }
     }
 

@@ -1,6 +1,7 @@
 //! Records the writes that arrive at the API server.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use harness::cluster::wiring::{Fabric, Wiring};
@@ -47,8 +48,8 @@ struct Log {
 pub struct Recorder(Arc<Mutex<Log>>);
 
 impl Recorder {
-    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> parking_lot::MutexGuard<'_, Log> {
+        self.0.lock()
     }
 
     /// Sets a mark.

@@ -3,8 +3,9 @@
 //! The process that plays the instance's hardware follows it and plugs or unplugs a block device for each line. File
 //! names are only sent, never received.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
@@ -96,7 +97,7 @@ pub(super) struct DeviceStreams(Mutex<Vec<(InstanceId, mpsc::Sender<PendingLine>
 
 impl DeviceStreams {
     fn lock(&self) -> MutexGuard<'_, Vec<(InstanceId, mpsc::Sender<PendingLine>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Opens a stream of `instance` that starts with the current devices.

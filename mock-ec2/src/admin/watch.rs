@@ -1,8 +1,9 @@
 //! The event stream (server-sent events) and the metrics (Prometheus text).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -33,7 +34,7 @@ impl Watchers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Bytes>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

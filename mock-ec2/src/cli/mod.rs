@@ -3,10 +3,11 @@
 mod files;
 mod flags;
 
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use substrate::host::{self, Failure, Host};
@@ -100,8 +101,8 @@ fn start(
     let listener = Arc::new(Mutex::new(Some(listener)));
     Process::start(world, NAME, move |ctx| {
         let (regions, allowed_hosts) = (regions.clone(), allowed_hosts.clone());
-        let listener = listener.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let metadata = std::mem::take(&mut *metadata.lock().unwrap_or_else(PoisonError::into_inner));
+        let listener = listener.lock().take();
+        let metadata = std::mem::take(&mut *metadata.lock());
         for (ec2, id, listener) in metadata {
             let (service, ctx, hosts) = (ec2.metadata(&ctx, &id), ctx.clone(), allowed_hosts.clone());
             ctx.clone().spawn(async move {

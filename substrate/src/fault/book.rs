@@ -2,9 +2,10 @@
 
 mod entry;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -101,7 +102,7 @@ impl std::fmt::Debug for Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        let mut followers = self.faults.0.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.faults.0.followers.lock();
         followers.retain(|follower| !Arc::ptr_eq(follower, &self.follower));
     }
 }
@@ -179,7 +180,7 @@ impl Faults {
 
     /// Calls `follower` for each fault that fires, with its plane, until it returns false.
     pub fn follow_while(&self, follower: impl Fn(&Hit, Plane) -> bool + Send + Sync + 'static) {
-        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(follower));
+        self.0.followers.lock().push(Arc::new(follower));
     }
 
     /// Calls `follower` for each fault that fires, with its plane, until the result is dropped.
@@ -188,24 +189,24 @@ impl Faults {
             follower(hit, plane);
             true
         });
-        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(follower.clone());
+        self.0.followers.lock().push(follower.clone());
         Following { faults: self.clone(), follower }
     }
 
     /// Returns the number of followers.
     pub fn followers(&self) -> usize {
-        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.followers.lock().len()
     }
 
     /// Removes all followers.
     pub(crate) fn forget_followers(&self) {
-        let followers = std::mem::take(&mut *self.0.followers.lock().unwrap_or_else(PoisonError::into_inner));
+        let followers = std::mem::take(&mut *self.0.followers.lock());
         drop(followers);
     }
 
     /// Replaces the fault that `branches` names by the faults of the branches, once that fault is added.
     pub fn branch(&self, branches: Branches) {
-        *self.0.branches.lock().unwrap_or_else(PoisonError::into_inner) = Some(branches);
+        *self.0.branches.lock() = Some(branches);
     }
 
     /// Adds the places of branches.
@@ -267,7 +268,7 @@ impl Faults {
     /// A word that the catalogue does not know, or a name that is taken.
     pub fn add(&self, now: Duration, fault: Fault) -> Result<(), Mistake> {
         let branches = {
-            let mut waiting = self.0.branches.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.0.branches.lock();
             waiting.take_if(|branches| branches.instead_of == fault.name)
         };
         if let Some(branches) = branches {
@@ -452,10 +453,10 @@ impl Faults {
     fn tell(&self, hit: &Hit) {
         let plane = self.entries().get(&hit.fault).map(|e| e.fault.matches.plane);
         let Some(plane) = plane else { return };
-        let followers = self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let followers = self.0.followers.lock().clone();
         let tired: Vec<Follower> = followers.into_iter().filter(|follower| !follower(hit, plane)).collect();
         if !tired.is_empty() {
-            let mut followers = self.0.followers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut followers = self.0.followers.lock();
             followers.retain(|f| !tired.iter().any(|t| Arc::ptr_eq(t, f)));
         }
     }
@@ -480,11 +481,11 @@ impl Faults {
     }
 
     fn catalogue(&self) -> MutexGuard<'_, Catalogue> {
-        self.0.catalogue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.catalogue.lock()
     }
 
     fn entries(&self) -> MutexGuard<'_, IndexMap<String, Entry>> {
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.entries.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Orders of a process's starter on standard input.
 
+use parking_lot::Mutex;
 use std::io::BufRead;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -49,8 +50,8 @@ impl Orders {
     }
 }
 
-pub(super) fn lock(orders: &Mutex<Orders>) -> std::sync::MutexGuard<'_, Orders> {
-    orders.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock(orders: &Mutex<Orders>) -> parking_lot::MutexGuard<'_, Orders> {
+    orders.lock()
 }
 
 /// Carries out each line of standard input, until its end. A thread, because a read of standard input cannot be

@@ -1,10 +1,11 @@
 //! The life of a server: runtime, live world, trace, ready file, signals, end.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -79,7 +80,7 @@ impl Host {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Requests to end a process: signals, and the end of its starter.
 
+use parking_lot::Mutex;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;

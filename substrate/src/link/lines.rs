@@ -1,9 +1,10 @@
 //! Lines of a watch in transit: each has its own latency, and none overtakes another.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ struct Pipe {
 type SharedPipe = Arc<Mutex<Pipe>>;
 
 fn lock(pipe: &Mutex<Pipe>) -> MutexGuard<'_, Pipe> {
-    pipe.lock().unwrap_or_else(PoisonError::into_inner)
+    pipe.lock()
 }
 
 fn pipe() -> (Writer, Reader) {

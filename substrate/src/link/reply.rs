@@ -1,8 +1,9 @@
 //! The answer to a call, from the process that handles it to the caller.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Response;
@@ -29,7 +30,7 @@ struct Slot {
 type Shared = Arc<Mutex<Slot>>;
 
 fn lock(slot: &Mutex<Slot>) -> MutexGuard<'_, Slot> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
+    slot.lock()
 }
 
 /// Creates both ends of a reply.

@@ -2,10 +2,11 @@
 //!
 //! Without timeouts, a silent connection would cost a descriptor and memory for as long as its client likes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Life {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Records bytes from the client.
@@ -235,7 +236,7 @@ pub(super) struct ConnectionSet {
 
 impl ConnectionSet {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Life>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
     /// Admits `life` until the result is dropped.

@@ -273,29 +273,31 @@ mod tests {
 
     #[test]
     fn an_observer_that_comes_late_sees_the_world_from_its_first_event() {
-        use std::sync::{Arc, Mutex};
+        use parking_lot::Mutex;
+        use std::sync::Arc;
         let trace = trace();
         trace.info(&"house".into(), Opened { by: "me".into(), key: None });
         let seen = Arc::new(Mutex::new(Vec::new()));
         let into = seen.clone();
-        trace.observe(move |event| into.lock().unwrap().push(event.n));
+        trace.observe(move |event| into.lock().push(event.n));
         trace.info(&"house".into(), Closed {});
-        assert_eq!(*seen.lock().unwrap(), [1, 2]);
+        assert_eq!(*seen.lock(), [1, 2]);
     }
 
     #[test]
     fn who_observes_for_now_sees_nothing_once_it_is_gone() {
-        use std::sync::{Arc, Mutex};
+        use parking_lot::Mutex;
+        use std::sync::Arc;
         let trace = trace();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let into = seen.clone();
-        let observing = trace.observe_for_now(move |event| into.lock().unwrap().push(event.n));
+        let observing = trace.observe_for_now(move |event| into.lock().push(event.n));
         trace.info(&"house".into(), Closed {});
         assert_eq!((trace.observers(), Arc::strong_count(&seen)), (1, 2));
         drop(observing);
         trace.info(&"house".into(), Closed {});
         assert_eq!((trace.observers(), Arc::strong_count(&seen)), (0, 1));
-        assert_eq!(*seen.lock().unwrap(), [1]);
+        assert_eq!(*seen.lock(), [1]);
     }
 
     #[test]

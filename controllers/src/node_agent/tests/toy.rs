@@ -1,9 +1,10 @@
 //! A toy API server for the agent's own tests: objects, merge patches and watches only. Tests of the whole cluster
 //! cover the rest of the real server.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -73,7 +74,7 @@ fn merge(target: &mut Value, patch: &Value) {
 
 impl Toy {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn key(resource: &str, namespace: &str, name: &str) -> Key {

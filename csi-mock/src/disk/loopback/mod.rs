@@ -26,9 +26,10 @@ mod superblock;
 mod tests;
 pub(super) mod tools;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use self::ledger::{Plugged, volume_id};
 pub use self::namespace::private_mounts;
@@ -155,7 +156,7 @@ impl Turns {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn lock_of(mutex: &Arc<Mutex<()>>) -> MutexGuard<'_, ()> {

@@ -4,10 +4,11 @@
 //! it, and its number would be reused. So the process that publishes to a pod keeps a descriptor, [`Held`], and
 //! verifies its device with the kernel before every use.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;

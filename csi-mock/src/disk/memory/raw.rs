@@ -1,8 +1,9 @@
 //! Raw devices of the model: mapped for a pod, opened, read and written.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::future::ready;
 use rustix::io::Errno;

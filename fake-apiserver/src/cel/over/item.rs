@@ -1,7 +1,8 @@
 //! Items of lists, with their conversions.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cel::common::value::Val;
 use substrate::json::Value;
@@ -31,12 +32,12 @@ impl Item {
 
     /// Returns the number of conversions so far.
     pub fn conversions(&self) -> usize {
-        self.converted.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.converted.lock().len()
     }
 
     /// Returns the object as a CEL value; `None` if CEL has no such value.
     pub(super) fn converted(&self, escaped: &[(String, String)]) -> Option<Arc<dyn Val>> {
-        let mut all = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.converted.lock();
         if let Some((_, converted)) = all.iter().find(|(names, _)| names == escaped) {
             return Some(converted.clone());
         }

@@ -260,11 +260,11 @@ mod tests {
     #[test]
     fn a_run_that_does_not_end_is_given_up_and_another_thread_takes_its_place() {
         let (held, hold) = mpsc::channel::<()>();
-        let hold = std::sync::Mutex::new(hold);
+        let hold = parking_lot::Mutex::new(hold);
         let work = move |run, _: &Watched| {
             if run == 0 {
                 // Until the test is over.
-                let _ = hold.lock().unwrap().recv();
+                let _ = hold.lock().recv();
             }
             passed()
         };
@@ -290,13 +290,13 @@ mod tests {
     #[test]
     fn an_interrupted_batch_has_what_has_ended() {
         let (held, hold) = mpsc::channel::<()>();
-        let hold = std::sync::Mutex::new(hold);
+        let hold = parking_lot::Mutex::new(hold);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let stop = std::sync::Mutex::new(Some(stop));
+        let stop = parking_lot::Mutex::new(Some(stop));
         let work = move |run, _: &Watched| {
             if run == 5 {
-                drop(stop.lock().unwrap().take());
-                let _ = hold.lock().unwrap().recv();
+                drop(stop.lock().take());
+                let _ = hold.lock().recv();
             }
             passed()
         };

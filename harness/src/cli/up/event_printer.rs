@@ -1,8 +1,9 @@
 //! Prints one line for each event that the user waits for.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use controllers::events::{EventRecorded, NodeNotReady, NodeReady, NodeUnknown};
 use controllers::node_agent::events::Registered;
@@ -38,7 +39,7 @@ impl EventPrinter {
         let printer = Self::default();
         let (still, printed, progress) = (printer.still.clone(), printer.printed.clone(), progress.clone());
         world.trace().observe(move |event| {
-            let line = printed.lock().unwrap_or_else(PoisonError::into_inner).line(event);
+            let line = printed.lock().line(event);
             if let Some(line) = line.filter(|_| !still.load(Ordering::Relaxed)) {
                 progress.note(&format!("{:>4}.{:03}s  {line}", event.ms / 1000, event.ms % 1000));
             }
@@ -49,7 +50,7 @@ impl EventPrinter {
     /// Prints nothing while `still`, because an intended shutdown is not news. Forgets all objects, which are new
     /// afterwards.
     pub(super) fn still(&self, still: bool) {
-        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed.lock();
         // Kubelets keep their registered drivers.
         *printed = Printed { drivers: std::mem::take(&mut printed.drivers), ..Printed::default() };
         self.still.store(still, Ordering::Relaxed);
@@ -271,7 +272,7 @@ impl Printed {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use fake_apiserver::events::{Attachment, Claim, Pod, Volume};
     use substrate::Level;
@@ -289,12 +290,12 @@ mod tests {
         let lines = Arc::new(Mutex::new((Printed::default(), Vec::new())));
         let into = lines.clone();
         trace.observe(move |event| {
-            let mut into = into.lock().unwrap();
+            let mut into = into.lock();
             let line = into.0.line(event);
             into.1.extend(line);
         });
         printed(&trace);
-        std::mem::take(&mut lines.lock().unwrap().1)
+        std::mem::take(&mut lines.lock().1)
     }
 
     #[tokio::test]

@@ -1,8 +1,9 @@
 //! A cluster of running containers: reached through its published ports, broken through docker.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::LocalBoxFuture;
 use http::Request;
@@ -195,7 +196,7 @@ impl FaultAdmin {
     /// Returns the channel to the processes of a service, and opens it on first use.
     fn fault_channel(&self, service: &str, names: Names) -> Result<Arc<FaultChannel>, String> {
         let container = self.project.container(service)?;
-        let mut fault_channels = self.fault_channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fault_channels = self.fault_channels.lock();
         let fault_channel = fault_channels.entry(service.to_owned());
         Ok(fault_channel
             .or_insert_with(|| Arc::new(FaultChannel::start(&self.world, service, container, names)))

@@ -1,8 +1,9 @@
 //! A container as a part of a cluster: docker ends and starts it, and its log carries its trace.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use substrate::events::{ProcessCrashed, ProcessFailed, ProcessStarted};
@@ -174,7 +175,7 @@ pub(super) async fn docker(args: &[&str]) -> Result<String, String> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

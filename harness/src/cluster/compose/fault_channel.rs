@@ -1,8 +1,9 @@
 //! Sends orders to the processes in a container: on their standard input, through `docker attach`, and again after each
 //! restart of the container.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -75,7 +76,7 @@ impl FaultChannel {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Sends all orders, in each life of the container, until the channel closes.

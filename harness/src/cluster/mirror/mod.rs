@@ -14,9 +14,10 @@ mod tests;
 pub(super) mod text;
 pub(super) mod unserved;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use controllers::events as loops;
 use controllers::kube::Client;
@@ -110,7 +111,7 @@ struct News {
 pub(super) struct Mirrors(Arc<Inner>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Mirrors {

@@ -92,7 +92,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use csi_mock::events::CsiDone;
@@ -106,11 +107,9 @@ mod tests {
         let reported = Arc::new(Mutex::new(Vec::new()));
         let trace = Trace::new(substrate::Clock::live(), Level::Info);
         let sink = reported.clone();
-        trace.observe(move |event| {
-            sink.lock().unwrap().extend(wording.line(Now::at(Duration::from_millis(1_500)).wall, event))
-        });
+        trace.observe(move |event| sink.lock().extend(wording.line(Now::at(Duration::from_millis(1_500)).wall, event)));
         record(&trace, &"c".into());
-        std::mem::take(&mut *reported.lock().unwrap())
+        std::mem::take(&mut *reported.lock())
     }
 
     #[test]

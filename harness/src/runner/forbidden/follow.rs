@@ -1,7 +1,8 @@
 //! Follows objects like a client: a list, then a watch from its revision on, so that no revision is missed.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::cel::over::Item;
@@ -82,7 +83,7 @@ impl Progress {
     }
 
     fn state(&self) -> MutexGuard<'_, Seen> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

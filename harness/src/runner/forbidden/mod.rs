@@ -7,8 +7,9 @@
 mod follow;
 mod judge;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -60,7 +61,7 @@ struct Looked {
 
 impl Looks {
     fn note(&self, verdict: &Verdict) {
-        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.0.lock();
         match verdict {
             Verdict::Fine => looked.evaluated = true,
             Verdict::Undecidable(why) => looked.error = Some(why.clone()),
@@ -181,7 +182,7 @@ impl ForbiddenConditions {
             return Err(failure);
         }
         let looked = match self.active().get(&index) {
-            Some(active) => std::mem::take(&mut *active.looks.0.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(active) => std::mem::take(&mut *active.looks.0.lock()),
             None => return Ok(()),
         };
         if !matches!(what.what, Forbidden::Calls(_)) && !looked.evaluated {
@@ -258,7 +259,7 @@ impl ForbiddenConditions {
         if let Verdict::Broken(seen) = verdict {
             let at = self.tools.clock.mono();
             let failure = self.failure(index, format!("at {}, {how}: {seen}", moment(at)));
-            self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+            self.broken.lock().get_or_insert(failure);
             self.notify.notify_waiters();
         }
     }
@@ -272,9 +273,9 @@ impl ForbiddenConditions {
     fn broken(&self) -> Option<Failure> {
         for (index, ms, seen) in self.tools.call_recorder.take_reached() {
             let failure = self.failure(index, format!("at {}: {seen}", moment(Duration::from_millis(ms))));
-            self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+            self.broken.lock().get_or_insert(failure);
         }
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.broken.lock().clone()
     }
 
     fn failure(&self, index: usize, seen: String) -> Failure {
@@ -287,7 +288,7 @@ impl ForbiddenConditions {
     }
 
     fn active(&self) -> MutexGuard<'_, BTreeMap<usize, Active>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+        self.active.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks conditions on objects, lists, the cloud and metrics.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use fake_apiserver::cel::over::Item;
 
@@ -36,11 +37,11 @@ impl Run<'_> {
                 let (path, over) = (of.collection_path(), Mutex::new(that.over()));
                 self.until(*within, Trigger::Any(*kind), async || -> Result<(), Unmet> {
                     let text = self.api(&format!("list for {of}"), self.objects.list_text(&path).await)?;
-                    let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut lists = self.lists.lock();
                     let list = lists.entry(path.clone()).or_default();
                     let taken = list.take(&text).map_err(|e| ObjectError::Transport(e.into()));
                     self.api(&format!("list for {of}"), taken)?;
-                    if over.lock().unwrap_or_else(PoisonError::into_inner).holds(list.items()) == Some(true) {
+                    if over.lock().holds(list.items()) == Some(true) {
                         return Ok(());
                     }
                     let items: Vec<Arc<Item>> = list.items().cloned().collect();

@@ -12,8 +12,9 @@ mod waits;
 
 pub(super) use counts::{event_count, is_event};
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::PauseHook;
@@ -182,7 +183,7 @@ impl<'a> Run<'a> {
 
     /// Failure of steps that exceeded `limit`: the expectation of the current step, and the state that it saw last.
     pub(super) fn cut_off(&self, limit: &str) -> Failure {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let last = self.last.lock().take();
         match last.map(|last| last.0()) {
             Some(last) => Failure { expected: format!("{}, and {limit}", last.expected), ..last },
             None => self.failure(limit, "it was still at work on this step"),
@@ -191,11 +192,11 @@ impl<'a> Run<'a> {
 
     /// Returns the objects that the steps have asked for so far.
     pub(super) fn applied_objects(&self) -> MutexGuard<'_, AppliedObjects> {
-        self.applied_objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.applied_objects.lock()
     }
 
     fn saw(&self, failure: Option<Unmet>) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        *self.last.lock() = failure;
     }
 
     /// Ends the conditions that are forbidden until the end of the steps.

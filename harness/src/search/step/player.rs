@@ -1,7 +1,8 @@
 //! Plays the run, event by event.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use substrate::fault::wild;
@@ -74,7 +75,7 @@ enum Flow {
 }
 
 fn lock(player: &Mutex<Player>) -> MutexGuard<'_, Player> {
-    player.lock().unwrap_or_else(PoisonError::into_inner)
+    player.lock()
 }
 
 /// Plays the scenario and stops at the events that the user wants to see.

@@ -410,11 +410,11 @@ fn a_fault_that_counts_keeps_no_other_from_firing() {
     book.add(Duration::ZERO, fault(When { nth: Some(2), ..When::default() })).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let (into, volume) = (told.clone(), [("volume", "vol-1")]);
-    book.follow(move |hit| into.lock().unwrap().push(hit.fault.clone()));
+    book.follow(move |hit| into.lock().push(hit.fault.clone()));
     let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &volume, moment: Moment::Before };
     let effects = [1, 2, 3].map(|s| book.check(Duration::from_secs(s), "mock", &point).unwrap().effect.kind());
     assert_eq!(effects, [Kind::Count, Kind::Error, Kind::Count]);
-    assert_eq!(*told.lock().unwrap(), ["counter", "counter", "f", "counter"]);
+    assert_eq!(*told.lock(), ["counter", "counter", "f", "counter"]);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn branches_end_when_all_faults_do() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let into = asked.clone();
     let parts: crate::fault::Parts = Arc::new(move |number| {
-        into.lock().unwrap().push(number);
+        into.lock().push(number);
         false
     });
     let faults = (1..=2).map(|nth| (nth, fault(When { nth: Some(nth as u64), ..When::default() }))).collect();
@@ -432,5 +432,5 @@ fn branches_end_when_all_faults_do() {
     assert_eq!(hits(&book, &["vol-1"]), [false]);
     book.clear(None);
     assert_eq!(hits(&book, &["vol-1", "vol-1"]), [false, false]);
-    assert_eq!(*asked.lock().unwrap(), [1]);
+    assert_eq!(*asked.lock(), [1]);
 }
