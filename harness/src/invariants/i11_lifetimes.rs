@@ -61,13 +61,13 @@ impl Lifetimes {
             removed(true);
             if !is_gone {
                 if claim.deleting && !self.ending.contains_key(object) {
-                    let users = asked.users(object).filter(|(_, pod)| pod.state.node.is_some() && !pod.state.deleting);
+                    let users = asked.users(object).filter(|(_, pod)| pod.state.node.is_some());
                     self.ending.insert(object.clone(), users.map(|(key, _)| key.clone()).collect());
                 }
                 return None;
             }
             let users = self.ending.remove(object)?;
-            let still = |key: &&Arc<str>| asked.users(object).any(|(user, pod)| user == *key && !pod.state.deleting);
+            let still = |key: &&Arc<str>| asked.users(object).any(|(user, _)| user == *key);
             let user = users.iter().find(still)?;
             format!("pvc/{object} was removed while pod/{user} uses it")
         } else if let Some(pv) = &commit.pv {
@@ -198,7 +198,8 @@ pub(super) mod tests {
         let found = ["pvc/default/data was removed while pod/default/web uses it"];
         assert_eq!(used(controller, &runs, &runs, EventType::Modified), found);
         assert!(used("me", &runs, &runs, EventType::Modified).is_empty(), "a user took the finalizer");
-        assert!(used(controller, &runs, &ends, EventType::Modified).is_empty(), "the pod ends");
+        assert_eq!(used(controller, &runs, &ends, EventType::Modified), found, "the pod ends, and is there");
+        assert_eq!(used(controller, &ends, &ends, EventType::Modified), found);
         assert!(used(controller, &runs, &ends, EventType::Deleted).is_empty(), "the pod is gone");
         let unscheduled = pod(false, None);
         assert!(used(controller, &unscheduled, &runs, EventType::Modified).is_empty(), "it came to its node later");

@@ -18,7 +18,8 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
     if let Some(staged) = event.get::<DiskStaged>() {
         let pv = asked.volume_of(&staged.volume)?;
         checked.add(Id::I9, 1);
-        let message = format!("{} was staged on {} {}", staged.volume, staged.node, wrongly_staged(pv, staged)?);
+        let why = wrongly_staged(pv, staged).or_else(|| too_small(asked, pv, staged))?;
+        let message = format!("{} was staged on {} {why}", staged.volume, staged.node);
         return Some(found(facts, message, "NodeStageVolume", &staged.volume, &staged.node));
     }
     if let Some(published) = event.get::<DiskPublished>() {
@@ -48,6 +49,14 @@ pub(super) fn check(asked: &Asked, facts: &Facts, checked: &mut Checked, event: 
     })?;
     let volume = Some(handle.to_owned());
     Some(Found { message, operation: "NodeExpandVolume".to_owned(), volume, ..Found::default() })
+}
+
+/// Returns the reason if the filesystem is smaller than the status of its claim says.
+fn too_small(asked: &Asked, pv: &Stored<Volume>, staged: &DiskStaged) -> Option<String> {
+    let has = staged.size_bytes.filter(|_| !staged.readonly)?;
+    let claim = asked.claim(pv.state.claim.as_deref()?)?;
+    let capacity = claim.spec.capacity.filter(|capacity| has < *capacity)?;
+    Some(format!("with {has} bytes, and the status of its claim says {capacity}"))
 }
 
 fn found(facts: &Facts, message: String, operation: &str, volume: &str, node: &str) -> Found {
@@ -233,7 +242,16 @@ mod tests {
             ["kubelet reports 2 bytes for pvc/default/data, and the filesystem of V has 1"]
         );
         assert!(grown("kubelet", 2).is_empty());
-        // A controller writes the size of a volume that no node has to expand.
+        // A controller writes the size of a volume that no node has to expand. At rest I12 compares it.
         assert!(grown("csi-resizer", 1).is_empty());
+        // A copy that is larger than its source is expanded when it is staged.
+        let staged = |bytes: u64, readonly: bool| {
+            let run = Run::new(volume(|_| {}), false).sizes("csi-provisioner", [2, 2]);
+            let stage = |staged: &mut DiskStaged| (staged.size_bytes, staged.readonly) = (Some(bytes), readonly);
+            run.staged(stage).found()
+        };
+        assert_eq!(staged(1, false), ["V was staged with 1 bytes, and the status of its claim says 2"]);
+        assert!(staged(2, false).is_empty());
+        assert!(staged(1, true).iter().all(|message| !message.contains("bytes")), "it cannot grow");
     }
 }

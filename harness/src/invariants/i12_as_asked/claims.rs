@@ -71,8 +71,15 @@ impl Comparison<'_> {
             return (!waits_for_node)
                 .then(|| format!("asks for {request} bytes, and its PersistentVolume has {capacity}"));
         }
-        let capacity = claim.spec.capacity.filter(|capacity| *capacity < request && has_writer)?;
-        Some(format!("asks for {request} bytes, and its status says {capacity}, with a pod that runs"))
+        let capacity = claim.spec.capacity.filter(|_| has_writer)?;
+        if capacity < request {
+            return Some(format!("asks for {request} bytes, and its status says {capacity}, with a pod that runs"));
+        }
+        if let Some(of_volume) = pv.spec.capacity.filter(|of_volume| capacity < *of_volume) {
+            return Some(format!("has a PersistentVolume of {of_volume} bytes, and its status says {capacity}"));
+        }
+        let filesystem = self.asked.filesystem(handle).filter(|has| *has < capacity && !pv.spec.block)?;
+        Some(format!("has a filesystem of {filesystem} bytes, and its status says {capacity}"))
     }
 
     fn cannot_grow(&self, handle: &str) -> bool {

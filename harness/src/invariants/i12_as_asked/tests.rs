@@ -293,6 +293,9 @@ fn a_claim_asks_for_its_manifest_and_has_its_size() {
     let half = |history: History| grown(history).stores(larger.clone()).cloud(3, "gp3");
     let status = format!("asks for {} bytes, and its status says {}, with a pod that runs", 3u64 << 30, 2u64 << 30);
     assert_eq!(up(half).found(), [format!("pvc/default/data {status}")]);
+    let rounded = format!("has a PersistentVolume of {} bytes, and its status says {}", 3u64 << 30, 2u64 << 30);
+    let uneven = |history: History| history.stores(larger.clone()).cloud(3, "gp3");
+    assert_eq!(up(uneven).found(), [format!("pvc/default/data {rounded}")]);
     let no_pod = |history: History| half(history).deletes(&pod()).removes("kubelet", &pod());
     let without = no_pod(History::new().applies(class()).cloud(2, "gp3").applies(claim()).stores(volume()));
     assert!(without.found().is_empty(), "the filesystem grows when a pod has it");

@@ -34,6 +34,14 @@ const ADDITIONS: &[(&str, Addition)] = &[
     ("ReadWriteOncePod", Asks::for_one_pod),
     ("pod of the same name", Asks::same_name),
     ("unmount that fails for eight minutes", Asks::unmount_fails),
+    ("size between two GiB", Asks::uneven),
+    ("policy that is changed to Retain", Asks::changed_to_retain),
+    ("volume that is given again read-only", Asks::given_again),
+    ("growth of a class with IOPS", Asks::fast_grows),
+    ("larger copy", Asks::larger_copy),
+    ("raw device that grows", Asks::raw_grows),
+    ("pod that stays on a node that comes back", Asks::outlasts),
+    ("static volumes of several sizes", Asks::smallest),
 ];
 
 /// Returns the names of the additions.
@@ -100,6 +108,43 @@ fn class(name: &str, parameters: &[(&str, &str)], fields: Value) -> Value {
     json!({ "apply": class })
 }
 
+/// Creates a volume in the cloud; `name` stands for its id.
+fn made(name: &str, gib: u64) -> Value {
+    let with = json!({ "AvailabilityZone": "us-east-1a", "Size": gib });
+    json!({ "ec2": { "action": "CreateVolume", "with": with, "save": name, "from": "VolumeId" } })
+}
+
+/// A PersistentVolume of a volume of the cloud, with other fields of its spec.
+fn static_volume(name: &str, of: &str, gib: u64, fields: Value) -> Value {
+    let mut pv = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": name },
+        "spec": {
+            "capacity": { "storage": format!("{gib}Gi") },
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "csi": { "driver": DRIVER, "volumeHandle": { "saved": of }, "fsType": "ext4" },
+        },
+    });
+    if let (Some(spec), Value::Object(fields)) = (pv["spec"].as_object_mut(), fields) {
+        spec.extend(fields);
+    }
+    pv
+}
+
+/// Asks for another size, and waits for it.
+fn grows(claim: &str, gib: u64) -> [Value; 2] {
+    let (object, with) =
+        (format!("pvc/{claim}"), json!({ "spec": { "resources": { "requests": { "storage": format!("{gib}Gi") } } } }));
+    let has = format!("quantity(self.status.capacity.storage).compareTo(quantity('{gib}Gi')) >= 0");
+    [
+        json!({ "patch": { "object": object, "with": with } }),
+        json!({ "wait": { "object": object, "that": has, "within": "40m" } }),
+    ]
+}
+
 impl Asks {
     fn any<T: Copy>(&mut self, of: &[T]) -> T {
         of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
@@ -147,21 +192,8 @@ impl Asks {
         if !cloud_is_left_alone(&self.tree) {
             return;
         }
-        let made = json!({ "AvailabilityZone": "us-east-1a", "Size": 2 });
-        let made = json!({ "ec2": { "action": "CreateVolume", "with": made, "save": "own", "from": "VolumeId" } });
-        let pv = json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": { "name": "own" },
-            "spec": {
-                "capacity": { "storage": "2Gi" },
-                "accessModes": ["ReadWriteOnce"],
-                "persistentVolumeReclaimPolicy": "Retain",
-                "storageClassName": "",
-                "mountOptions": ["noatime"],
-                "csi": { "driver": DRIVER, "volumeHandle": { "saved": "own" }, "fsType": "ext4" },
-            },
-        });
+        let made = made("own", 2);
+        let pv = static_volume("own", "own", 2, json!({ "mountOptions": ["noatime"] }));
         let claim = json!({ "claim": { "name": "own", "class": "", "volume": "own" } });
         let begins = [made, json!({ "apply": pv }), claim, pod("own-1", "own", "node-a"), has_written("own-1")];
         let ends = [delete("pod/own-1"), delete("pvc/own"), wait("pvc/own", "gone"), wait("pv/own", "Released")];
@@ -288,5 +320,148 @@ impl Asks {
         let begins = [claim, pod("stuck-1", "stuck", "node-a"), has_written("stuck-1"), json!({ "fault": fault })];
         let goes = [delete("pod/stuck-1"), pod("stuck-2", "stuck", "node-b"), has_written("stuck-2")];
         self.steps(begins.into_iter().chain(goes));
+    }
+
+    /// A size that the cloud rounds up.
+    fn uneven(&mut self) {
+        let claim = json!({ "claim": { "name": "uneven", "size": "1500Mi" } });
+        self.steps([claim, pod("uneven", "uneven", "node-b"), has_written("uneven")]);
+    }
+
+    /// A volume that shall be kept after all, before its claim and it go.
+    fn changed_to_retain(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
+        let pv = static_volume("saved", "saved", 1, json!({ "persistentVolumeReclaimPolicy": "Delete" }));
+        let claim = json!({ "claim": { "name": "saved", "class": "", "volume": "saved" } });
+        let keeps = json!({ "spec": { "persistentVolumeReclaimPolicy": "Retain" } });
+        self.steps([
+            made("saved", 1),
+            json!({ "apply": pv }),
+            claim,
+            pod("saved", "saved", "node-a"),
+            has_written("saved"),
+            json!({ "patch": { "object": "pv/saved", "with": keeps } }),
+            delete("pod/saved"),
+            delete("pvc/saved"),
+            wait("pvc/saved", "gone"),
+            delete("pv/saved"),
+            wait("pv/saved", "gone"),
+        ]);
+    }
+
+    /// A kept volume whose PersistentVolume is deleted while it is attached, and given to another claim to read.
+    fn given_again(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
+        let csi = json!({ "driver": DRIVER, "volumeHandle": { "saved": "given" }, "fsType": "ext4", "readOnly": true });
+        let reader = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": "given-2" },
+            "spec": {
+                "nodeSelector": { "kubernetes.io/hostname": "node-b" },
+                "terminationGracePeriodSeconds": 5,
+                "tolerations": [{ "operator": "Exists" }],
+                "containers": [{
+                    "name": "reader",
+                    "image": "mooring/writer",
+                    "volumeMounts": [{ "name": "data", "mountPath": "/data", "readOnly": true }],
+                }],
+                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "given-2" } }],
+            },
+        });
+        self.steps([
+            made("given", 1),
+            json!({ "apply": static_volume("given-1", "given", 1, json!({})) }),
+            json!({ "claim": { "name": "given-1", "class": "", "volume": "given-1" } }),
+            pod("given-1", "given-1", "node-a"),
+            has_written("given-1"),
+            delete("pod/given-1"),
+            delete("pvc/given-1"),
+            wait("pvc/given-1", "gone"),
+            delete("pv/given-1"),
+            wait("pv/given-1", "gone"),
+            json!({ "apply": static_volume("given-2", "given", 1, json!({ "csi": csi })) }),
+            json!({ "claim": { "name": "given-2", "class": "", "volume": "given-2" } }),
+            json!({ "apply": reader }),
+            wait("pod/given-2", "Running"),
+        ]);
+    }
+
+    /// A volume with more IOPS than its type has by itself, which grows.
+    fn fast_grows(&mut self) {
+        let claim = json!({ "claim": { "name": "fast", "class": "fast", "size": "20Gi" } });
+        let begins = [class("fast", &[("iops", "4000")], json!({ "allowVolumeExpansion": true })), claim];
+        let runs = [pod("fast", "fast", "node-a"), has_written("fast")];
+        self.steps(begins.into_iter().chain(runs).chain(grows("fast", 30)));
+    }
+
+    /// A copy of a claim that is larger than its source.
+    fn larger_copy(&mut self) {
+        let copy = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "larger-2" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "gp3",
+                "dataSource": { "kind": "PersistentVolumeClaim", "name": "larger-1" },
+                "resources": { "requests": { "storage": "4Gi" } },
+            },
+        });
+        let source = json!({ "claim": { "name": "larger-1" } });
+        let begins = [source, pod("larger-1", "larger-1", "node-a"), has_written("larger-1")];
+        let ends = [json!({ "apply": copy }), pod("larger-2", "larger-2", "node-a"), wait("pod/larger-2", "Running")];
+        self.steps(begins.into_iter().chain(ends));
+    }
+
+    /// A raw device that grows while a pod has it.
+    fn raw_grows(&mut self) {
+        let mut runs = pod("raw-grows", "raw-grows", "node-b");
+        runs["pod"]["block"] = true.into();
+        let claim = json!({ "claim": { "name": "raw-grows", "block": true } });
+        self.steps([claim, runs, has_written("raw-grows")].into_iter().chain(grows("raw-grows", 3)));
+    }
+
+    /// A pod with the default tolerations on a node whose kubelet is away for a shorter time.
+    fn outlasts(&mut self) {
+        let mut runs = pod("outlasts", "outlasts", "node-a");
+        if let Some(pod) = runs["pod"].as_object_mut() {
+            pod.remove("tolerate");
+        }
+        self.steps([
+            json!({ "claim": { "name": "outlasts" } }),
+            runs,
+            has_written("outlasts"),
+            json!({ "crash": "node-a/kubelet" }),
+            json!({ "sleep": self.any(&["1m", "3m"]) }),
+            json!({ "restart": "node-a/kubelet" }),
+            json!({ "sleep": "10m" }),
+            json!({ "wait": { "object": "pod/outlasts", "is": "Running", "within": "40m" } }),
+        ]);
+    }
+
+    /// Static volumes of one class, of which the smaller one suffices.
+    fn smallest(&mut self) {
+        if !cloud_is_left_alone(&self.tree) {
+            return;
+        }
+        let manual = || json!({ "storageClassName": "manual" });
+        let (big, small) = (static_volume("a-big", "big", 5, manual()), static_volume("b-small", "small", 2, manual()));
+        let has = "self.spec.volumeName == 'b-small' && self.status.capacity.storage == '2Gi'";
+        self.steps([
+            made("big", 5),
+            made("small", 2),
+            json!({ "apply": [big, small] }),
+            wait("pv/a-big", "Available"),
+            wait("pv/b-small", "Available"),
+            json!({ "claim": { "name": "smallest", "class": "manual" } }),
+            pod("smallest", "smallest", "node-a"),
+            has_written("smallest"),
+            json!({ "wait": { "object": "pvc/smallest", "that": has, "within": "40m" } }),
+        ]);
     }
 }
